@@ -1,4 +1,4 @@
-// One subcommand of the volador binary.
+// A subcommand of the volador binary.
 #pragma once
 
 #include <memory>
@@ -24,28 +24,28 @@ struct Context {
   ProcessTitle& title;
 };
 
-// For options. CLI11's own name the largest double as the end of their range.
+// Validator for options. CLI11's own validator prints the largest double as the end of the range.
 CLI::Validator positive_number();
 CLI::Validator number_from_zero();
 
 class Command {
  public:
   virtual ~Command() = default;
-  // Adds the subcommand and its flags, which refer to this object, to the binary's.
+  // Adds the subcommand and its flags, which refer to this object, to the root command.
   virtual CLI::App* declare(CLI::App& root) = 0;
-  // Whether the parsed arguments ask for --json.
+  // Whether the parsed arguments contain --json.
   virtual bool wants_json() const { return json_; }
   [[nodiscard]] virtual Outcome run(const Context& context) = 0;
 
  protected:
   void declare_json(CLI::App& app);
-  // --wide, for commands that print tables.
+  // Declares --wide, for commands that print tables.
   void declare_wide(CLI::App& app);
-  // The terminal to print tables to: with --wide its lines have no limit.
+  // Returns the terminal for tables: with --wide the width of lines is unlimited.
   Terminal table_terminal(const Context& context) const;
-  // --yes, for commands that ask before they destroy something.
+  // Declares --yes, for commands that ask for confirmation before destructive actions.
   void declare_yes(CLI::App& app);
-  // Asks in a terminal, without --yes. kCancelled, exit code 1: the answer is not yes.
+  // Asks for confirmation in a terminal, unless --yes is set. kCancelled, exit code 1: the answer is not yes.
   [[nodiscard]] Outcome confirm(const Context& context, const std::string& question) const;
 
  private:
@@ -54,14 +54,14 @@ class Command {
   bool wide_ = false;
 };
 
-// One that has subcommands: exactly one of them is given, and it is that one.
+// A command with subcommands, exactly one of which must be given and is executed.
 class CommandGroup : public Command {
  public:
   bool wants_json() const override { return chosen().wants_json(); }
   Outcome run(const Context& context) override { return chosen().run(context); }
 
  protected:
-  // In the order in which help shows them.
+  // In the order shown by help.
   void add(std::unique_ptr<Command> command) { commands_.emplace_back(nullptr, std::move(command)); }
   CLI::App* declare_group(CLI::App& root, const char* name, const char* description);
 

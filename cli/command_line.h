@@ -1,4 +1,4 @@
-// The volador binary from its arguments to its exit code.
+// Entry point of the volador binary: parses the arguments and returns the exit code.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ namespace volador::cli {
 
 class ProcessTitle;
 
-// `arguments` without the program's name.
+// `arguments`: without the program's name.
 int run_command_line(const std::vector<std::string>& arguments, const PathEnvironment& environment,
                      ProcessTitle& title);
 

@@ -1,4 +1,4 @@
-// Completion for shells. The scripts call the binary again (`volador __complete WORD…`), so they never grow stale.
+// Shell completion. The scripts call the binary (`volador __complete WORD…`), so that they never become outdated.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace volador::cli {
 
-// What the last word may become: subcommands, flags, or the values that a word there can have. Pure.
+// Returns the candidates for the last word: subcommands, flags, or values. Pure.
 std::vector<std::string> completions(CLI::App& root, const std::vector<std::string>& words);
 
 // volador completion bash|zsh|fish.

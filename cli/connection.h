@@ -1,4 +1,4 @@
-// Reaching the cluster that a command is about.
+// Connection to the cluster that a command refers to.
 #pragma once
 
 #include <chrono>
@@ -15,24 +15,25 @@ class ClusterApi;
 
 namespace volador::cli {
 
-// Keys of the settings that connect reads: address, token, token_file, cluster.
+// Settings read by connect(): address, token, token_file, cluster.
 const std::vector<std::string>& connection_settings();
 
-// The address and token to use: those of the settings; else, of the cluster named or started last, what its head left
-// on this machine.
+// Address and token of the cluster: those of the settings; by default those that the head of the last named or started
+// cluster left on this machine.
 struct Target {
   std::string address;
   std::string token;
-  std::string local_cluster;  // Its name where its head was started here.
+  std::string local_cluster;  // Name of the cluster if its head was started on this machine.
 };
 [[nodiscard]] tl::expected<Target, Failure> find_target(const Config& config, const Paths& paths);
 
-// kUnreachable says what was tried, and where the head was started here and has ended, how to start it again.
+// kUnreachable: names the attempts and, if the head was started on this machine and has ended, the command to restart
+// it.
 [[nodiscard]] tl::expected<std::unique_ptr<control::ClusterApi>, Failure> connect(const Target& target,
                                                                                   const Paths& paths,
                                                                                   std::chrono::milliseconds timeout);
 
-// The token of --token, VOLADOR_TOKEN or the file; empty where none is set. kConfig: the file cannot be read.
+// Returns the token from --token, VOLADOR_TOKEN or the file; empty if none is set. kConfig: the file cannot be read.
 [[nodiscard]] tl::expected<std::string, Failure> token_of(const Config& config);
 
 }  // namespace volador::cli

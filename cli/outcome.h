@@ -1,4 +1,4 @@
-// How a command ends: well, or with an error and the exit code that scripts decide by.
+// Result of a command: success, or an error with an exit code for scripts.
 #pragma once
 
 #include <string>
@@ -8,16 +8,16 @@
 
 namespace volador::cli {
 
-// docs/troubleshooting.md lists them; they never change their meaning.
+// Listed in docs/troubleshooting.md; the meanings are stable.
 enum class ExitCode : int {
   kOk = 0,
-  kFailed = 1,       // What was asked for failed.
-  kUsage = 2,        // Unknown or missing flag, or a value that a flag cannot have.
-  kConfig = 3,       // The configuration file or an environment variable is wrong.
+  kFailed = 1,       // The requested action failed.
+  kUsage = 2,        // Unknown or missing flag, or invalid value of a flag.
+  kConfig = 3,       // The configuration file or an environment variable is invalid.
   kUnreachable = 4,  // The head cannot be reached.
-  kAccess = 5,       // Token or certificate refused, or not allowed with it.
+  kAccess = 5,       // Token or certificate rejected, or permission denied.
   kNotFound = 6,
-  kInfeasible = 7,  // No node could ever do it.
+  kInfeasible = 7,  // No node can ever do it.
   kTimeout = 8,
 };
 
@@ -34,7 +34,7 @@ inline tl::unexpected<Failure> fail(ExitCode exit_code, Error error) {
 inline tl::unexpected<Failure> usage_error(std::string message) {
   return fail(ExitCode::kUsage, Error{ErrorCode::kInvalidArgument, std::move(message)});
 }
-// For errors of a head: the code decides.
+// For errors of a head: the exit code follows from the error code.
 tl::unexpected<Failure> fail(Error error);
 // For errors of files and processes of this machine: always kFailed.
 inline tl::unexpected<Failure> fail_here(Error error) { return fail(ExitCode::kFailed, std::move(error)); }

@@ -1,4 +1,4 @@
-// Who has a TCP port of this machine.
+// Owner of a TCP port on this machine.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,16 @@
 
 namespace volador::cli {
 
-// "process 4711 (redis-server)", or "a process of another user" where we may not see it; none where nobody listens
-// there.
+// Returns "process 4711 (redis-server)", or "a process of another user" if it is not visible; no value if nothing
+// listens on the port.
 std::optional<std::string> port_owner(uint16_t port);
 
-// kUnavailable where somebody listens: names who, and what to do. kInvalidArgument: the address is not one of this
-// machine. Port 0 is always free. A moment later it may be taken.
+// kUnavailable: the port is in use; names the owner and the remedy. kInvalidArgument: the address does not belong to
+// this machine. Port 0 is always free. The port may be taken right after the check.
 [[nodiscard]] Result<void> check_port_free(const std::string& address, uint16_t port);
 
-// The address that `--bind=auto` means: that of the interface that leads to the default route. kUnavailable: this
-// machine has no network.
+// Returns the address for `--bind=auto`: that of the interface with the default route. kUnavailable: this machine has
+// no network.
 [[nodiscard]] Result<std::string> network_address();
 
 }  // namespace volador::cli

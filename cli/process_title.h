@@ -1,4 +1,4 @@
-// What ps shows of this process.
+// Title of this process as shown by ps.
 #pragma once
 
 #include <cstddef>
@@ -6,11 +6,11 @@
 
 namespace volador::cli {
 
-// The memory of an argument vector, which becomes the title of processes forked from this one.
+// Owns the memory of the argument vector, which becomes the title of processes forked from this one.
 class ProcessTitle {
  public:
   ProcessTitle(int argc, char** argv);
-  // Cut to the length of the original arguments, which are gone afterwards.
+  // Truncated to the length of the original arguments, which are overwritten.
   void set(std::string_view title);
 
  private:

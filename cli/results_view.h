@@ -1,5 +1,5 @@
-// The dashboard over results on disk, with no cluster: a head's core without nodes, to which every run is a driver that tells of its
-// experiment.
+// The dashboard over results on disk without a cluster: a head core without nodes, for which every run acts as a driver
+// that reports its experiment.
 #pragma once
 
 #include <cstdint>
@@ -15,16 +15,16 @@ namespace volador::cli {
 
 class ResultsView {
  public:
-  // `folder` is a run, or holds runs right below it; new ones that appear there are shown as well. Serves on the loopback when it returns;
-  // reads what there is, and what is added, on a thread of its own. kNotFound: no such folder, or no run in it; kUnavailable: the port.
-  // `clock` and `random` outlive it.
+  // `folder` is a run, or contains runs directly; runs that are added later are shown as well. Serves on the loopback
+  // interface when it returns; reads existing and new data on its own thread. kNotFound: no such folder, or no run in
+  // it; kUnavailable: the port. `clock` and `random` must outlive the object.
   [[nodiscard]] static Result<std::unique_ptr<ResultsView>> start(const std::filesystem::path& folder, uint16_t port, const Clock& clock, Random& random);
   // As stop().
   ~ResultsView();
 
-  size_t runs() const;  // Found at the start.
+  size_t runs() const;  // Number found at the start.
   std::string url() const;
-  // Signs a browser in once, to look only.
+  // Returns a link that signs a browser in once, read-only.
   std::string login_link();
   void stop();
 

@@ -1,4 +1,4 @@
-// What the daemons that `volador start` makes live as: a head or a worker.
+// Main functions of the daemons that `volador start` creates: head and worker.
 #pragma once
 
 #include <chrono>
@@ -28,22 +28,22 @@ struct HeadSettings {
   std::chrono::milliseconds reconnect_window{10'000};
   std::string log_level;
   bool dashboard = true;
-  uint16_t dashboard_port = 0;  // 0: that of last time, else a free one.
-  std::string public_url;       // Of a proxy before the dashboard.
-  std::optional<security::OwnCertificateFiles> certificate;  // Of the dashboard's owner.
+  uint16_t dashboard_port = 0;  // 0: the previous port, or a free one.
+  std::string public_url;       // URL of a proxy in front of the dashboard.
+  std::optional<security::OwnCertificateFiles> certificate;  // Certificate of the dashboard provided by the user.
   std::optional<dashboard::Webhook> alerts;
   std::string alert_secret;
 };
 
 struct HeadReady {
   std::string address;
-  std::string login_link;    // Signs in at the dashboard, once; empty: there is none.
+  std::string login_link;    // Signs in at the dashboard, once; empty: not available.
   std::string join_token;    // For machines.
   std::string driver_token;  // For programs elsewhere.
 };
 
 struct WorkerSettings {
-  std::string cluster;  // Empty: the one that the head names.
+  std::string cluster;  // Empty: the cluster that the head reports.
   std::string node;     // Empty: the host name.
   std::string head_address;
   std::string token;
@@ -65,18 +65,18 @@ struct WorkerReady {
   std::string data_address;
 };
 
-// These live as the daemon until it is told to stop; the value is the process's exit code. Each calls ready once.
+// Run the daemon until it is stopped; return the process's exit code. Each calls `ready` once.
 int live_as_head(const Paths& paths, const HeadSettings& settings, const std::function<void(const HeadReady&)>& ready);
-// waiting: once, where the head does not answer for a second.
+// waiting: called once if the head does not answer for a second.
 int live_as_worker(const Paths& paths, const WorkerSettings& settings,
                    const std::function<void(const WorkerReady&)>& ready,
                    const std::function<void(const std::string&)>& waiting);
 
-// What the command ends with for a daemon that did not come up: by its exit code, `error` has its words.
+// Failure of the command for a daemon that did not start: by its exit code, with the message of `error`.
 Failure failure_of_head(Error error);
 Failure failure_of_worker(int code, Error error);
 
-// kUsage: an amount of --resources is no number.
+// kUsage: an amount of --resources is not a number.
 [[nodiscard]] tl::expected<HeadSettings, Failure> head_settings(const Config& config);
 [[nodiscard]] tl::expected<WorkerSettings, Failure> worker_settings(const Config& config);
 

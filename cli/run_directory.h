@@ -1,4 +1,4 @@
-// The directory of the run that a command names.
+// Resolves the run directory that a command names.
 #pragma once
 
 #include <filesystem>
@@ -9,11 +9,12 @@
 
 namespace volador::cli {
 
-// What commands that read a run say of their argument.
+// Help text for the argument of commands that read a run.
 constexpr const char* kRunDirectoryHelp = "Directory of the run, or its name or the start of it below ~/volador_results: the newest run of a name counts";
 
-// A directory as it stands; else a run below default_storage_path(), as named_run() has it (head/experiments/run_names.h). Exit code kNotFound: there is
-// none, or runs of several names start so; the error lists them.
+// Returns the directory itself if it exists; otherwise a run in default_storage_path(), resolved by named_run()
+// (head/experiments/run_names.h). Exit code kNotFound: not found, or the prefix matches runs of several names; the
+// error lists them.
 tl::expected<std::filesystem::path, Failure> run_directory(const std::string& text);
 
 }  // namespace volador::cli

@@ -1,4 +1,4 @@
-// Flags that stand for settings: declared from the table of settings, resolved together with environment and file.
+// Flags for settings: declared from the table of settings and resolved together with environment and file.
 #pragma once
 
 #include <string>
@@ -17,15 +17,15 @@ namespace volador::cli {
 
 class SettingsFlags {
  public:
-  // Declares --config and a flag for each key ("num_cpus" → --num-cpus, "log.level" → --log-level). Refers to this
+  // Declares --config and a flag for each key ("num_cpus" → --num-cpus, "log.level" → --log-level), which refer to this
   // object from then on.
   void declare(CLI::App& app, const std::vector<std::string>& keys);
 
-  // Overwrites a token in the process's argument vector, where every user of the machine can read it. The caller has
+  // Overwrites a token in the process's argument vector, which every user of the machine can read. The caller must have
   // copied the arguments before.
   static void hide_secrets(int argc, char** argv);
 
-  // kUsage: a flag's value is wrong. kConfig: the file or an environment variable is wrong.
+  // kUsage: a flag's value is invalid. kConfig: the file or an environment variable is invalid.
   [[nodiscard]] tl::expected<Config, Failure> resolve(const Paths& paths) const;
 
  private:

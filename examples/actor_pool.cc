@@ -1,4 +1,4 @@
-// Estimates pi by four actors that each keep a random generator of their own.
+// Estimates pi with four actors, each of which has its own random generator.
 #include <fmt/format.h>
 #include <volador/volador.h>
 
@@ -8,7 +8,7 @@
 class Darts {
  public:
   explicit Darts(int seed) : random_(static_cast<uint64_t>(seed)) {}
-  // Of so many throws into the unit square, those within the quarter circle.
+  // Returns the number of random points of the unit square that lie within the quarter circle.
   int64_t throw_at_circle(int64_t throws) {
     int64_t hits = 0;
     for (int64_t i = 0; i < throws; ++i) {

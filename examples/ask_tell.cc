@@ -1,5 +1,5 @@
-// A searcher in a loop of one's own: no trials, no processes. Where does Branin's function have its lowest point? The study is put away in
-// the middle and goes on from there, as a program would that is started again.
+// Uses a searcher in a loop of its own, without trials and processes, to find the minimum of Branin's function. The
+// study is saved halfway and restored, as a restarted program would do.
 #include <volador/volador.h>
 
 #include <cmath>
@@ -22,7 +22,7 @@ tune::Study make_study() {
 
 int main() try {
   auto study = make_study();
-  study.add({{"x", 0.0}, {"y", 5.0}}, 20.6);  // Known from before.
+  study.add({{"x", 0.0}, {"y", 5.0}}, 20.6);  // Known from an earlier run.
   for (int i = 0; i < 20; ++i) {
     const auto trial = study.ask();
     study.tell(trial, branin(trial.config));

@@ -1,5 +1,5 @@
-// What `volador demo` shows: ASHA over small networks on handwritten digits, written here, so that nothing else is needed. The layers' width,
-// learning rate, momentum and batch size vary; most trials are stopped early.
+// Program of `volador demo`: ASHA over small networks on handwritten digits, implemented here, so that no library is
+// needed. Width of the layers, learning rate, momentum and batch size vary; most trials are stopped early.
 #include <fmt/format.h>
 #include <volador/volador.h>
 
@@ -33,7 +33,7 @@ class Net {
     return static_cast<int>(std::max_element(out_, out_ + kOut) - out_);
   }
 
-  // Adds the gradient of one image; the loss.
+  // Adds the gradient of one image; returns the loss.
   double add(const float* pixels, int64_t label) {
     forward(pixels);
     const float highest = *std::max_element(out_, out_ + kOut);
@@ -85,7 +85,7 @@ class Net {
     for (int k = 0; k < kOut; ++k) out_[k] = std::inner_product(hidden_.begin(), hidden_.end(), second(k), second(k)[width_]);
   }
 
-  // A row of weights, its bias last.
+  // Updates a row of weights, whose last element is the bias.
   void add_row(std::ptrdiff_t at, const float* inputs, int count, float error) {
     float* row = gradient_.data() + at;
     for (int i = 0; i < count; ++i) row[i] += error * inputs[i];
@@ -143,7 +143,7 @@ VOLADOR_TRAINABLE(DemoNet);
 
 int main(int argc, char** argv) try {
   auto cluster = volador::init(argc, argv);
-  const int64_t samples = argc > 1 ? std::stoll(argv[1]) : -1;  // As many as a minute holds.
+  const int64_t samples = argc > 1 ? std::stoll(argv[1]) : -1;  // By default as many as fit into a minute.
   auto analysis = tune::run<DemoNet>({
       .name = "digits",
       .space = {{"lr", tune::loguniform(1e-3, 1.0)}, {"momentum", tune::uniform(0.0, 0.95)}, {"width", tune::randint(4, 129)}, {"batch", tune::choice({4, 16, 64})}},

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <string>
 
-// digits.csv.gz as it lies in examples/data.
+// Embeds examples/data/digits.csv.gz.
 asm(".section .rodata\n"
     ".global digits_csv_gz\n"
     "digits_csv_gz:\n"
@@ -53,7 +53,7 @@ Split load() {
     if (*at == '\n') ++at;
     if (row.size() == kSide * kSide + 1) rows.push_back(std::move(row));
   }
-  // Fisher-Yates by hand: std::shuffle may differ between standard libraries.
+  // Fisher-Yates written out: std::shuffle may differ between standard libraries.
   std::mt19937 random(20260701);
   for (size_t i = rows.size() - 1; i > 0; --i) std::swap(rows[i], rows[random() % (i + 1)]);
 

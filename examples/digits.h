@@ -1,4 +1,4 @@
-// The digits data, part of the executable: it is at hand on every machine that the program travels to.
+// The digits data set, embedded in the executable and therefore available on every machine.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ struct Images {
   std::vector<int64_t> labels;  // [images], 0 to 9.
 };
 
-// The same every time: the images in an order fixed by a seed, cut into three parts of about 70, 15 and 15 percent.
+// A fixed split: the images in an order given by a seed, divided into about 70, 15 and 15 percent.
 struct Split {
   Images train;       // 1,257 images.
-  Images validation;  // 270; what trials are compared by.
-  Images test;        // 270; looked at once, for the best trial.
+  Images validation;  // 270; ranks the trials.
+  Images test;        // 270; used once, for the best trial.
 };
 Split load();
 

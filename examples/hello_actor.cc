@@ -1,4 +1,4 @@
-// An actor in a process of its own, called from here; then one that crashes, and what the caller hears of it.
+// Calls an actor in its own process, then one that crashes, and shows the resulting error.
 #include <fmt/format.h>
 #include <volador/volador.h>
 
@@ -17,12 +17,14 @@ class Counter {
 VOLADOR_ACTOR(Counter, &Counter::add, &Counter::crash);
 
 int main(int argc, char** argv) try {
-  auto cluster = volador::init(argc, argv);  // The cluster of this machine, else a private one. In a host it never returns.
+  auto cluster = volador::init(argc, argv);  // The cluster of this machine, by default a private one. Does not return
+                                             // in a host process.
   fmt::print("cluster {}: {}\n", cluster.name(), to_string(cluster.resources()));
 
   auto counter = volador::actor<Counter>(10).name("hits").resources({.cpus = 0.5}).spawn();
   std::vector<volador::Future<int>> totals;
-  for (int i = 1; i <= 5; ++i) totals.push_back(counter.call<&Counter::add>(i));  // Under way at once, executed in this order.
+  for (int i = 1; i <= 5; ++i) totals.push_back(counter.call<&Counter::add>(i));  // Sent at once, executed in this
+                                                                                  // order.
   for (const auto& total : totals) fmt::print("total {}\n", total.get());
 
   auto same = volador::get_actor<Counter>("hits");  // From any program of the cluster.

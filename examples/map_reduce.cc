@@ -1,5 +1,6 @@
-// Counts the words of text files: one task a file, then tasks that add two counts at a time, each started when its two are there.
-// Usage: map_reduce FILE…   Without files it counts its own three lines.
+// Counts the words of text files: one task per file, then tasks that add two counts each and start when both are
+// available.
+// Usage: map_reduce FILE…   Without files it counts three built-in lines.
 #include <fmt/format.h>
 #include <volador/volador.h>
 

@@ -1,4 +1,5 @@
-// Fits a line through noisy points: an actor keeps the weights, workers read them in shared memory and push gradients, none waiting for another.
+// Fits a line to noisy points: an actor holds the weights; workers read them in shared memory and push gradients
+// without waiting for each other.
 #include <fmt/format.h>
 #include <volador/volador.h>
 
@@ -23,7 +24,7 @@ class ParameterServer {
 };
 VOLADOR_ACTOR(ParameterServer, &ParameterServer::weights, &ParameterServer::push);
 
-// Has its own part of the points.
+// Holds its own part of the points.
 class Worker {
  public:
   Worker(volador::ActorHandle<ParameterServer> server, int seed) : server_(std::move(server)), random_(static_cast<uint64_t>(seed)) {

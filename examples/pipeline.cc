@@ -1,6 +1,6 @@
-// An image pipeline on stored arrays: a picture is put once, tasks blur and sharpen it in parallel, and one task compares the results. The
-// arrays lie in shared memory: each step reads them in place, and only references travel.
-// Usage: pipeline [side]   The picture's side in pixels; 512 where not given.
+// Image pipeline on stored arrays: a picture is put once, tasks blur and sharpen it in parallel, and one task compares
+// the results. The arrays are in shared memory: each step reads them in place, and only references are sent.
+// Usage: pipeline [side]   The picture's side in pixels; 512 by default.
 #include <fmt/format.h>
 #include <volador/volador.h>
 
@@ -21,7 +21,7 @@ float at(const Image& image, Size size, int x, int y) {
   return image[static_cast<size_t>(y) * static_cast<size_t>(size.width) + static_cast<size_t>(x)];
 }
 
-// The mean over a square of 2 * radius + 1 pixels, computed where the result will lie.
+// Mean over a square of 2 * radius + 1 pixels, computed in the memory of the result.
 volador::Ref<Image> blur(const Image& image, Size size, int radius) {
   volador::ArrayDraft<float> out(image.size());
   size_t pixel = 0;

@@ -1,5 +1,5 @@
-// Tunes a small convolutional network on handwritten digits: learning rate, momentum, width and batch size; ASHA stops the bad ones
-// early. At the end the best checkpoint is loaded again and measured once on images that no trial has seen.
+// Tunes a small convolutional network on handwritten digits: learning rate, momentum, width and batch size; ASHA stops
+// poor trials early. At the end the best checkpoint is loaded and evaluated once on images that no trial has seen.
 #include <fmt/format.h>
 #include <torch/torch.h>
 #include <volador/volador.h>

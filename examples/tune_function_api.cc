@@ -1,5 +1,5 @@
-// Tuning a function: a small network of its own learns the XOR of two inputs by gradient descent. The function reports
-// each epoch, saves when it is asked to, and goes on from what it saved.
+// Tunes a function: a small network, implemented here, learns the XOR of two inputs by gradient descent. The function
+// reports each epoch, saves when a checkpoint is due, and continues from its last checkpoint.
 #include <volador/volador.h>
 
 #include <array>

@@ -1,6 +1,6 @@
-// Two objectives and a constraint: a network shall be right and quick, and fit into memory. NSGA-II breeds trials; what
-// comes out is not one best trial but the front of those that nothing beats in both. Each trial "trains" a formula that
-// stands for a model.
+// Two objectives and a constraint: a network should be accurate and fast, and fit into memory. NSGA-II evolves the
+// trials; the result is not a single best trial but the Pareto front of both objectives. Each trial "trains" a formula
+// that stands for a model.
 #include <volador/volador.h>
 
 #include <cmath>

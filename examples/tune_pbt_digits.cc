@@ -1,5 +1,6 @@
-// Population based training on handwritten digits, without LibTorch: six small networks start with learning rates that are mostly wrong; every
-// four epochs the worst ones go on from the weights of the best ones with a changed learning rate and momentum.
+// Population based training on handwritten digits, without LibTorch: six small networks start with mostly unsuitable
+// learning rates; every four epochs the worst ones continue from the weights of the best ones with a changed learning
+// rate and momentum.
 #include <fmt/format.h>
 #include <volador/volador.h>
 
@@ -73,7 +74,7 @@ class Net {
     }
   }
 
-  // A row of weights, its bias last.
+  // Updates a row of weights, whose last element is the bias.
   void move(int at, const float* inputs, int count, float error, float lr, float momentum) {
     for (int i = 0; i <= count; ++i) {
       float& speed = speed_[static_cast<size_t>(at + i)];

@@ -1,5 +1,5 @@
-// Finds the lowest point of a bowl by gradient descent: which learning rate and momentum get there fastest? Each trial runs in a process of
-// its own and saves a checkpoint every fifth step; the best one is read back at the end.
+// Minimises a quadratic function by gradient descent and tunes learning rate and momentum for the fastest convergence.
+// Each trial runs in its own process and saves a checkpoint every fifth step; the best one is read at the end.
 #include <volador/volador.h>
 
 #include <cmath>

@@ -1,19 +1,18 @@
-// Trials that only sleep and report: what tuning itself costs.
+// Trials that only sleep and report, for measuring the overhead of tuning.
 //
 //   tune_sleep --num-samples=640 --seconds=1 --reports=1 --cpus=1 --scheduler=fifo --cluster-cpus=16
 //
 //   --num-samples   trials (16)
-//   --seconds       that each trial takes in all (1)
-//   --reports       of each trial, evenly spread (1)
-//   --cpus          that each trial asks for (1)
+//   --seconds       total duration of each trial (1)
+//   --reports       reports per trial, evenly spaced (1)
+//   --cpus          CPUs per trial (1)
 //   --scheduler     fifo or asha (fifo)
-//   --reuse-actors  1: trials take over the processes of ended ones (0)
+//   --reuse-actors  1: trials reuse the processes of ended ones (0)
 //   --checkpoint-frequency  reports between checkpoints; 0: none (0)
-//   --print         lines that each trial prints before its first report, every thousandth of which tells of an error
-//   (0)
-//   --seed          of the configurations; a random one where not given
-//   --resume        directory of an earlier run to go on with, with the arguments of that run
-//   --cluster-cpus  logical CPUs of the private cluster that is started where none runs (as many as the machine has)
+//   --print         lines that each trial prints before its first report, every thousandth an error message (0)
+//   --seed          seed of the configurations; by default random
+//   --resume        directory of an earlier run to resume, with the arguments of that run
+//   --cluster-cpus  logical CPUs of the private cluster that is started if none runs (by default all of the machine)
 #include <fmt/format.h>
 #include <volador/volador.h>
 
@@ -41,7 +40,7 @@ void sleeps(const tune::Config& config) {
   for (int64_t i = done + 1; i <= reports; ++i) {
     const double share = static_cast<double>(i - done) / static_cast<double>(reports);
     std::this_thread::sleep_until(start + std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(config.real("seconds") * share)));
-    tune::report({{"score", config.real("quality") * static_cast<double>(i)}}, [](const auto&) {});  // There is nothing to keep but the step.
+    tune::report({{"score", config.real("quality") * static_cast<double>(i)}}, [](const auto&) {});  // No state but the step.
   }
 }
 

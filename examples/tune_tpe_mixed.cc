@@ -1,5 +1,5 @@
-// Reals, integers, options, and parameters that only some options have: TPE learns all of them. Each trial "trains" a formula that stands for a
-// model, so that the program ends in seconds; ASHA stops the poor ones early.
+// TPE with reals, integers, options, and parameters that exist only for some options. Each trial "trains" a formula
+// that stands for a model, so that the program ends in seconds; ASHA stops poor trials early.
 #include <volador/volador.h>
 
 #include <cmath>

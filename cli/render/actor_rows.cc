@@ -26,7 +26,7 @@ int64_t keep_actors(v1::ListActorsReply& reply, const std::string& state, int li
     ++total;
     if (kept.actors_size() < limit) *kept.add_actors() = std::move(actor);
   }
-  // Rows that the head has left out count as asked for only where all are.
+  // Rows that the head omitted count only if all states are requested.
   kept.set_total(lists_all ? std::max(reply.total(), total) : total);
   reply = std::move(kept);
   return dead;

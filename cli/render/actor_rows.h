@@ -1,4 +1,4 @@
-// Which actors a list shows. Pure.
+// Selects the actors shown in a list. Pure.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,14 @@ class ListActorsReply;
 
 namespace volador::cli {
 
-// "live", which is all but dead, "all", or one state.
+// "live" (all but dead), "all", or a single state.
 const std::vector<std::string>& actor_states();
 
-// Keeps the rows of that state, at most `limit`; total counts them all. How many dead ones that leaves out.
+// Keeps the rows of that state, at most `limit`; total counts all of them. Returns the number of dead actors omitted.
 int64_t keep_actors(v1::ListActorsReply& reply, const std::string& state, int limit);
 
-// Classes of the runtime itself say nothing to people: their rows show what runs in them, "tasks" or "trial 3f2a90c1".
+// Class names of the runtime itself are not informative to users: such rows show the current work, "tasks" or "trial
+// 3f2a90c1".
 void name_for_people(v1::ListActorsReply& reply);
 
 }  // namespace volador::cli

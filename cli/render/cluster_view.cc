@@ -51,7 +51,7 @@ std::string cut(std::string text, size_t columns_max) {
   text = printable(text);
   if (display_width(text) <= columns_max) return text;
   size_t end = 0;
-  for (size_t columns = 1;;) {  // That of "…" first.
+  for (size_t columns = 1;;) {  // Starting with the width of "…".
     const auto [point, length] = front_code_point(std::string_view(text).substr(end));
     columns += columns_of(point);
     if (columns > columns_max) return text.substr(0, end) + "…";
@@ -59,26 +59,26 @@ std::string cut(std::string text, size_t columns_max) {
   }
 }
 
-// A name with its namespace where that is not the default one.
+// Returns the name, with its namespace unless that is the default one.
 std::string shown_name(const v1::Actor& actor) {
   if (actor.name().empty()) return actor.display();
   const bool plain = actor.namespace_().empty() || actor.namespace_() == "default";
   return plain ? actor.name() : actor.namespace_() + "/" + actor.name();
 }
 
-// "12.5/16", empty where there is none at all.
+// Returns "12.5/16"; empty if the total is 0.
 std::string share(const Amounts& used, const Amounts& total, const std::string& name) {
   const int64_t in_use = amount_of(used, name), all = amount_of(total, name);
   if (all == 0 && in_use == 0) return "";
   std::string first = shown_amount(name, in_use);
   const std::string second = shown_amount(name, all);
-  // A unit that both have is said once.
+  // A common unit is printed once.
   const size_t unit = first.rfind(' ');
   if (unit != std::string::npos && second.ends_with(first.substr(unit))) first.resize(unit);
   return first + "/" + second;
 }
 
-// Mean use of the GPUs whose driver tells it; empty: none does.
+// Mean utilisation of the GPUs whose driver reports it; empty: none does.
 std::string gpu_use(const v1::Node& node) {
   double sum = 0;
   int measured = 0;
@@ -90,7 +90,7 @@ std::string gpu_use(const v1::Node& node) {
   return measured == 0 ? "" : fmt::format("{:.0f} %", 100 * sum / measured);
 }
 
-// Rows by state, then by `before`.
+// Sorts rows by state, then by `before`.
 template <class Row, class Before>
 std::vector<const Row*> by_state(const google::protobuf::RepeatedPtrField<Row>& rows, Before before) {
   std::vector<const Row*> sorted;
@@ -147,13 +147,13 @@ std::string joined_counts(const google::protobuf::Map<std::string, int64_t>& by_
 
 bool is_open(const v1::Experiment& experiment) { return experiment.state() == "running" || experiment.state() == "paused"; }
 
-// The best trial at the end (tune/loop/best_trial.h) and its value; empty without one.
+// Returns the best trial at the end (tune/loop/best_trial.h) and its value; empty if there is none.
 std::string best_cell(const v1::Experiment& experiment) {
   if (!experiment.has_best()) return {};
   return fmt::format("{}  {}", printable(experiment.best().trial()), tune::format_value(experiment.best().value()));
 }
 
-// Those that run, and the first of the others.
+// Running experiments and the first of the others.
 Table experiments_table(const v1::StatusReply& status, size_t ended_max, const Terminal& terminal) {
   Table table({{.title = terminal.tr("experiment"), .width_max = 32, .width_min = 16, .cut = Cut::kMiddle},
                {.title = terminal.tr("state")},
@@ -176,7 +176,7 @@ Table experiments_table(const v1::StatusReply& status, size_t ended_max, const T
   return table;
 }
 
-// Why more can be in use than there is.
+// Explains why more resources are in use than exist.
 std::vector<std::string> overdrawn_notes(const v1::StatusReply& status, const Terminal& terminal) {
   std::vector<std::string> notes;
   for (const v1::Node& node : status.nodes()) {
@@ -422,7 +422,7 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
   auto shorten = [](std::set<std::string>& names) {
     while (names.size() > kTrialColumnsMax) names.erase(std::prev(names.end()));
   };
-  // What Tune adds by itself to each result is of little use in a table.
+  // Keys that Tune adds to each result are not useful in a table.
   for (const char* automatic : {"time_this_iter_s", "time_total_s", "timestamp", "training_iteration", "pid", "done"})
     metrics.erase(automatic);
   shorten(metrics);
@@ -439,7 +439,7 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
   columns.push_back({.title = terminal.tr("status")});
   columns.push_back({.title = terminal.tr("node"), .rank = 5, .width_max = kNameColumns, .width_min = 10, .cut = Cut::kMiddle});
   columns.push_back({.title = terminal.tr("step"), .align = Align::kRight});
-  // The last part of a path says most: "…learning_rate".
+  // The last part of a path is the most specific: "…learning_rate".
   int rank = 10;
   for (const auto& name : metrics) columns.push_back({.title = cut_middle(printable(name), kNameColumns), .align = Align::kRight, .rank = rank++});
   rank = 20;

@@ -1,4 +1,4 @@
-// JSON as the command line prints it.
+// JSON output of the command line.
 #pragma once
 
 #include <cmath>
@@ -8,12 +8,12 @@
 
 namespace volador::cli {
 
-// Ends with a line feed; what is no UTF-8 is replaced.
+// Ends with a line feed; invalid UTF-8 is replaced.
 inline std::string text_of(const nlohmann::ordered_json& json, int indent = 2) {
   return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-// JSON has no NaN or infinity: such a value is null, as an absent one is.
+// NaN and infinities become null, like absent values, since JSON has neither.
 inline nlohmann::ordered_json number(double value) {
   return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
 }
@@ -21,7 +21,7 @@ inline nlohmann::ordered_json number(const std::optional<double>& value) {
   return value ? number(*value) : nlohmann::ordered_json();
 }
 
-// A reason as data; null where its text is all there is.
+// Returns a reason as structured data; null if only its text is known.
 inline nlohmann::ordered_json why_json(const std::string& why) {
   return why.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(why, nullptr, /*allow_exceptions=*/false);
 }

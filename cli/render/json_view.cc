@@ -35,7 +35,7 @@ Json sorted(const Map& map) {
   return json;
 }
 
-// JSON has no NaN or infinity: such a metric is null.
+// NaN and infinite metrics become null, since JSON has neither.
 Json metrics(const google::protobuf::Map<std::string, double>& map) {
   Json json = Json::object();
   for (const auto& [name, value] : std::map<std::string, double>(map.begin(), map.end()))

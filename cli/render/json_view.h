@@ -1,5 +1,5 @@
-// A cluster's state as JSON for programs. The form is stable: fields may be added, none changes its meaning or goes
-// away in 1.x; every object says "api_version": "v1". Amounts of resources are numbers in whole units ("cpus": 0.5),
+// Cluster state as JSON for programs. The format is stable: fields may be added, but none changes its meaning or is
+// removed in 1.x; every object contains "api_version": "v1". Resource amounts are numbers in whole units ("cpus": 0.5),
 // memory is in bytes.
 #pragma once
 
@@ -20,7 +20,7 @@ class StatusReply;
 
 namespace volador::cli {
 
-// All end with a line feed.
+// Each ends with a line feed.
 std::string status_json(const v1::StatusReply& status);
 std::string nodes_json(const v1::ListNodesReply& nodes);
 std::string actors_json(const v1::ListActorsReply& actors);

@@ -1,4 +1,4 @@
-// How processes, stacks and timelines are shown.
+// Text output of processes, stacks and timelines.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@ class TimelineReply;
 
 namespace volador::cli {
 
-// By node, and there by role: head, worker, programs, actors, spare processes, templates.
+// Sorts by node, then by role: head, worker, programs, actors, spare processes, templates.
 void sort_processes(v1::NodeProcesses& found);
 std::string processes_text(const v1::NodeProcesses& found, int limit, const Terminal& terminal);
 std::string processes_json(const v1::NodeProcesses& found, int limit);
@@ -21,7 +21,7 @@ std::string processes_json(const v1::NodeProcesses& found, int limit);
 std::string stack_text(const v1::StackReply& stack);
 std::string stack_json(const v1::StackReply& stack);
 
-// What was saved.
+// Describes the saved file.
 std::string timeline_text(const v1::TimelineReply& timeline, const std::string& file);
 
 }  // namespace volador::cli

@@ -69,13 +69,13 @@ std::string reason_of(const RowJson& row, const Terminal& terminal) {
   return printable(terminal.reason(text_member(row, "reason"), why.is_array() ? why.dump() : ""));
 }
 
-// The name that a user gave, else what the cluster calls it.
+// The name given by the user, by default the cluster's name for it.
 std::string name_or_display(const RowJson& row) {
   const std::string name = text_member(row, "name");
   return name.empty() ? text_member(row, "display") : name;
 }
 
-// "vit-sweep (3f2a90c1)": what keeps a request from its start, where that is one thing.
+// "vit-sweep (3f2a90c1)": the single reason that prevents a request from starting, if there is one.
 std::string blocker_text(const RowJson& row, const Terminal& terminal) {
   const RowJson& blocker = member(row, "blocker");
   if (!blocker.is_object()) return "";
@@ -135,7 +135,7 @@ std::string experiments_text(const nlohmann::json& page, const Terminal& termina
   std::stable_sort(rows.begin(), rows.end(), [](const RowJson& a, const RowJson& b) {
     const int first = state_rank(text_member(a, "state")), second = state_rank(text_member(b, "state"));
     const bool first_open = first <= state_rank("paused"), second_open = second <= state_rank("paused");
-    if (first_open != second_open) return first_open;  // Those that run; else the newest first, whatever became of them.
+    if (first_open != second_open) return first_open;  // Open ones first; the others newest first, in any final state.
     return integer_member(a, "started_ms") > integer_member(b, "started_ms");
   });
   for (const RowJson& row : rows) {
@@ -234,7 +234,7 @@ std::vector<FunctionCounts> count_functions(const v1::TimelineReply& timeline, c
 
 std::string tasks_text(const std::vector<FunctionCounts>& functions, const nlohmann::json& runners, const Terminal& terminal) {
   int64_t ready = 0, waiting = 0;
-  std::string reason;  // Of the first one that waits.
+  std::string reason;  // Reason of the first waiting one.
   for (const RowJson& row : rows_of(runners)) {
     const std::string state = text_member(row, "state");
     if (state == "dead") continue;

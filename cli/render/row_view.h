@@ -1,4 +1,4 @@
-// Rows of the live lists (volador.v1.Live/List) as tables for people: queue, experiments, events, studies, tasks.
+// Rows of the live lists (volador.v1.Live/List) as tables for users: queue, experiments, events, studies, tasks.
 #pragma once
 
 #include <chrono>
@@ -18,20 +18,20 @@ namespace volador::cli {
 // "05-31 14:03:07" in the time zone of this machine; empty for 0 and less.
 std::string day_and_second(int64_t unix_ms);
 
-// `page`: {"rows": […], "total": n} with rows as docs/api/README.md describes them. Members that a row lacks show as empty cells: rows of another
-// version of the head have others. now_ms: Unix time, for how long something waits.
+// `page`: {"rows": […], "total": n} with rows as described in docs/api/README.md. Missing members show as empty cells:
+// heads of other versions have other members. now_ms: Unix time, for computing waiting times.
 std::string queue_text(const nlohmann::json& page, const Terminal& terminal, int64_t now_ms);
 std::string experiments_text(const nlohmann::json& page, const Terminal& terminal);
 std::string events_text(const nlohmann::json& page, const Terminal& terminal);
 std::string study_rows_text(const nlohmann::json& page, const Terminal& terminal);
 
-// What the processes of a cluster ran of a function lately.
+// Recent executions of a function by the processes of a cluster.
 struct FunctionCounts {
   std::string name;
   int64_t running = 0, ended = 0, failed = 0;
-  std::chrono::nanoseconds time{0};  // Of those that ended, together.
+  std::chrono::nanoseconds time{0};  // Total time of finished executions.
 };
-// Most running first. `runners`: rows of the actors that run tasks; other actors' calls do not count.
+// Most running executions first. `runners`: rows of the actors that run tasks; calls of other actors do not count.
 std::vector<FunctionCounts> count_functions(const v1::TimelineReply& timeline, const nlohmann::json& runners);
 std::string tasks_text(const std::vector<FunctionCounts>& functions, const nlohmann::json& runners, const Terminal& terminal);
 

@@ -1,4 +1,4 @@
-// Shared studies for people and as JSON.
+// Shared studies as text and as JSON.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

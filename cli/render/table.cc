@@ -13,7 +13,7 @@ namespace volador::cli {
 
 namespace {
 
-// How many bytes of "\x1b[…m" the text starts with; 0: none.
+// Length of the sequence "\x1b[…m" at the start of the text in bytes; 0: none.
 size_t escape_length(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const size_t end = text.find_first_not_of("0123456789;", 2);
@@ -45,7 +45,7 @@ std::string cut_to_width(std::string_view text, size_t columns) {
     const size_t escape = escape_length(text);
     const auto [point, length] = escape > 0 ? std::pair<uint32_t, size_t>{0, escape} : front_code_point(text);
     const size_t own = escape > 0 ? 0 : columns_of(point);
-    is_full = is_full || width + own + 1 > columns;  // The last column is for the mark.
+    is_full = is_full || width + own + 1 > columns;  // The last column is reserved for the mark.
     if (escape > 0 || !is_full) out += text.substr(0, length);
     width += is_full ? 0 : own;
     text.remove_prefix(length);
@@ -102,10 +102,10 @@ Table::Layout Table::layout(size_t columns_max) const {
     for (size_t i = 0; i < columns_.size(); ++i) {
       if (layout.widths[i] > 0 && columns_[i].rank > 0 && (last == columns_.size() || columns_[i].rank >= columns_[last].rank)) last = i;
     }
-    if (last == columns_.size()) break;  // The lines are cut.
+    if (last == columns_.size()) break;  // Lines must be truncated.
     layout.widths[last] = 0;
   }
-  // What is left of the line goes to the columns that were shrunk.
+  // The remaining width goes to the columns that were shrunk.
   size_t spare = columns_max - std::min(columns_max, total());
   for (const bool first : {true, false}) {
     for (size_t i = 0; i < columns_.size(); ++i) {

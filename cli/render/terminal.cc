@@ -93,14 +93,14 @@ std::string Terminal::reason(std::string_view text, std::string_view why_json) c
   return known ? known->text(options_.language) : std::string(text);
 }
 
-// A reason stands for as many lines of the text as it has itself.
+// A reason replaces as many lines of the text as it has itself.
 std::string Terminal::explanation(const v1::ExplainReply& reply) const {
   if (options_.language == Language::kEnglish) return reply.text();
   std::string out;
   std::string_view left = reply.text();
   for (const std::string& why : reply.why()) {
     const auto known = Reason::from_json(why);
-    if (!known && !why.empty()) return reply.text();  // Of a newer Volador: how many lines it has is not known.
+    if (!known && !why.empty()) return reply.text();  // From a newer Volador: its number of lines is unknown.
     const std::string said = known ? known->text(options_.language) : std::string();
     const size_t indent = std::min(left.find_first_not_of(' '), left.size());
     std::string_view lines = left;

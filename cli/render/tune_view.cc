@@ -25,8 +25,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 using tune::Trial;
 
-constexpr size_t kParametersMax = 8;  // Columns of a table.
-constexpr size_t kFrontMax = 20;      // Trials of the front in text.
+constexpr size_t kParametersMax = 8;  // Maximum columns of a table.
+constexpr size_t kFrontMax = 20;      // Maximum trials of the front in text.
 
 Json config_json(const tune::Config& config) { return Json::parse(config.to_json(), nullptr, false); }
 
@@ -77,7 +77,7 @@ std::vector<const Trial*> best_first(const tune::Analysis& analysis) {
   try {
     order = analysis.ranking({});
   } catch (const Exception&) {
-    // No metric, or nothing but NaN.
+    // No metric, or only NaN.
   }
   const std::set<const Trial*> ranked(order.begin(), order.end());
   for (const Trial& trial : analysis.trials()) {
@@ -167,7 +167,7 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
   return text;
 }
 
-// "  scheduler   ASHA …": the title in the user's language, padded by the columns that it takes.
+// "  scheduler   ASHA …": the title in the user's language, padded by its display width.
 std::string titled(const std::string& title, std::string_view value) {
   constexpr size_t kTitleColumns = 12;
   const size_t width = display_width(title);

@@ -1,4 +1,4 @@
-// Saved runs as text for people and as JSON for programs. The JSON form is stable, as that of json_view.h.
+// Saved runs as text and as JSON. The JSON format is stable, as that of json_view.h.
 #pragma once
 
 #include <string>
@@ -16,7 +16,7 @@ namespace volador::cli {
 std::string runs_text(const std::vector<tune::RunSummary>& runs, const Terminal& terminal);
 std::string runs_json(const std::vector<tune::RunSummary>& runs);
 
-// At most `limit` trials, best first.
+// Shows at most `limit` trials, best first.
 std::string run_text(const tune::SavedRun& run, size_t limit, const Terminal& terminal);
 std::string run_json(const tune::SavedRun& run);
 
@@ -28,7 +28,7 @@ std::string replay_json(const tune::ReplayReport& report);
 
 std::string simulation_text(const tune::SchedulerComparison& comparison);
 std::string simulation_json(const tune::SchedulerComparison& comparison);
-// The mean best value over time, a column a scheduler.
+// The mean best value over time, one column per scheduler.
 std::string simulation_csv(const tune::SchedulerComparison& comparison);
 
 std::string comparison_text(const tune::RunComparison& comparison, const Terminal& terminal);

@@ -32,7 +32,7 @@ struct ProgressRow {
   int64_t step = 0;
   std::optional<double> value;          // Metric; no value before the first report.
   std::vector<std::string> parameters;  // In the order of ProgressSnapshot::parameters; empty if the trial does not
-                                        // have the parameter.
+                                        // Error of a failed trial.
   Reason error;                         // Of a failed trial.
   std::string resources = {};           // If they change; adds a column if any row has some.
 };

@@ -78,7 +78,7 @@ class CheckpointWriter {
   std::shared_ptr<CheckpointBooks> books_;
   StoredCheckpoint checkpoint_;
   std::filesystem::path partial_;  // Empty once nothing is left to remove.
-  FileHandle file_;       // Of the current part, as are the next three.
+  FileHandle file_;       // State of the current part, as are the next three.
   security::Sha256 hash_;
   std::string tail_;  // The last bytes: the archive's own checksum, which is not part of the hashed data.
   int64_t bytes_ = 0;

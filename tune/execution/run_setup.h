@@ -23,7 +23,7 @@ struct PreparedRun {
   ResourceSet resources;  // Resources of each trial.
   uint64_t seed = 0;
   std::optional<JournalContents> earlier;  // Journal of the run to resume.
-  std::vector<EarlierTrial> warm_start;    // What the searcher has learned already.
+  std::vector<EarlierTrial> warm_start;    // Trials that the searcher has learned from already.
   std::vector<std::string> notices;        // Messages to the user.
   JournalHeader header;                    // Without its time.
   std::optional<int64_t> total;            // Total trials by these options; no value: unlimited.

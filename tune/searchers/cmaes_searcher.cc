@@ -413,7 +413,7 @@ class CmaesModel final : public SearchModel {
 
   State state_;
   std::map<int64_t, Sample> running_;
-  double worst_ = 0;  // Of the last generation; valid only right after it.
+  double worst_ = 0;  // Value in the last generation; valid only right after it.
   MatrixXd axes_;     // Eigenvectors of the covariance times the roots of the eigenvalues.
   VectorXd lengths_;
   std::vector<std::pair<Point, Sample>> proposed_;  // Since the last call of taken().

@@ -16,7 +16,7 @@ namespace volador::tune {
 
 struct WarmStart {
   std::vector<EarlierTrial> trials;  // Oldest run first, in the order of the trials.
-  std::vector<std::string> notices;  // What was taken from each run and what was skipped.
+  std::vector<std::string> notices;  // Messages on the data taken from each run and on what was skipped.
 };
 
 struct WarmStartOptions {

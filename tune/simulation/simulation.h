@@ -54,8 +54,8 @@ struct SyntheticOptions {
   uint64_t seed = 0;
   double step_s = 1;        // Mean duration of a step, multiplied by the factors below.
   double speed_sd = 0;      // Variation between trials: each is slower by 1 + |z|, z normal with this deviation.
-  double straggler_sd = 0;  // The same variation for each stretch between two powers of `stretch`, which models a job
-                            // between two rungs.
+  double straggler_sd = 0;  // Variation of each stretch between two powers of `stretch`, likewise; models a job between
+                            // two rungs.
   double stretch = 4;
   double drop_per_s =
       0;  // Probability per second that such a stretch is lost and repeated by its slot from its beginning.
