@@ -61,7 +61,7 @@ std::string path_of(const CLI::App& app) {
   return app.get_parent() == nullptr ? app.get_name() : path_of(*app.get_parent()) + " " + app.get_name();
 }
 
-// What CLI11 says of unknown words names neither the nearest known one nor where help is.
+// Replaces CLI11's message about unknown words, which names neither the nearest known word nor the help.
 std::string explain(const CLI::App& root, const CLI::ParseError& error, const Terminal& terminal) {
   const CLI::App& app = innermost(root);
   const std::string help = terminal.fill("See {} --help", path_of(app));
@@ -86,7 +86,8 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error, const Te
   return fmt::format("{}: {}. {}", path_of(app), error.what(), help);
 }
 
-// What VOLADOR_LANG or the configuration file says of the language; none: the locale decides. What is wrong with the file, the command says that needs it.
+// Returns the language from VOLADOR_LANG or the configuration file; no value: the locale decides. Errors of the file
+// are reported by the commands that need it.
 std::optional<Language> language_setting(const PathEnvironment& environment) {
   const auto paths = Paths::from(environment);
   if (!paths) return std::nullopt;
@@ -145,7 +146,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
     return static_cast<int>(failure.exit_code);
   };
   try {
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // As CLI11 wants them.
+    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // The order that CLI11 expects.
     root.parse(reversed);
   } catch (const CLI::Success& asked) {  // --help and --version.
     return root.exit(asked);

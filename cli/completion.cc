@@ -68,7 +68,7 @@ std::vector<std::string> values_of(const std::string& path) {
   return {};
 }
 
-// Where the words lead: the innermost subcommand, its path, and how many words that are no flags follow it.
+// Position of the words: the innermost subcommand, its path, and the number of following words that are not flags.
 struct Place {
   CLI::App* app;
   std::string path;

@@ -17,7 +17,7 @@ bool head_runs_here(const Paths& paths, const std::string& cluster) {
   return running_process(paths.cluster(cluster).head().pid()).has_value();
 }
 
-// What the head of that address left here, if it is one of this machine.
+// Returns the access data that the head of that address left on this machine, if it runs here.
 std::optional<ClusterAccess> access_of_address(const Paths& paths, const std::string& address) {
   for (const std::string& cluster : local_clusters(paths)) {
     auto access = load_access(paths, cluster);
@@ -93,7 +93,7 @@ tl::expected<std::unique_ptr<control::ClusterApi>, Failure> connect(const Target
   const SystemClock clock;
   auto api = control::ClusterApi::connect(target.address, *token, timeout, clock);
   if (!api) {
-    // Whatever kept us from reaching it counts as that, also a time that ran out.
+    // Every failure to reach it counts as unreachable, including a timeout.
     if (api.error().code == ErrorCode::kTimeout) return fail(ExitCode::kUnreachable, api.error());
     return fail(api.error());
   }

@@ -23,13 +23,14 @@ namespace volador::cli {
 
 namespace {
 
-constexpr int kPipe = 3;  // Where the daemon finds its end of the pipe.
+constexpr int kPipe = 3;  // Descriptor of the daemon's end of the pipe.
 constexpr size_t kReportBytesMax = 64 << 10;
 constexpr size_t kComplaintBytesMax = 4 << 10;
 
 constexpr char kReport = 'r', kNote = 'n';  // First bytes of messages.
 
-// A message: what it is, its text and a zero byte, so that one cut by the daemon's death is not taken for a whole one.
+// A message: kind, text and a zero byte, so that a message truncated by the daemon's death is not taken for a complete
+// one.
 void write_message(char kind, const std::string& text) {
   const std::string message = kind + text + '\0';
   size_t done = 0;
@@ -77,7 +78,7 @@ class PipeToStarter final : public Starter {
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
 
-  // Keep the two descriptors clear of 0 to 3 while those are laid anew.
+  // Move the two descriptors out of 0 to 3, which are reassigned below.
   const int pipe_kept = ::fcntl(pipe, F_DUPFD, 10), complaints_kept = ::fcntl(complaints, F_DUPFD, 10);
   const int null = ::open("/dev/null", O_RDWR);
   ::dup2(null, STDIN_FILENO);
@@ -96,7 +97,7 @@ class PipeToStarter final : public Starter {
 
 enum class Wait : uint8_t { kReported, kEnded, kTimedOut };
 
-// Takes whole messages out of what has come. Whether the report was among them.
+// Extracts complete messages from the received bytes. Returns whether the report was among them.
 bool take_messages(std::string& read, const DaemonOptions& options, std::string& report) {
   for (size_t end = read.find('\0'); end != std::string::npos; end = read.find('\0')) {
     const std::string message = read.substr(0, end);
@@ -131,7 +132,7 @@ Wait read_report(int fd, const DaemonOptions& options, std::string& report) {
   }
 }
 
-// The end of what the daemon wrote to stderr.
+// Returns the end of the daemon's stderr output.
 std::string complaints_of(int fd) {
   std::string text(kComplaintBytesMax, '\0');
   const off_t size = ::lseek(fd, 0, SEEK_END);

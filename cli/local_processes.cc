@@ -33,12 +33,12 @@ std::vector<std::string> folders_in(const fs::path& directory) {
   return names;
 }
 
-// A process that cannot be confused with a later one of its number.
+// A process handle that is safe against reuse of the pid.
 class Handle {
  public:
   explicit Handle(const LocalProcess& process)
       : fd_(static_cast<int>(::syscall(SYS_pidfd_open, process.record.pid, 0))) {
-    // The number may have been given away between reading the file and opening it.
+    // The pid may have been reused between reading the file and opening it.
     if (fd_ >= 0 && !is_running(process.record)) {
       ::close(fd_);
       fd_ = -1;
@@ -52,7 +52,7 @@ class Handle {
   void signal(int number) const {
     if (fd_ >= 0) ::syscall(SYS_pidfd_send_signal, fd_, number, nullptr, 0);
   }
-  // Whether it ended by then.
+  // Returns whether it ended by then.
   bool wait(steady_clock::time_point deadline) const {
     while (fd_ >= 0) {
       const auto left = std::max<int64_t>(0, std::chrono::ceil<milliseconds>(deadline - steady_clock::now()).count());
@@ -122,7 +122,7 @@ std::vector<Stopped> stop_processes(const std::vector<LocalProcess>& processes, 
   std::vector<LocalProcess> workers, heads;
   for (const LocalProcess& process : processes)
     (process.role == LocalProcess::Role::kHead ? heads : workers).push_back(process);
-  // A worker says goodbye to its head, so the head goes last.
+  // Workers deregister at their head, so the head is stopped last.
   std::vector<Stopped> stopped = stop_at_once(workers, patience);
   for (Stopped& entry : stop_at_once(heads, patience)) stopped.push_back(std::move(entry));
   return stopped;
@@ -138,7 +138,7 @@ std::vector<Stopped> stop_for_restart(const std::vector<LocalProcess>& processes
 
 namespace {
 
-// Nothing where no head died, or where one runs or starts.
+// No value if no head died, or one is running or starting.
 std::optional<Leftover> remove_leftovers_of_head(const ClusterPaths& cluster) {
   const HeadPaths files = cluster.head();
   auto text = read_file_limited(files.pid(), kPidFileBytesMax);

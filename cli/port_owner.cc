@@ -22,11 +22,11 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// Inodes of the sockets that listen on a port, from one of the kernel's tables.
+// Collects the inodes of the sockets that listen on a port, from one of the kernel's tables.
 void collect_listeners(const char* table, uint16_t port, std::set<std::string>& inodes) {
   std::ifstream file(table);
   std::string line;
-  std::getline(file, line);  // Titles.
+  std::getline(file, line);  // Column titles.
   while (std::getline(file, line)) {
     std::istringstream fields(line);
     std::string number, local, remote, state, skipped, inode;
@@ -109,7 +109,7 @@ Result<void> check_port_free(const std::string& address, uint16_t port) {
   const int on = 1;
   ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   int error = 0;
-  // With SO_REUSEADDR a port that somebody listens on may still be bound to, but not listened on.
+  // With SO_REUSEADDR bind() succeeds on a port that is being listened on, but listen() fails.
   if (::bind(fd, reinterpret_cast<const sockaddr*>(&socket_address), sizeof socket_address) != 0 ||
       ::listen(fd, 1) != 0)
     error = errno;
@@ -133,8 +133,8 @@ Result<void> check_port_free(const std::string& address, uint16_t port) {
 }
 
 Result<std::string> network_address() {
-  // Connecting a UDP socket sends nothing; it only makes the kernel choose a route. The address is of a block kept for
-  // documentation.
+  // Connecting a UDP socket sends nothing; it only makes the kernel choose a route. The address is from a block
+  // reserved for documentation.
   bool good = false;
   const sockaddr_in far = to_address("192.0.2.1", 9, good);
   const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);

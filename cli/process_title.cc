@@ -12,7 +12,7 @@ ProcessTitle::ProcessTitle(int argc, char** argv) {
   if (argc < 1) return;
   begin_ = argv[0];
   char* end = begin_;
-  // The arguments lie one behind the other; stop where they do not.
+  // The arguments are usually contiguous; stop where they are not.
   for (int i = 0; i < argc && argv[i] == end; ++i) end += std::strlen(argv[i]) + 1;
   size_ = static_cast<size_t>(end - begin_);
 }

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kLookEvery = 500ms;
-constexpr size_t kRunsMax = 1000;      // Of one folder.
+constexpr size_t kRunsMax = 1000;      // Limit per folder.
 constexpr size_t kRowsAtOnce = 5000;
 constexpr std::string_view kVisitor = "view";
 constexpr std::string_view kResultsOnly = "volador view shows results on disk; there is no cluster behind it";
@@ -35,7 +35,7 @@ bool is_run(const fs::path& folder) {
   return fs::exists(folder / "experiment_state.json", ignored) || fs::exists(tune::journal_path(folder), ignored);
 }
 
-// The folder itself, or those right below it; by name. kNotFound.
+// Returns the folder itself, or the runs directly in it, by name. kNotFound.
 Result<std::vector<fs::path>> find_runs(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
@@ -69,7 +69,7 @@ Error no_logs() {
 struct ResultsView::Impl final : dashboard::ClusterPort {
   Impl(fs::path of, const Clock& c, Random& r) : folder(std::move(of)), clock(c), random(r), core(core_options(folder.filename().string(), r), r) { register_operations(); }
 
-  // ---- what the dashboard asks ----
+  // ---- Queries of the dashboard ----
 
   operations::Registry& registry() override { return operations_registry; }
   void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override { done(make_error(no_logs())); }
@@ -82,12 +82,12 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   bool token_counts(const std::string& token_id) override { return token_id == kVisitor; }
   void register_operations();
 
-  // ---- what is read ----
+  // ---- Reading ----
 
   struct Watched {
     std::unique_ptr<tune::RunReader> reader;
     head::ClientSession session{};
-    std::string problem;  // Said once.
+    std::string problem;  // Reported once.
   };
   void watch_forever();
   bool look_once();
@@ -101,11 +101,11 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   const std::string machine = machine_id().value_or("here");
   const Clock& clock;
   Random& random;
-  std::mutex mutex;  // Of the core.
+  std::mutex mutex;  // Protects the core.
   head::HeadCore core;
   size_t found = 0;
   uint64_t sessions = 0;
-  std::map<fs::path, Watched> runs;  // The thread's.
+  std::map<fs::path, Watched> runs;  // Used on the thread only.
   std::unique_ptr<dashboard::Dashboard> dashboard;
   std::mutex stop_mutex;
   std::condition_variable wake;
@@ -113,7 +113,6 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   std::thread thread;
 };
 
-// As a driver of its own: what an earlier one told of the run is forgotten.
 void ResultsView::Impl::register_operations() {
   operations_registry.set_absent("Cluster", std::string(kResultsOnly));
   operations_registry.set_absent("Studies", "there are no studies here: a head that `volador start --head` started keeps them");
@@ -131,6 +130,7 @@ void ResultsView::Impl::register_operations() {
       "Cluster/ListObjects", [](const security::Principal&, const v1::ListRequest&, const Done<v1::ListObjectsReply>& done) { done(v1::ListObjectsReply()); });
 }
 
+// Connects as a new driver, which discards the data of an earlier one about the run.
 void ResultsView::Impl::connect(Watched& run, const fs::path& path) {
   run.session = head::ClientSession{++sessions};
   protocol::ClientMessage message;
@@ -144,7 +144,7 @@ void ResultsView::Impl::connect(Watched& run, const fs::path& path) {
   core.on_client_message(clock.now(), run.session, message);
 }
 
-// Whether there is more to read at once.
+// Returns whether there is more to read at once.
 bool ResultsView::Impl::look_at(const fs::path& path, Watched& run) {
   if (!run.reader) {
     run.reader = std::make_unique<tune::RunReader>(path, clock);

@@ -17,7 +17,7 @@ constexpr size_t kSecretBytesMax = 4096;
 std::chrono::milliseconds milliseconds_of(const Config& config, std::string_view key) {
   return std::chrono::duration_cast<std::chrono::milliseconds>(config.duration(key));
 }
-// The exit code of a wrong value depends on where it was written.
+// The exit code for an invalid value depends on its source.
 ExitCode blame(const Config& config, std::string_view key) {
   return config.source(key) == SettingSource::kFlag ? ExitCode::kUsage : ExitCode::kConfig;
 }
