@@ -1,7 +1,7 @@
-// attack_bench: how long an authenticated peer of a port waits for an answer, while strangers attack the port: the head's, its dashboard's
-// and a worker's data port.
+// attack_bench: latency of an authenticated peer while strangers attack the port: the head's, its dashboard's and a
+// worker's data port.
 //   attack_bench [--only=NAME,…] [--json] [--list]      p99 of its calls, idle and under each attack
-//   attack_bench attack NAME PORT SECONDS CONNECTIONS   attacks 127.0.0.1:PORT; prints "attacking", then what it counted
+//   attack_bench attack NAME PORT SECONDS CONNECTIONS   attacks 127.0.0.1:PORT; prints "attacking", then its counts
 #include <fmt/format.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -42,7 +42,8 @@ int attack(const std::vector<std::string>& arguments) {
   return 0;
 }
 
-// Milliseconds of each call until `seconds` are over. A call that fails counts as the whole time.
+// Returns the duration of each call in milliseconds until `seconds` have passed. A failed call counts as the whole
+// time.
 std::vector<double> time_calls(AttackedPort& port, double seconds) {
   std::vector<double> times;
   const auto begin = std::chrono::steady_clock::now();
@@ -55,7 +56,7 @@ std::vector<double> time_calls(AttackedPort& port, double seconds) {
   return times;
 }
 
-// Of all its threads, in user and kernel.
+// CPU time of all its threads, user and kernel.
 double processor_seconds(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string text((std::istreambuf_iterator<char>(file)), {});

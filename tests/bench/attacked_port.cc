@@ -67,7 +67,7 @@ class DashboardPort final : public AttackedPort {
   std::unique_ptr<WebClient> client_;
 };
 
-// The port on the loopback that a process other than the head listens on; by the sockets that /proc knows.
+// Returns the loopback port that a process other than the head listens on, by the sockets in /proc.
 uint16_t listening_port(pid_t pid) {
   std::vector<std::string> inodes;
   std::error_code ignored;
@@ -87,7 +87,7 @@ uint16_t listening_port(pid_t pid) {
   return 0;
 }
 
-// The store answers a driver that it serves nodes only: as good as any other answer for telling how long one takes.
+// The store rejects a driver because it serves nodes only; this response is sufficient for measuring latency.
 class DataPortOfWorker final : public AttackedPort {
  public:
   DataPortOfWorker() : AttackedPort(false) {

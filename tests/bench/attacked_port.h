@@ -1,4 +1,4 @@
-// A listening port of a cluster of the bench's own, with a peer there that has proved who it is.
+// A listening port of a cluster of the benchmark, with an authenticated peer.
 #pragma once
 
 #include <sys/types.h>
@@ -14,14 +14,15 @@ namespace volador::bench {
 
 class AttackedPort {
  public:
-  // "head": its gRPC port, and calls of its API. "dashboard": its HTTP port, and requests with a token on a connection that is kept.
-  // "data": of the worker, and calls of its object store with a certificate. Throws std::runtime_error.
+  // "head": its gRPC port, and calls of its API. "dashboard": its HTTP port, and requests with a token on a persistent
+  // connection. "data": the worker's data port, and calls of its object store with a certificate. Throws
+  // std::runtime_error.
   static std::unique_ptr<AttackedPort> start(std::string_view kind);
   virtual ~AttackedPort() = default;
 
   uint16_t port() const { return port_; }
-  pid_t process() const { return process_; }  // That listens.
-  // One call and its answer; false: there was none.
+  pid_t process() const { return process_; }  // The listening process.
+  // Makes one call; returns false if there was no response.
   virtual bool ask() = 0;
 
  protected:

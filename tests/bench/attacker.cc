@@ -46,7 +46,7 @@ struct Shared {
   uint16_t port;
   Clock::time_point end;
   uint64_t connections_max;
-  bool spread;  // Each connection from another address of the loopback network.
+  bool spread;  // Each connection comes from another address of the loopback network.
   std::atomic<uint64_t> connections{0}, ended{0}, bytes{0};
 
   bool goes_on() const { return Clock::now() < end && connections < connections_max; }
@@ -73,13 +73,13 @@ UniqueFd connect_to(Shared& shared) {
   return fd;
 }
 
-// Whether the other side has closed it.
+// Returns whether the peer has closed the connection.
 bool has_ended(int fd) {
   pollfd one{fd, POLLRDHUP, 0};
   return ::poll(&one, 1, 0) == 1;
 }
 
-// Holds connections, each begun by `first` and then kept up with `more` now and then.
+// Holds connections: each sends `first` and then `more` from time to time.
 void hold(Shared& shared, const std::function<void()>& on_full, std::string_view first, std::string_view more) {
   std::vector<UniqueFd> held(kSilentConnections);
   bool told = false;
@@ -131,12 +131,12 @@ Context make_context() {
 Session shake_hands(SSL_CTX* context, int fd) {
   Session session(SSL_new(context));
   SSL_set_fd(session.get(), fd);
-  SSL_set_tlsext_host_name(session.get(), kNodeServerName);  // A data port passes it to the node's object store.
+  SSL_set_tlsext_host_name(session.get(), kNodeServerName);  // The data port forwards it to the node's object store.
   if (SSL_connect(session.get()) != 1) session.reset();
   return session;
 }
 
-// What a client sends first.
+// First message of a TLS client.
 std::string client_hello() {
   const Context context = make_context();
   const Session session(SSL_new(context.get()));
@@ -186,7 +186,7 @@ std::string literal(std::string_view text) { return static_cast<char>(text.size(
 void reset_streams(Shared& shared) {
   constexpr uint8_t kHeaders = 1, kReset = 3, kSettings = 4, kEndHeaders = 4;
   constexpr uint32_t kStreamsAWrite = 200, kResetStreams = 8'000;
-  // HPACK without its dynamic table: POST, https, :path, :authority, content-type, te.
+  // HPACK without a dynamic table: POST, https, :path, :authority, content-type, te.
   const std::string headers = std::string("\x83\x87\x04") + literal("/volador.v1.Cluster/Status") + "\x01" + literal("head") +
                               std::string("\x0f\x10") + literal("application/grpc") + std::string(1, '\0') + literal("te") + literal("trailers");
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0, "");
@@ -196,7 +196,7 @@ void reset_streams(Shared& shared) {
     if (!fd) continue;
     const Session session = shake_hands(context.get(), fd.get());
     bool open = session && SSL_write(session.get(), preface.data(), static_cast<int>(preface.size())) > 0;
-    // More would wait in our own buffers while the other side has stopped reading.
+    // More data would be buffered in this process while the peer has stopped reading.
     for (uint32_t stream = 1; open && Clock::now() < shared.end && stream < kResetStreams;) {
       std::string out;
       for (uint32_t i = 0; i < kStreamsAWrite; ++i, stream += 2) {

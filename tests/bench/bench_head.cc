@@ -1,6 +1,6 @@
-// bench_head HOME TIME: a head with its dashboard, as `volador start --head` runs it, whose clock another program
-// moves: TIME is a file with how many nanoseconds it is ahead (eight bytes, mapped). Prints one line of JSON once it
-// serves; ends when its input ends.
+// bench_head HOME TIME: a head with its dashboard, as `volador start --head` runs it, whose clock is controlled by
+// another program: TIME is a file with its offset in nanoseconds (eight bytes, mapped). Prints one line of JSON once it
+// serves; exits at the end of its input.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/mman.h>
@@ -26,7 +26,7 @@ class MovedClock final : public Clock {
     close(fd);
     ahead_ = static_cast<const std::atomic<int64_t>*>(mapped);
   }
-  // It stands still between two moves.
+  // The clock does not advance between two changes of the offset.
   BootTime now() const override { return began_ + ahead(); }
   WallTime wall() const override { return wall_began_ + ahead(); }
 

@@ -1,8 +1,10 @@
-// The part of volador_bench that runs inside of a machine: a program of a cluster of several, or an end of a raw connection between two.
-//   bench_remote call NODE COUNT              µs of a call of an actor on that node
-//   bench_remote pull NODE BYTES RUNS [keep]  GB/s of each run: an array that lies there is read here; keep: all of them stay, so that each
-//                                             comes into memory that is fresh
-//   bench_remote broadcast BYTES NODE…        seconds until an array that lies here is read on all of them at once
+// The part of volador_bench that runs inside a simulated machine: a program of a multi-node cluster, or one end of a
+// raw connection between two.
+//   bench_remote call NODE COUNT              µs per call of an actor on that node
+//   bench_remote pull NODE BYTES RUNS [keep]  GB/s of each run: reads an array of that node; keep: all arrays are kept,
+//   so that each
+//                                             uses fresh memory
+//   bench_remote broadcast BYTES NODE…        seconds until an array of this node is read on all of them at once
 //   bench_remote raw-serve ADDRESS PORT;  raw-echo ADDRESS PORT COUNT;  raw-tls, raw-tcp ADDRESS PORT BYTES RUNS
 #include <fmt/format.h>
 #include <volador/volador.h>

@@ -11,11 +11,11 @@
 namespace volador::bench {
 namespace {
 
-// Runs in a fork of a process with threads: only calls that are safe there.
+// Runs in a fork of a process with threads: async-signal-safe calls only.
 [[noreturn]] void compute(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(0);
-  close_range(3, ~0U, 0);  // Sockets of the measured processes have to close when those end.
+  close_range(3, ~0U, 0);  // Sockets of the measured processes must close when those end.
   volatile double value = 1;
   while (true) value = value * 1.000001 + 1e-9;
 }

@@ -1,4 +1,4 @@
-// Processes that compute while a figure is measured, as on a machine that trains.
+// Processes that use the CPU while a figure is measured, as training does.
 #pragma once
 
 #include <sys/types.h>
@@ -7,7 +7,7 @@
 
 namespace volador::bench {
 
-// Each process uses all of one core's time from construction to destruction. It ends with this process too.
+// Each process uses one core from construction to destruction. It also ends with this process.
 class BusyProcesses {
  public:
   explicit BusyProcesses(int count);

@@ -32,7 +32,7 @@ Measured call_sync() {
   return measured;
 }
 
-// Keeps `outstanding` calls under way, in turn on each of the actors.
+// Keeps `outstanding` calls in flight, round-robin over the actors.
 void keep_calling(const std::vector<ActorHandle<Echo>>& echos, size_t calls, size_t outstanding) {
   std::deque<Future<int64_t>> under_way;
   for (size_t i = 0; i < calls; ++i) {
@@ -45,10 +45,10 @@ void keep_calling(const std::vector<ActorHandle<Echo>>& echos, size_t calls, siz
   for (auto& future : under_way) future.get();
 }
 
-// Makes the calls of others: one of the callers of call_n_to_n, a process of its own.
+// One of the callers of call_n_to_n, in its own process.
 class Caller {
  public:
-  // Answers once this caller knows where the actors are.
+  // Returns once this caller has resolved the actors.
   void meet(std::vector<ActorHandle<Echo>> echos) {
     echos_ = std::move(echos);
     for (const auto& echo : echos_) echo.call<&Echo::same>(0).get();
@@ -61,7 +61,7 @@ class Caller {
 VOLADOR_ACTOR(Caller, &Caller::meet, &Caller::keep_calling);
 
 constexpr size_t kPipelinedCalls = 200'000;
-constexpr size_t kCallers = 4;  // Of n to n.
+constexpr size_t kCallers = 4;  // Number of callers in n to n.
 constexpr size_t kOutstanding = 1'000;
 constexpr int kRuns = 5;
 
@@ -88,7 +88,7 @@ Measured pipelined_to(size_t actors) {
 Measured call_pipelined() { return pipelined_to(1); }
 Measured call_1_to_n() { return pipelined_to(4); }
 
-// Each caller keeps so many calls under way; Ray's own benchmark of this name has 5,000.
+// Number of calls in flight per caller; Ray's benchmark of this name uses 5,000.
 Measured n_to_n(size_t outstanding) {
   Measured measured{.note = "the same raw echo, one pair of processes"};
   const auto echos = spawn_echos(kCallers);

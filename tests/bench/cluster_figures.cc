@@ -1,4 +1,4 @@
-// Figures of a whole cluster, started by the command line in a folder of its own.
+// Figures of a whole cluster, started by the command line in its own folder.
 #include <fmt/format.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
-// Figures of the API and of live state: a cluster that the command line started, a driver that shows 10,000 trials,
-// clients on sockets.
+// Figures of the API and of live state: a cluster started by the command line, a driver with 10,000 trials, clients on
+// sockets.
 #include <fmt/format.h>
 #include <poll.h>
 #include <signal.h>
@@ -48,8 +48,8 @@ void wait_for_trials(WebClient& web, size_t count) {
            [&] { return nlohmann::json::parse(web.get("/api/v1/trials?page_size=1")).at("total") == count; });
 }
 
-// A driver's reports: one row with one point of a curve every 1/kDeltasPerSecond, of one trial after the other, each
-// with the time at which it was sent.
+// Reports of a driver: one row with one point of a curve every 1/kDeltasPerSecond, cycling through the trials, each
+// with its send time.
 class Reports {
  public:
   explicit Reports(MadeUpDriver& driver) : thread_([this, &driver] { run(driver); }) {}
@@ -81,7 +81,7 @@ class Reports {
   std::thread thread_;
 };
 
-// Clients of the trials of the experiment, read by one thread.
+// Clients that subscribe to the trials of the experiment, read by one thread.
 class Readers {
  public:
   Readers(size_t count, int port, const std::string& token, WebLine::Tls tls) {
@@ -101,7 +101,7 @@ class Readers {
     ends_ = true;
     thread_.join();
   }
-  // Milliseconds from the sending of each report to its reading, since the call before.
+  // Returns the milliseconds from sending to reading each report since the last call.
   std::vector<double> take() {
     if (failed_) throw std::runtime_error("a client was cut");
     const std::lock_guard lock(mutex_);
@@ -219,8 +219,8 @@ Measured ws_delta_latency() {
   return measured;
 }
 
-// Milliseconds from the asking for an actor to the head's word to a node to start it: two streams and a commit of the
-// journal lie between.
+// Milliseconds from the request for an actor to the head's start message to a node, which includes two streams and a
+// commit of the journal.
 std::vector<double> decisions(MadeUpDriver& driver, const std::string& address, const std::string& token,
                               const std::string& name, size_t count) {
   std::mutex mutex;
@@ -263,7 +263,7 @@ std::vector<double> decisions(MadeUpDriver& driver, const std::string& address, 
   return took;
 }
 
-// How long the head took for what it decided, in buckets: upper end in seconds to how many took no longer.
+// Histogram of the head's decision times: upper bound of each bucket in seconds to cumulative count.
 std::map<double, double> decision_times(WebClient& web) {
   std::map<double, double> buckets;
   std::istringstream lines(web.get("/metrics"));
@@ -275,7 +275,7 @@ std::map<double, double> decision_times(WebClient& web) {
   return buckets;
 }
 
-// Milliseconds; even within a bucket.
+// Milliseconds, interpolated within a bucket.
 double p99_between(const std::map<double, double>& before, const std::map<double, double>& after) {
   const double all = after.rbegin()->second - before.rbegin()->second;
   double begin = 0, below = 0;
@@ -322,7 +322,7 @@ Measured live_scheduler_p99() {
   return measured;
 }
 
-// Bytes that wait in the kernel to be sent from a port of the loopback.
+// Bytes queued in the kernel for sending from a loopback port.
 double waiting_bytes(int port) {
   std::ifstream file("/proc/net/tcp");
   std::string line;
@@ -338,7 +338,7 @@ double waiting_bytes(int port) {
   return sum;
 }
 
-// A client that reads 1 kB/s, beside 1,000 reports a second: what it costs in the head and in its machine's kernel.
+// Cost of a client that reads 1 kB/s at 1,000 reports per second, in the head and in the kernel.
 Measured live_slow_client() {
   constexpr size_t kClients = 10;
   const StartedCluster cluster;
@@ -349,7 +349,7 @@ Measured live_slow_client() {
   driver.show_trials("digits", kMadeUpTrials);
   wait_for_trials(web, kMadeUpTrials);
   const Reports reports(driver);
-  std::this_thread::sleep_for(15s);  // Every trial has its new metric and curve.
+  std::this_thread::sleep_for(15s);  // Every trial has its new metric and curve by then.
   const auto cost = [&] {
     return (static_cast<double>(memory_of_process(cluster.head_pid())) + waiting_bytes(port)) / (1 << 20);
   };

@@ -13,7 +13,7 @@ namespace volador::bench {
 
 namespace {
 
-// The ratio of the run that came out worst; 0: runs and baselines do not pair.
+// Returns the ratio of the worst run; 0: runs and baselines are not paired.
 double worst_ratio(const Figure& figure, const Measured& measured) {
   if (measured.values.size() != measured.baselines.size()) return 0;
   std::vector<double> ratios;
@@ -68,7 +68,7 @@ int run_figures(int argc, char** argv, const std::vector<Figure>& figures) {
       const BusyProcesses beside(busy);
       measured = figure.measure();
     }
-    if (measured.values.empty()) {  // The note says why.
+    if (measured.values.empty()) {  // The note explains why.
       if (json) fmt::print("{}\n", nlohmann::json({{"name", figure.name}, {"value", nullptr}, {"unit", figure.unit}, {"not_run", measured.note}}).dump());
       else fmt::print("{:<22} {:>12} {:<10} {:>12} {:>7} {:>7}  {}\n", figure.name, "-", figure.unit, "-", "-", "-", measured.note);
       continue;

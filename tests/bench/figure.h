@@ -1,4 +1,4 @@
-// Figures: what is measured, beside its limit measured in the same run.
+// Benchmark figures, each with its limit measured in the same run.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@ inline double seconds_since(std::chrono::steady_clock::time_point begin) {
 }
 
 struct Measured {
-  std::vector<double> values;     // One a run; the median counts.
-  std::vector<double> baselines;  // One a run, or none.
-  std::string note = {};          // What the baseline is.
+  std::vector<double> values;     // One per run; the median counts.
+  std::vector<double> baselines;  // One per run, or none.
+  std::string note = {};          // Description of the baseline.
 };
 
 struct Figure {
@@ -42,11 +42,12 @@ inline double p99(std::vector<double> values) {
 
 inline constexpr int kBusyMax = 1024;
 
-// Runs the program: [--only=NAME,…] [--busy=N] [--json] [--list]. Prints a line for each figure and returns the exit code. With --busy, N
-// processes compute while a figure is measured (busy_processes.h). "worst" is the ratio of the worst run.
+// Runs the program: [--only=NAME,…] [--busy=N] [--json] [--list]. Prints a line for each figure and returns the exit
+// code. With --busy, N processes use the CPU during the measurements (busy_processes.h). "worst" is the ratio of the
+// worst run.
 int run_figures(int argc, char** argv, const std::vector<Figure>& figures);
 
-// Each file of this folder gives its own.
+// Each file of this folder provides its figures.
 std::vector<Figure> call_figures();
 std::vector<Figure> cluster_figures();
 std::vector<Figure> dashboard_figures();

@@ -1,4 +1,4 @@
-// Placement groups: made, awaited and removed, a hundred at a time, by one program.
+// Placement groups: created, awaited and removed, a hundred at a time, by one program.
 #include <fmt/format.h>
 #include <volador/volador.h>
 
@@ -9,9 +9,9 @@ namespace {
 
 constexpr int kGroups = 100;
 constexpr int kGroupRounds = 20;
-constexpr double kRay = 503;  // Groups a second, Ray 2.60 on a machine of 2 cores.
+constexpr double kRay = 503;  // Groups per second, Ray 2.60 on a machine with 2 cores.
 
-// As Ray's own figure: groups of one small bundle, each awaited, then each removed.
+// As in Ray's benchmark: groups of one small bundle, each awaited, then each removed.
 double groups_a_second() {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<Future<PlacementGroup>> made;
@@ -27,7 +27,7 @@ double groups_a_second() {
   return kGroups / std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 }
 
-// Each step of each group awaited before the next.
+// Awaits each step of each group before the next.
 double one_by_one_a_second() {
   const auto begin = std::chrono::steady_clock::now();
   for (int i = 0; i < kGroups; ++i) {

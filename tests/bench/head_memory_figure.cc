@@ -1,6 +1,5 @@
-// Memory of a head that has seen an hour of a busy cluster: 200 nodes, 10,000 trials as actors, their reports and
-// measures. The members are made up, their streams and the head's process are real, its clock is moved second by
-// second.
+// Memory of a head after an hour of a busy cluster: 200 nodes, 10,000 trials as actors, their reports and metrics. The
+// members are simulated, their streams and the head's process are real, and its clock is advanced second by second.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -28,8 +27,9 @@ using namespace std::chrono_literals;
 constexpr int kHourNodes = 200;
 constexpr int kSeconds = 3'600;
 constexpr uint64_t kTrialSeconds = 1'100;  // 3,200 slots: 10,000 trials fill the hour.
-constexpr int kReportEvery = 50;           // Seconds, of a trial: 22 reports each.
-constexpr auto kRealSecond = 30ms;  // What a second takes: longer than the head waits before it hands changes over.
+constexpr int kReportEvery = 50;           // Seconds between the reports of a trial: 22 reports each.
+constexpr auto kRealSecond = 30ms;  // Real duration of a simulated second: longer than the interval at which the head
+                                    // publishes changes.
 
 class MovedHead {
  public:
@@ -130,7 +130,7 @@ class BusyHour {
   }
 
  private:
-  // One of kReportEvery trials that have a place has a result.
+  // Reports a result for one in kReportEvery running trials.
   void report(int second) {
     const size_t begun = std::min(
         kMadeUpTrials, static_cast<size_t>(16 * kHourNodes) * (1 + static_cast<size_t>(second) / kTrialSeconds));

@@ -19,7 +19,7 @@ struct Said {
   std::string text;
 };
 
-// By the shell; with what it writes to both outputs.
+// Runs a shell command; returns both output streams.
 Said say(const std::string& command) {
   Said said;
   std::FILE* const pipe = ::popen((command + " 2>&1").c_str(), "r");

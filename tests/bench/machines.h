@@ -1,4 +1,5 @@
-// Machines of a cluster as network namespaces of this one, on a bridge, each with a home and a worker of its own; the head is on the first.
+// Simulates the machines of a cluster as network namespaces on a bridge, each with its own home and worker; the head is
+// on the first.
 #pragma once
 
 #include <string>
@@ -10,7 +11,7 @@ namespace volador::bench {
 
 class Machines {
  public:
-  // Empty: namespaces can be made. Else why not: they need root.
+  // Returns an empty string if namespaces can be created, otherwise the reason: they require root.
   static std::string why_not();
 
   // Throws std::runtime_error with the command that failed.
@@ -19,12 +20,12 @@ class Machines {
   Machines(const Machines&) = delete;
   Machines& operator=(const Machines&) = delete;
 
-  // The worker of each is named so, from 1.
+  // Name of each machine's worker; numbered from 1.
   static std::string node(size_t machine) { return "m" + std::to_string(machine); }
   std::string address(size_t machine) const;
-  // The numbers that bench_remote prints there, a line each.
+  // Runs bench_remote on a machine and returns the numbers it prints, one per line.
   std::vector<double> run(size_t machine, const std::string& arguments) const;
-  // Until `end` is called with what it gave.
+  // Starts bench_remote; the process must be ended with end().
   pid_t start(size_t machine, const std::string& arguments) const;
   static void end(pid_t pid);
 

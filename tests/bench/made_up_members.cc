@@ -17,7 +17,7 @@ namespace volador::bench {
 namespace {
 
 constexpr int64_t kUnit = 10'000;
-const std::string kMadeUp = "made_up";  // Of which real nodes have none.
+const std::string kMadeUp = "made_up";  // Resource that real nodes do not have.
 
 security::Credentials join(const std::string& address, const std::string& token, security::Role role,
                            const std::string& name) {
@@ -29,7 +29,7 @@ security::Credentials join(const std::string& address, const std::string& token,
   return joined->credentials;
 }
 
-// Returns once the stream stands.
+// Returns once the stream is established.
 template <class Connect, class OnMessage>
 auto connected(Connect connect, const std::string& address, security::Credentials credentials, OnMessage on_message) {
   auto stands = std::make_shared<std::promise<void>>();
@@ -126,7 +126,7 @@ protocol::TrialRow trial_row(size_t number, int64_t step, double sent) {
 struct MadeUpNode::State {
   struct Actor {
     protocol::StartHost start;
-    uint64_t since = 0;  // Heartbeat.
+    uint64_t since = 0;  // Heartbeat number.
   };
   std::mutex mutex;
   std::vector<Actor> actors;

@@ -1,5 +1,5 @@
-// Members of a cluster that the figures make up: what a driver and a worker say to a head, over the real streams, with
-// nothing behind it.
+// Simulated members of a cluster for figures: send a driver's and a worker's messages to a head over real streams,
+// without doing any work.
 #pragma once
 
 #include <atomic>
@@ -24,9 +24,9 @@ class MadeUpDriver {
 
   void send(protocol::ClientMessage message);
   ActorId make_actor() { return new_id<ActorId>(random_); }
-  // Asks for it: one CPU of a made-up node, for which it waits where there is none.
+  // Requests an actor with one CPU of a simulated node; it waits if none is free.
   void spawn(ActorId actor);
-  // Trials 0 to `count` of an experiment that minimises "loss".
+  // Reports trials 0 to `count` of an experiment that minimises "loss".
   void show_trials(const std::string& experiment, size_t count);
 
  private:
@@ -35,33 +35,34 @@ class MadeUpDriver {
   std::unique_ptr<control::ClientLink> link_;
 };
 
-// Makes the message an update of a running experiment of so many trials that minimises "loss"; none of them is in it yet.
+// Turns the message into an update of a running experiment with this number of trials that minimises "loss"; it
+// contains no trials yet.
 protocol::ExperimentUpdate& running_experiment(protocol::ClientMessage& message, const std::string& experiment, size_t trials);
-// Of made-up trial `number`: four parameters, two metrics, `step` reports so far. `sent` (0: none) becomes a third
-// metric.
+// Row of simulated trial `number`: four parameters, two metrics, `step` reports so far. `sent` (0: none) becomes a
+// third metric.
 protocol::TrialRow trial_row(size_t number, int64_t step, double sent = 0);
 std::string trial_id(size_t number);
 
-// A node of 16 CPUs that says of every actor at once that it is ready.
+// A node with 16 CPUs that immediately reports every actor as ready.
 class MadeUpNode {
  public:
   struct Options {
     std::string name;
     int gpus = 0;
     int cpus = 16;
-    std::function<void(const protocol::StartHost&)> on_start = {};  // On the link's thread.
+    std::function<void(const protocol::StartHost&)> on_start = {};  // Called on the link's thread.
   };
   MadeUpNode(const std::string& address, const std::string& token, Options options);
   ~MadeUpNode();
 
-  // With the use of its processors, and where `hosts` of its actors.
+  // Includes the CPU usage and, with `hosts`, that of its actors.
   void heartbeat(bool hosts);
   uint64_t heartbeats_sent() const { return sent_; }
   uint64_t heartbeats_heard() const { return heard_; }
-  // Ends actors that started `heartbeats` heartbeats ago or earlier.
+  // Ends actors that started at least `heartbeats` heartbeats ago.
   void end_actors(uint64_t heartbeats);
   void end(const protocol::StartHost& start);
-  size_t ended() const { return ended_; }  // Actors, in all.
+  size_t ended() const { return ended_; }  // Total number of ended actors.
 
  private:
   void on_message(const protocol::HeadToWorker& message);
@@ -71,7 +72,7 @@ class MadeUpNode {
   std::unique_ptr<State> state_;
   std::atomic<uint64_t> sent_{0}, heard_{0};
   std::atomic<size_t> ended_{0};
-  std::unique_ptr<control::WorkerLink> link_;  // Last: its thread uses what stands above.
+  std::unique_ptr<control::WorkerLink> link_;  // Last member: its thread uses the others.
 };
 
 }  // namespace volador::bench

@@ -25,15 +25,15 @@ constexpr Amount kGpusOfNode = 4;
 
 struct Kind {
   const char* name;
-  Amount cpus;          // Of one bundle.
+  Amount cpus;          // CPUs of one bundle.
   double gpus;
   size_t bundles;       // 1: an actor.
   double seconds;       // Mean of a log-normal distribution.
-  double share_of_cpus;  // Of the cluster's CPUs, of the work that arrives.
+  double share_of_cpus;  // Fraction of the cluster's CPUs taken by the arriving work.
   double share_of_gpus;
 };
 
-// GPUs are asked for beyond what there is at times, CPUs a little less.
+// GPU demand temporarily exceeds the supply, CPU demand is slightly below it.
 constexpr Kind kKinds[] = {
     {"cpu_1", 1, 0, 1, 60, 0.30, 0},        {"cpu_8", 8, 0, 1, 300, 0.30, 0},       {"gpu_half", 1, 0.5, 1, 300, 0, 0.20},
     {"gpu_1", 4, 1, 1, 900, 0, 0.35},       {"gpu_node", 16, 4, 1, 1200, 0, 0.20},  {"cpu_node", 32, 0, 1, 300, 0.10, 0},
@@ -78,7 +78,7 @@ std::vector<Job> arrivals(SeededRandom& random) {
   for (const Kind& kind : kKinds) {
     const double bundles = static_cast<double>(kind.bundles);
     const double work = kind.share_of_gpus > 0 ? kind.share_of_gpus * gpus / (kind.gpus * bundles) : kind.share_of_cpus * cpus / (static_cast<double>(kind.cpus) * bundles);
-    const double gap = kind.seconds / work;  // Mean between two arrivals.
+    const double gap = kind.seconds / work;  // Mean interarrival time.
     for (double at = -gap * std::log(uniform(random)); at < static_cast<double>(end); at += -gap * std::log(uniform(random))) {
       const double normal = std::sqrt(-2 * std::log(uniform(random))) * std::cos(2 * M_PI * uniform(random));
       const double seconds = kind.seconds * std::exp(0.8 * normal - 0.32);
@@ -89,8 +89,8 @@ std::vector<Job> arrivals(SeededRandom& random) {
   return jobs;
 }
 
-// No schedule ends earlier: of each resource the work that arrives from any time on takes so long on all nodes, and no request ends
-// before its own run.
+// Lower bound of the end of any schedule: for each resource, the work that arrives from any time on divided by all
+// nodes; and no request ends before its own duration.
 double least_end(const std::vector<Job>& jobs, double gpus) {
   double least = 0;
   double cpu_work = 0;

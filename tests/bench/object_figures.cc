@@ -1,4 +1,4 @@
-// Objects: how fast they are put beside memcpy, read, and passed as arguments.
+// Object throughput: put compared with memcpy, get, and arguments.
 #include <volador/volador.h>
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@ constexpr size_t kGigabyteOfDoubles = kGigabyte / sizeof(double);
 
 class Reader {
  public:
-  // The whole array is there to read; one number of it is read.
+  // Maps the whole array and reads one number.
   double first(const Array<double>& numbers) const { return numbers[0]; }
   int64_t same(int64_t value) const { return value; }
   size_t size(const Array<uint8_t>& bytes) const { return bytes.size(); }
@@ -33,7 +33,7 @@ double gigabytes_a_second(const std::function<void()>& once) {
   return static_cast<double>(kGigabyte) / 1e9 / seconds_since(begin);
 }
 
-// A plain memcpy by so many threads, each a share.
+// memcpy split among threads.
 void copy_by(size_t threads, double* to, const double* from) {
   std::vector<std::jthread> others;
   const size_t share = kGigabyteOfDoubles / threads;
@@ -63,7 +63,7 @@ Measured put_1gb(bool warm) {
   return measured;
 }
 
-// A process that has not seen the object before reads it where it lies: the same time for a gigabyte as for a hundred kilobytes.
+// A process that has not seen the object before reads it in place: the time does not depend on the size.
 Measured get_1gb() {
   Measured measured{.note = "the same of 100 kB"};
   const auto reader = actor<Reader>().spawn();
@@ -86,7 +86,7 @@ Measured get_1gb() {
   return measured;
 }
 
-// 4 MB of numbers given by value to an actor of this node, one call after the other.
+// Passes 4 MB of numbers by value to an actor of this node, one call at a time.
 Measured call_argument_4mb() {
   constexpr size_t kNumbers = 1'000'000;
   constexpr double kGigabytes = kNumbers * sizeof(float) / 1e9;
@@ -103,7 +103,7 @@ Measured call_argument_4mb() {
     begin = Clock::now();
     for (int i = 0; i < kCalls; ++i) {
       std::memcpy(target.data(), numbers.data(), kNumbers * sizeof(float));
-      asm volatile("" : : "r"(target.data()) : "memory");  // Each copy is made.
+      asm volatile("" : : "r"(target.data()) : "memory");  // Prevents elimination of the copy.
     }
     measured.baselines.push_back(kCalls * kGigabytes / seconds_since(begin));
   }
@@ -132,7 +132,7 @@ Measured put_100kb() {
   return rate(5'000, [bytes = std::vector<uint8_t>(100'000, 1)] { (void)put(bytes); });
 }
 
-// Four actors, 1,000 calls at once in all, each with an argument that was put before.
+// Four actors, 1,000 calls in flight in total, each with an argument that was put before.
 template <auto M, class R>
 Measured calls_with(const R& argument) {
   std::vector<ActorHandle<Reader>> readers;
@@ -160,14 +160,14 @@ Measured calls_with(const R& argument) {
   return measured;
 }
 
-// One of the callers of call_n_to_n_arg, a process of its own.
+// One of the callers of call_n_to_n_arg, in its own process.
 class ReaderCaller {
  public:
   void meet(ActorHandle<Reader> reader) {
     reader_ = std::move(reader);
     reader_.call<&Reader::same>(0).get();
   }
-  // 1,000 at once with one argument that was put before (`bytes` of it, or a number), or with a number.
+  // 1,000 calls at once with one argument that was put before (`bytes` of it, or a number), or with a number.
   void call(size_t rounds, bool stored, size_t bytes) {
     if (!stored) return rounds_of(rounds, [this] { return reader_.call<&Reader::same>(int64_t{0}); });
     if (bytes == 0) return rounds_of(rounds, [this, argument = put(int64_t{0})] { return reader_.call<&Reader::same>(argument); });
@@ -188,7 +188,7 @@ class ReaderCaller {
 };
 VOLADOR_ACTOR(ReaderCaller, &ReaderCaller::meet, &ReaderCaller::call);
 
-// Pairs of a caller and an actor, one for every two processors, as Ray's benchmark has them.
+// Pairs of a caller and an actor, one per two processors, as in Ray's benchmark.
 Measured call_n_to_n_with(size_t bytes) {
   constexpr size_t kRounds = 20;
   const size_t pairs = std::max(1U, std::thread::hardware_concurrency() / 2);

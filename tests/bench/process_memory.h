@@ -1,4 +1,4 @@
-// Memory of a process's own, as the kernel counts it.
+// Private memory of a process, as accounted by the kernel.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace volador::bench {
 
-// Resident anonymous bytes; 0: of this process.
+// Resident anonymous bytes; pid 0: this process.
 inline int64_t memory_of_process(int pid) {
   std::ifstream status(pid == 0 ? std::string("/proc/self/status") : "/proc/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);) {

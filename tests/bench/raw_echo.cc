@@ -20,10 +20,10 @@
 namespace volador::bench {
 namespace {
 
-constexpr size_t kBody = 48;  // As a call with a small argument.
+constexpr size_t kBody = 48;  // Size of a call with a small argument.
 
 struct Header {
-  uint32_t length = 0;  // Of the body.
+  uint32_t length = 0;  // Length of the body.
   uint32_t kind = 0;
   uint64_t id = 0;
 };
@@ -39,7 +39,7 @@ void put_message(std::string& out, const Message& message) {
   out += message.body;
 }
 
-// Cuts the whole frames off the front.
+// Removes the complete frames from the front.
 Messages cut(std::string& bytes) {
   Messages messages;
   size_t at = 0;
@@ -63,7 +63,7 @@ void write_all(int fd, const char* data, size_t size) {
   }
 }
 
-// Messages from the epoll thread to the working thread, as many as there are.
+// Passes all pending messages from the epoll thread to the working thread.
 class HandOff {
  public:
   void give(Messages messages) {
@@ -80,7 +80,7 @@ class HandOff {
     finished_ = true;
     ready_.notify_one();
   }
-  // Empty at the end.
+  // Empty at shutdown.
   Messages take() {
     std::unique_lock<std::mutex> hold(mutex_);
     ready_.wait(hold, [this] { return finished_ || !messages_.empty(); });
@@ -114,7 +114,7 @@ void read_until_end(int fd, HandOff& hand_off) {
   hand_off.finish();
 }
 
-// The echoing process; ends with the socket.
+// The echo process; exits when the socket closes.
 pid_t start_server(int& client) {
   int pair[2];
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) _exit(1);

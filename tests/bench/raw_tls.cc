@@ -45,7 +45,7 @@ void no_delay(int fd) {
 
 [[noreturn]] void fail(const char* what) { throw std::runtime_error(std::string("raw TLS: ") + what); }
 
-// A context with a certificate of its own making; nobody checks it.
+// Context with a self-signed certificate, which the peer does not verify.
 SSL_CTX* make_context(bool server) {
   SSL_CTX* context = SSL_CTX_new(server ? TLS_server_method() : TLS_client_method());
   SSL_CTX_set_min_proto_version(context, TLS1_3_VERSION);
@@ -156,7 +156,7 @@ void serve_raw(const std::string& address, uint16_t port) {
       try {
         request.wants == Wants::kTcpStream ? serve_tcp(fd, request.amount) : serve_tls(fd, context, request);
       } catch (const std::exception&) {
-        // It went: the next one.
+        // The connection ended: accept the next one.
       }
     }
     close(fd);

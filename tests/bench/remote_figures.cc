@@ -1,5 +1,5 @@
-// Calls and objects between machines: network namespaces, since one machine is all that is there. Both ends, and every node of a broadcast,
-// share its processors and its memory; so does the limit beside them.
+// Calls and objects between machines, simulated as network namespaces of one machine. Both ends, and every node of a
+// broadcast, share its processors and memory; so does the limit measured beside them.
 #include <fmt/format.h>
 
 #include <fstream>
@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kPort = 7001;
 
-// One machine beside another, with a raw server on the second.
+// Two simulated machines, with a raw server on the second.
 class Pair {
  public:
   Pair() : server_(machines_.start(2, fmt::format("raw-serve {} {}", machines_.address(2), kPort))) {}
@@ -42,7 +42,7 @@ Measured call_sync_remote() {
   return measured;
 }
 
-// In turns with the raw stream, since others may use these processors as well.
+// Alternates with the raw stream, since other processes may use the processors as well.
 Measured pull_in_turns(const std::string& how, size_t first) {
   if (const std::string why = Machines::why_not(); !why.empty()) return {.note = why};
   const Pair pair;
@@ -56,9 +56,9 @@ Measured pull_in_turns(const std::string& how, size_t first) {
   return measured;
 }
 
-// Into the memory of the object that was read before and is gone.
+// Reuses the memory of an object that was read and released before.
 Measured pull_remote_1gb() { return pull_in_turns("3", 1); }
-// Into memory that the kernel gives anew.
+// Uses memory newly allocated by the kernel.
 Measured pull_remote_1gb_cold() { return pull_in_turns("2 keep", 0); }
 
 uint64_t memory_available() {
@@ -71,11 +71,11 @@ uint64_t memory_available() {
   return 0;
 }
 
-// A copy for each of eight nodes, at once.
+// One copy for each of eight nodes, at once.
 Measured broadcast_1gb() {
   constexpr size_t kNodes = 8;
   if (const std::string why = Machines::why_not(); !why.empty()) return {.note = why};
-  // Nine copies, and as much again that arenas may hold beside them for a while.
+  // Nine copies, and the same amount again that arenas may temporarily hold.
   const uint64_t bytes = memory_available() > 16 * kGigabyte ? kGigabyte : kGigabyte / 4;
   const double scale = static_cast<double>(kGigabyte) / static_cast<double>(bytes);
   Measured measured;

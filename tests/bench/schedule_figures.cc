@@ -38,7 +38,7 @@ size_t bytes_in_use() {
   return info.uordblks + info.hblkhd;
 }
 
-// A cluster that is asked for more than it has: nodes of three kinds, actors of thousands of shapes, some of which want labels.
+// An overcommitted cluster: nodes of three kinds, actors with thousands of shapes, some of which require labels.
 class BusyCluster {
  public:
   BusyCluster() {
@@ -48,7 +48,7 @@ class BusyCluster {
     decide();
   }
 
-  // Seconds from the end of a random running actor to the decisions that follow.
+  // Returns the seconds from the end of a random running actor to the resulting decisions.
   double end_one() {
     const size_t at = random_.below(running_.size());
     const ActorId actor = running_[at];
@@ -59,7 +59,7 @@ class BusyCluster {
     decide();
     return seconds_since(begin);
   }
-  // The same from the arrival of a new one.
+  // Returns the seconds from the arrival of a new actor to the resulting decisions.
   double arrive_one() {
     const auto begin = std::chrono::steady_clock::now();
     arrive();
@@ -128,10 +128,10 @@ Measured schedule_sim_memory() {
   return {.values = {static_cast<double>(bytes_in_use() - before) / 1e6}, .note = fmt::format("{} requests wait", cluster->waiting())};
 }
 
-// The ratio to the least possible end, and how long each class of requests waited.
+// Ratio to the minimum possible end, and waiting times of each class of requests.
 Measured schedule_mixed(int held_gpus) {
   Measured figure;
-  std::map<std::string, std::pair<double, double>> waits;  // Mean, and the longest p99 of the runs.
+  std::map<std::string, std::pair<double, double>> waits;  // Mean, and the largest p99 of the runs.
   constexpr uint64_t kSeeds = 3;
   for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
     const MixedQueue run = run_mixed_queue(seed, held_gpus);

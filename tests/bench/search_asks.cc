@@ -1,11 +1,12 @@
-// A searcher behind a pipe, for comparisons on functions of another language: scripts/compare_search_wide.py.
+// A searcher that communicates over pipes, for comparisons on functions in another language:
+// scripts/compare_search_wide.py.
 //
 //   search_asks
 //
-// Reads a study a line: {"space": …, "searcher": "tpe:gamma=0.1", "seed": 7, "trials": 200, "modes": ["min"],
-// "constraints": 0}; the space as in tune/space/space_json.h, the searcher as in tune/searchers/searcher_spec.h. Then, for each trial,
-// it writes the configuration as a line of JSON and reads a line with the values and constraints, separated by spaces;
-// an empty line is a failed trial. Values are minimised unless "modes" says otherwise.
+// Reads one study per line: {"space": …, "searcher": "tpe:gamma=0.1", "seed": 7, "trials": 200, "modes": ["min"],
+// "constraints": 0}; the space as in tune/space/space_json.h, the searcher as in tune/searchers/searcher_spec.h. For
+// each trial it writes the configuration as a line of JSON and reads a line with the values and constraints, separated
+// by spaces; an empty line is a failed trial. Values are minimised unless "modes" differs.
 #include <fmt/format.h>
 
 #include <cstdio>

@@ -10,8 +10,8 @@ namespace volador::bench {
 namespace {
 
 constexpr int64_t kParameters = 10;
-constexpr int64_t kTold = 1'000;  // Trials before those that are measured.
-// Their points: random, as Optuna is told them; of CMA-ES, whose state comes of its own trials only, its own.
+constexpr int64_t kTold = 1'000;  // Trials before the measured ones.
+// Their points: random, as passed to Optuna; or the searcher's own, for CMA-ES, whose state requires its own trials.
 enum class Before { kRandom, kOwn };
 
 double bowl(const tune::Config& config) {
@@ -26,7 +26,7 @@ tune::SearchContext context(uint64_t seed, int64_t parameters) {
   return {.space = space, .metric = "m", .mode = tune::Mode::kMin, .num_samples = -1, .seed = seed};
 }
 
-// Milliseconds of an ask and a tell, the mean of `pairs` from trial 1,000 on.
+// Mean milliseconds of an ask and a tell over `pairs` from trial 1,000 on.
 double ask_milliseconds(const tune::SearcherFactory& factory, Before before, int64_t pairs, uint64_t seed,
                         int64_t parameters = kParameters) {
   const auto searcher = factory(context(seed, parameters)).value();

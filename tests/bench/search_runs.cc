@@ -2,8 +2,8 @@
 //
 //   search_runs [--samplers=tpe,cmaes,gp,nsga2] [--functions=branin,…] [--seeds=30]
 //
-// A line a run: sampler, function, seed, what it ended with (lower is better; of several objectives the negative
-// hypervolume of its front).
+// Prints one line per run: sampler, function, seed, final result (lower is better; for several objectives the negative
+// hypervolume of the front).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -118,11 +118,11 @@ std::vector<double> spheres(const std::vector<double>& x) {
 struct Double {
   std::string_view name;
   std::vector<double> (*values)(const std::vector<double>&);
-  double reference;  // Of the hypervolume, in both objectives.
+  double reference;  // Reference point of the hypervolume, in both objectives.
 };
 constexpr Double kDoubles[] = {{"zdt1", zdt1, 5}, {"zdt2", zdt2, 5}, {"zdt3", zdt3, 5}, {"spheres", spheres, 2}};
 
-// Of what the points dominate below the reference.
+// Returns the area dominated by the points below the reference.
 double hypervolume(std::vector<std::vector<double>> points, double reference) {
   std::sort(points.begin(), points.end());
   double volume = 0, low = reference;
@@ -141,7 +141,7 @@ void print(std::string_view sampler, std::string_view function, uint64_t seed, d
   std::fflush(stdout);
 }
 
-// Whether `name` is among those with commas between; none: all are.
+// Returns whether `name` is in the comma-separated list; true if the list is empty.
 bool is_among(std::string_view name, const std::string& names) {
   return names.empty() || ("," + names + ",").find(fmt::format(",{},", name)) != std::string::npos;
 }

@@ -26,7 +26,7 @@ class Small {
 };
 VOLADOR_ACTOR(Small, &Small::same);
 
-// Microseconds a call.
+// Microseconds per call.
 double keep_calling(const ActorHandle<Small>& small, size_t calls) {
   const auto begin = std::chrono::steady_clock::now();
   std::deque<Future<int64_t>> under_way;
@@ -41,7 +41,7 @@ double keep_calling(const ActorHandle<Small>& small, size_t calls) {
   return seconds_since(begin) / static_cast<double>(calls) * 1e6;
 }
 
-// Calls another actor of its own shared host.
+// Calls another actor in its own shared host.
 class Neighbour {
  public:
   double keep_calling(ActorHandle<Small> small, size_t calls) { return bench::keep_calling(small, calls); }
@@ -79,7 +79,7 @@ struct Spawned {
   double bytes_an_actor = 0;
 };
 
-// Each until its first answer, 10,000 under way; killed afterwards.
+// Each until its first response, 10,000 in flight; killed afterwards.
 Spawned spawn_light(size_t count) {
   const auto first = actor<Small>().isolation(Isolation::kShared).spawn();
   first.call<&Small::same>(1).get();
@@ -112,7 +112,7 @@ Measured spawn_shared() {
   return measured;
 }
 
-// The first run alone: later ones find memory that the host has already.
+// First run only: later ones reuse memory of the host.
 Measured spawn_shared_bytes() {
   Measured measured{.note = "an idle CAF actor; the aim is 2,000"};
   measured.baselines.push_back(caf_actor_bytes(kSpawned));
@@ -120,7 +120,7 @@ Measured spawn_shared_bytes() {
   return measured;
 }
 
-// Actors that the head knows: here because they may restart.
+// Actors registered at the head, here because they may restart.
 Measured spawn_shared_kept() {
   constexpr size_t kKept = 2'000;
   Measured measured{.note = "no baseline; through the head, one request at a time"};

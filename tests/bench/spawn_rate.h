@@ -1,4 +1,4 @@
-// How fast actors in processes of their own come alive.
+// Start rate of actors in their own processes.
 #pragma once
 
 #include <volador/volador.h>
@@ -15,15 +15,15 @@ namespace volador::bench {
 
 inline constexpr size_t kSpawnsUnderWay = 32;
 
-// An actor whose one method says which process it is.
+// An actor whose method returns its process id.
 class Process {
  public:
   int id() { return getpid(); }
 };
 VOLADOR_ACTOR(Process, &Process::id);
 
-// Actors a second, each from the request until its first answer, 32 under way. Afterwards they are killed; their ends
-// are waited for and not counted.
+// Actors per second, each from the request until its first response, 32 in flight. They are killed afterwards; waiting
+// for their ends does not count.
 inline double spawns_a_second(size_t count) {
   const auto begin = std::chrono::steady_clock::now();
   std::vector<ActorHandle<Process>> actors;

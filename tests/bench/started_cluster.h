@@ -1,4 +1,4 @@
-// A cluster that the command line has started in a folder of its own, for the life of the object.
+// A cluster started by the command line in its own folder, which ends with the object.
 #pragma once
 
 #include <sys/types.h>
@@ -9,16 +9,16 @@
 
 namespace volador::bench {
 
-// A program of this build, beside this one.
+// Path of another program of this build.
 std::filesystem::path program_beside(const std::string& name);
 
-// Seconds until the command returned; negative when it failed. Its output is dropped.
+// Seconds until the command returned; negative if it failed. Its output is dropped.
 double timed(const std::vector<std::string>& arguments, const std::filesystem::path& home);
 
-// Proportional memory in MB (2^20 bytes); 0: there is no such process.
+// Proportional set size in MB (2^20 bytes); 0: no such process.
 double pss_mb(pid_t pid);
 
-// A folder for a home of Volador's, gone with the object. Short: sockets lie below it.
+// Temporary Volador home, removed with the object. The path is short because it contains sockets.
 class TemporaryHome {
  public:
   TemporaryHome();
@@ -34,18 +34,18 @@ class TemporaryHome {
 // A head with its worker.
 class StartedCluster {
  public:
-  // Further flags of `volador start --head`.
+  // `flags`: further flags of `volador start --head`.
   explicit StartedCluster(const std::vector<std::string>& flags = {});
   ~StartedCluster();
   StartedCluster(const StartedCluster&) = delete;
   StartedCluster& operator=(const StartedCluster&) = delete;
 
-  double seconds() const { return seconds_; }  // Until `start` returned.
-  // The processes whose home is ours.
+  double seconds() const { return seconds_; }  // Duration of `start`.
+  // The processes with this home.
   std::vector<pid_t> pids() const;
   pid_t head_pid() const;
-  std::string address() const;         // Of the head.
-  std::string operator_token() const;  // A bearer token of its API as well.
+  std::string address() const;         // Address of the head.
+  std::string operator_token() const;  // Also valid as a bearer token of the API.
   std::string join_token() const;
   int dashboard_port() const;
 

@@ -1,4 +1,5 @@
-// Tasks: one after another, and a thousand at once. Beside each: the same work as a call of one actor, the limit of a task.
+// Tasks, sequentially and a thousand at once, each compared with the same work as a call of one actor, the limit of a
+// task.
 #include <time.h>
 #include <unistd.h>
 #include <volador/volador.h>
@@ -24,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kRounds = 5;
 constexpr int kSync = 500;
 constexpr int kAsync = 1000;
-constexpr int kBatches = 100;  // Of kAsync, in a run. Ray's own benchmark makes batches for seconds.
+constexpr int kBatches = 100;  // Batches of kAsync per run. Ray's benchmark runs batches for several seconds.
 
 Measured task_sync() {
   Measured measured{.note = "a call of an actor, one after another"};
@@ -73,13 +74,13 @@ int64_t process_cpu_ns() {
 }
 std::pair<int, int64_t> runner_cpu() { return {::getpid(), process_cpu_ns()}; }
 
-// Of this process and of those that ran the tasks, 1,000 at once; head and worker have nothing to do with a task.
+// CPU time of this process and of the runners, with 1,000 tasks at once; head and worker are not involved in a task.
 Measured task_cpu() {
   Measured measured{.note = "no baseline; the aim is 20"};
   for (int round = 0; round <= kRounds; ++round) {
     std::vector<Future<std::pair<int, int64_t>>> futures;
     futures.reserve(kAsync);
-    std::map<int, std::pair<int64_t, int64_t>> runners;  // First and last of each.
+    std::map<int, std::pair<int64_t, int64_t>> runners;  // First and last CPU time of each.
     const int64_t before = process_cpu_ns();
     for (int i = 0; i < kAsync; ++i) futures.push_back(task<&runner_cpu>().submit());
     for (const auto& future : futures) {
@@ -89,7 +90,7 @@ Measured task_cpu() {
     }
     int64_t all = process_cpu_ns() - before;
     for (const auto& [pid, cpu] : runners) all += cpu.second - cpu.first;
-    if (round > 0) measured.values.push_back(static_cast<double>(all) / kAsync / 1e3);  // The first one starts the runners.
+    if (round > 0) measured.values.push_back(static_cast<double>(all) / kAsync / 1e3);  // Not the first.
   }
   return measured;
 }

@@ -1,4 +1,4 @@
-// volador_torch_bench: actors of a program that has LibTorch loaded, beside bare clones of the same program.
+// volador_torch_bench: actors of a program that has LibTorch loaded, compared with bare clones of the same program.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <sys/socket.h>
@@ -17,10 +17,10 @@ namespace {
 using namespace volador;
 using namespace volador::bench;
 
-// A process as a template is when it reaches init(): one thread, everything loaded. On request it clones itself.
+// A process in the state of a template at init(): one thread, everything loaded. Clones itself on request.
 class BareTemplate {
  public:
-  // prepared: its memory is made ready for forks as that of a template is.
+  // prepared: its memory is prepared for forks like that of a template.
   explicit BareTemplate(bool prepared) {
     int pair[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) != 0) throw std::runtime_error("no socket pair");
@@ -45,8 +45,8 @@ class BareTemplate {
   }
 
  private:
-  // Each clone says that it runs and waits to be killed, as an actor's host would; as many under way as there are actors.
-  // Their ends are not counted, as those of the actors are not.
+  // Each clone reports that it runs and waits to be killed, like an actor's host; as many in flight as there are
+  // actors. Their ends do not count, as in the figure for actors.
   [[noreturn]] static void serve(int fd) {
     size_t count = 0;
     while (read(fd, &count, sizeof count) == sizeof count) {
@@ -84,8 +84,8 @@ class BareTemplate {
 }  // namespace
 
 int main(int argc, char** argv) try {
-  if (at::get_num_threads() < 1) return 1;  // What nothing is used of is not loaded.
-  // Before init(), which starts threads; what was started for a role goes straight on to it.
+  if (at::get_num_threads() < 1) return 1;  // Uses the library, which would not be loaded otherwise.
+  // Before init(), which starts threads; a process started for a role continues there directly.
   std::optional<BareTemplate> bare;
   std::optional<BareTemplate> prepared;
   if (std::getenv("VOLADOR_ROLE") == nullptr) {

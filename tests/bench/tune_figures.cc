@@ -20,7 +20,7 @@
 namespace volador::bench {
 namespace {
 
-// One step of a second, or many of nothing.
+// One step of a second, or many empty ones.
 class Sleeper : public tune::Trainable {
  public:
   void setup(const tune::Config& config) override {
@@ -39,7 +39,7 @@ class Sleeper : public tune::Trainable {
 };
 VOLADOR_TRAINABLE(Sleeper);
 
-// Seconds from the call of tune::run to its return; results go as JSON, CSV and TensorBoard events to a folder that is removed.
+// Seconds that tune::run takes; results are written as JSON, CSV and TensorBoard events to a folder that is removed.
 double run_seconds(int64_t trials, double seconds, int64_t steps) {
   const auto storage = std::filesystem::temp_directory_path() / fmt::format("volador-bench-results-{}", getpid());
   const auto begin = std::chrono::steady_clock::now();
@@ -67,16 +67,16 @@ Measured tune_reports_all_loggers() {
   return measured;
 }
 
-// ---- The loop alone, under virtual time.
+// ---- Trial loop alone, in virtual time.
 
 struct Simulated {
   int64_t events = 0;
-  double seconds = 0;  // Of this core.
+  double seconds = 0;  // CPU time of this core.
 };
 
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
-// ASHA 1-81, factor 3, random search over 4 parameters, 64 slots. The curves cost next to nothing.
+// ASHA 1-81, factor 3, random search over 4 parameters, 64 slots. The curves cost almost nothing.
 Simulated simulate_search(int64_t trials, bool with_journal) {
   std::string bytes;
   tune::SimulationOptions options{
@@ -129,7 +129,7 @@ Measured tune_sim_100k_journal() {
   return measured;
 }
 
-// The journal of 10,000 trials of 100 reports each is read, and the loop told all of it again; result files aside.
+// Reads the journal of 10,000 trials with 100 reports each and replays it into the loop; without result files.
 Measured tune_resume_10k() {
   constexpr int64_t kTrials = 10'000, kSteps = 100;
   const tune::Space space = {{"a", tune::uniform(0, 1)}, {"b", tune::loguniform(1e-4, 1)}, {"c", tune::randint(0, 100)}, {"d", tune::choice({"x", "y", "z"})}};
@@ -161,7 +161,7 @@ Measured tune_resume_10k() {
   return measured;
 }
 
-// The ASHA paper's appendix over a hundred seeds, by as many threads as there are cores.
+// The ASHA paper's appendix over a hundred seeds, with as many threads as cores.
 Measured asha_appendix() {
   constexpr uint64_t kSeeds = 100;
   const auto published = tune::testing::published_appendix(VOLADOR_SOURCE_FOLDER);
@@ -192,7 +192,7 @@ Measured asha_appendix() {
                               kSeeds, 100 * finished, 100 * first, over_overlap, over_barrier)};
 }
 
-// How many times lower ASHA's regret is than that of random search whose trials all run in full; 40 seeds.
+// Ratio of the regret of random search with full trials to that of ASHA; 40 seeds.
 Measured asha_quality() {
   constexpr uint64_t kSeeds = 40;
   Measured measured{.baselines = {1.7}, .note = "regret of random search over ASHA's, the default surface; aim 1.7."};

@@ -5,7 +5,7 @@
 #include "tests/bench/figure.h"
 
 int main(int argc, char** argv) try {
-  // Before init: the figures of whole clusters fork and exec, and need no session. In a host init() takes over.
+  // Before init: the figures of whole clusters fork and exec, and need no session. In a host init() does not return.
   auto cluster = volador::init(argc, argv, {.address = "local", .num_cpus = 16, .logs_to_driver = false});
   using volador::bench::Figure;
   std::vector<Figure> figures = volador::bench::cluster_figures();

@@ -64,7 +64,7 @@ namespace {
 
 constexpr size_t kPiece = 64 << 10;
 
-// Up to the empty line, which goes too; what came after it stays in the buffer.
+// Reads up to the empty line, which is removed; bytes after it stay in the buffer.
 std::string read_head(WebLine& line, std::string& buffer) {
   std::array<char, kPiece> piece;
   for (;;) {
@@ -115,7 +115,7 @@ void WebSocket::frame(int opcode, std::string_view payload) {
     bytes += {static_cast<char>(0x80 | 126), static_cast<char>(payload.size() >> 8),
               static_cast<char>(payload.size() & 0xFF)};
   }
-  bytes.append(4, '\0');  // A mask that leaves the bytes as they are.
+  bytes.append(4, '\0');  // A zero mask leaves the bytes unchanged.
   bytes += payload;
   line_.write(bytes);
 }

@@ -1,5 +1,5 @@
-// As much of HTTP/1.1 and WebSocket (RFC 6455) as the figures of the dashboard's server need, with or without TLS.
-// Blocks unless said; throws std::runtime_error where the line ends.
+// The subset of HTTP/1.1 and WebSocket (RFC 6455) that the figures of the dashboard's server need, with or without TLS.
+// Blocks unless stated otherwise; throws std::runtime_error when the connection ends.
 #pragma once
 
 #include <functional>
@@ -12,18 +12,18 @@ struct ssl_st;
 
 namespace volador::bench {
 
-// One connection to a port of the loopback.
+// A connection to a loopback port.
 class WebLine {
  public:
-  enum class Tls : bool { kNo, kYes };  // The certificate is not looked at.
-  // receive_bytes: of the kernel's buffer; 0: the default.
+  enum class Tls : bool { kNo, kYes };  // The certificate is not verified.
+  // receive_bytes: size of the kernel's buffer; 0: the default.
   WebLine(int port, Tls tls, int receive_bytes = 0);
   ~WebLine();
   WebLine(const WebLine&) = delete;
   WebLine& operator=(const WebLine&) = delete;
 
   void write(std::string_view bytes);
-  // At least one byte; 0: there is none now (after never_block() only).
+  // Returns at least one byte; 0: none available (after never_block() only).
   size_t read(char* to, size_t size);
   void never_block();
   int fd() const { return fd_; }
@@ -36,12 +36,12 @@ class WebLine {
   ssl_st* ssl_ = nullptr;
 };
 
-// Requests one after the other on one connection.
+// Sequential requests on one connection.
 class WebClient {
  public:
   WebClient(int port, std::string token, WebLine::Tls tls = WebLine::Tls::kNo)
       : line_(port, tls), token_(std::move(token)) {}
-  // The body. Throws where the status is not 200.
+  // Returns the body. Throws if the status is not 200.
   std::string get(const std::string& target);
 
  private:
@@ -54,7 +54,7 @@ class WebSocket {
  public:
   WebSocket(int port, const std::string& token, WebLine::Tls tls, int receive_bytes = 0);
   void send(std::string_view text);
-  // Reads what has come and hands on each whole message. False: nothing came.
+  // Reads available data and passes on each complete message. Returns false if nothing was available.
   bool poll(const std::function<void(std::string_view message)>& on_message);
   WebLine& line() { return line_; }
 
