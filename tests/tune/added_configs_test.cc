@@ -55,7 +55,7 @@ TEST(AddedConfigs, HaveALimit) {
   EXPECT_EQ(searcher->total(), 1 + static_cast<int64_t>(AddedConfigs::kWaitingMax));
 }
 
-// A searcher that learns proposes otherwise once it knows how an added configuration did.
+// A searcher that learns changes its proposals once it has the result of an added configuration.
 TEST(AddedConfigs, AreLearntFrom) {
   for (const SearcherFactory& factory : {tpe({.n_startup_trials = 4}), cmaes()}) {
     const auto proposed = [&](double value) {
@@ -93,7 +93,7 @@ TEST(AddedConfigs, ASnapshotGoesOnAsTheOriginal) {
   EXPECT_FALSE(other->restore("{\"version\":1,\"inner\":\"\",\"waiting\":[],\"added\":[3,2]}"));
 }
 
-// An experiment on simulated actors to which configurations are added, each asked for twice.
+// An experiment on simulated actors to which configurations are added, each requested twice.
 struct AddedRun {
   JournalContents journal;
   std::vector<Config> configs;

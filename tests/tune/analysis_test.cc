@@ -134,7 +134,7 @@ TEST_F(AnalysisTest, InfinitiesAreExportedAsSuch) {
     row.trial = TrialId(1);
     row.metrics = {{"accuracy", value}};
     row.step = ++step;
-    row.hostname = "inf";  // A machine may be called so.
+    row.hostname = "inf";  // A machine may have this name.
     logger.log(std::move(row));
   }
   ASSERT_FALSE(logger.flush().error);

@@ -63,7 +63,7 @@ TEST_F(ArtifactFolderTest, WhatAnEarlierOneLeftIsNotPacked) {
   EXPECT_THAT(names(), UnorderedElementsAre("artifacts", "artifacts.vla"));
 }
 
-// No second name for a file on another disk.
+// Hard links across disks are not possible.
 TEST_F(ArtifactFolderTest, WhereNothingCanBeLinkedThatIsSaidAndNothingIsLeft) {
   const fs::path elsewhere = fs::path("/dev/shm") / root_.path().filename();
   struct stat here {}, there {};

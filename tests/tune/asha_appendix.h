@@ -1,6 +1,6 @@
 // The simulation of the ASHA paper's appendix (Li et al., MLSys 2020): 25 workers, 2,000 units of time, r = 1, R = 256,
-// eta = 4, 256 configurations a bracket of successive halving; jobs that are slower by 1 + |z|, z normal, and are lost
-// with some chance in each unit. For the test and the figure that go through it.
+// eta = 4, 256 configurations per bracket of successive halving; jobs are slower by 1 + |z|, z normal, and are lost
+// with a given probability per unit of time. For the test and the figure that reproduce it.
 #pragma once
 
 #include <cmath>
@@ -18,16 +18,16 @@
 
 namespace volador::tune::testing {
 
-// Configurations that ran in full, and when the first one had.
+// Number of configurations that ran in full, and the time of the first.
 struct AppendixOutcome {
   double finished = 0, first = 0;
 };
 struct AppendixCell {
-  double sd = 0, drop = 0;  // Of the slow-down; chance in a unit of time.
+  double sd = 0, drop = 0;  // Standard deviation of the slow-down; probability per unit of time.
   AppendixOutcome asha, overlap, barrier;
 };
 
-// As published. `root`: of the sources.
+// As published. `root`: the source folder.
 inline std::vector<AppendixCell> published_appendix(const std::string& root) {
   std::ifstream in(root + "/tests/tune/data/asha_appendix.json");
   std::vector<AppendixCell> cells;
@@ -38,7 +38,7 @@ inline std::vector<AppendixCell> published_appendix(const std::string& root) {
   return cells;
 }
 
-// Tells its scheduler of a job between two rungs as of the step in which it ends: then one step is one job, and a
+// Reports a job between two rungs to its scheduler at the step in which it ends: one step is then one job, and a
 // simulation takes a third of the time.
 class JobsAsSteps final : public Scheduler {
  public:
@@ -67,7 +67,7 @@ class JobsAsSteps final : public Scheduler {
   const std::unique_ptr<Scheduler> inner_;
 };
 
-// `by_jobs`: a step is a job between two rungs, else a unit of time.
+// `by_jobs`: a step is a job between two rungs, otherwise a unit of time.
 inline tune::SimulationOptions appendix_options(const SchedulerFactory& scheduler, const AppendixCell& cell, uint64_t seed,
                                           int64_t samples, bool by_jobs = true) {
   tune::SimulationOptions options{
@@ -97,7 +97,7 @@ inline tune::SimulationOptions appendix_options(const SchedulerFactory& schedule
   return options;
 }
 
-// The paper's algorithm promotes paused configurations: so does the variant that is compared.
+// The paper's algorithm promotes paused configurations; so does the variant compared here.
 inline SchedulerFactory appendix_asha() {
   return asha({.max_t = 256, .reduction_factor = 4, .variant = AshaVariant::kPromotion});
 }
@@ -122,7 +122,7 @@ inline AppendixOutcome one_by_one(const SchedulerFactory& scheduler, const Appen
   return out;
 }
 
-// The cell as it comes out here, on average over the seeds from 1 on.
+// The cell as reproduced here, averaged over the seeds from 1 on.
 inline AppendixCell simulated_appendix(AppendixCell cell, uint64_t asha_seeds, uint64_t halving_seeds) {
   const AppendixCell asked = cell;
   const auto mean = [](uint64_t seeds, const auto& run) {

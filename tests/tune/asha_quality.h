@@ -1,5 +1,5 @@
-// How good the configuration is that a search ends with, on the multi-fidelity Hartmann function: 8 slots for 10 times
-// the duration of a trial in full, under virtual time. For the test and the figure that go through it.
+// Quality of a search's final configuration on the multi-fidelity Hartmann function: 8 slots for 10 times the duration
+// of a full trial, in virtual time. For the test and the figure that use it.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 
 namespace volador::tune::testing {
 
-inline constexpr int64_t kQualitySteps = 81;  // Of a trial in full, which is fidelity 100; each takes a second.
+inline constexpr int64_t kQualitySteps = 81;  // Steps of a full trial, which is fidelity 100; each takes a second.
 
 inline SixReals point_of(const Config& config) {
   SixReals x{};
@@ -22,7 +22,7 @@ inline SixReals point_of(const Config& config) {
   return x;
 }
 
-// `scheduler`: none lets every trial run in full. Each seed draws other configurations and other noise.
+// `scheduler`: null lets every trial run in full. Each seed draws other configurations and other noise.
 inline tune::SimulationOptions quality_options(const MfSurface& surface, const SchedulerFactory& scheduler,
                                                uint64_t seed) {
   Space space;
@@ -44,11 +44,11 @@ inline tune::SimulationOptions quality_options(const MfSurface& surface, const S
 }
 
 struct Quality {
-  double regret = 0;  // What the configuration of the best report gives in full, above the least there is.
-  double trials = 0;  // That started; those that wait for a slot at the end among them.
+  double regret = 0;  // Full-fidelity value of the configuration with the best report, above the minimum.
+  double trials = 0;  // Number of started trials, including those that wait for a slot at the end.
 };
 
-// On average over the seeds from 0 on.
+// Average over the seeds from 0 on.
 inline Quality search_quality(const MfSurface& surface, const SchedulerFactory& scheduler, uint64_t seeds) {
   Quality mean;
   for (uint64_t seed = 0; seed < seeds; ++seed) {

@@ -36,7 +36,7 @@ TEST(Hartmann, IsWorseByItsNoiseAtLowFidelityOnly) {
   EXPECT_DOUBLE_EQ(mf_hartmann6(noisy, kHartmannOptimum, 100, 1.5), hartmann6(kHartmannOptimum));
 }
 
-// Of the figure asha_quality, with fewer seeds.
+// The figure asha_quality, with fewer seeds.
 TEST(AshaQuality, EndsNearerToTheOptimumThanTrialsThatAllRunInFull) {
   const Quality random = search_quality(kMfSurfaces[0], {}, 5);
   for (const AshaVariant variant : {AshaVariant::kStopping, AshaVariant::kPromotion}) {

@@ -22,7 +22,7 @@ Config asha_vectors() {
   return Config::from_json(text.str()).value();
 }
 
-// A scheduler and the trials 1, 2, …; C, S and F as decisions.
+// A scheduler and the trials 1, 2, …; decisions are C, S and F.
 struct AshaExperiment {
   std::unique_ptr<AshaScheduler> scheduler;
 
@@ -36,7 +36,7 @@ struct AshaExperiment {
     return decision == Decision::kContinue ? 'C' : decision == Decision::kStop ? 'S' : 'F';
   }
   void complete(uint32_t trial) { scheduler->on_complete(TrialId(trial)); }
-  // Trial 1 reports (i, 100 i) up to 9, trial 2 (i, 450) up to 4; all go on.
+  // Trial 1 reports (i, 100 i) up to 9, trial 2 (i, 450) up to 4; all continue.
   void basic_setup(double sign = 1) {
     for (int i = 1; i < 10; ++i) EXPECT_EQ(report(1, i, sign * 100.0 * i), 'C') << i;
     for (int i = 1; i < 5; ++i) EXPECT_EQ(report(2, i, sign * 450.0), 'C') << i;
@@ -177,7 +177,7 @@ TEST(AshaInclusiveRule, LetsTheBestFractionPass) {
 }
 
 TEST(AshaInclusiveRule, MatchesTheSurvivorsOfDetermined) {
-  // Ten trials, each worse than the one before: only the first reaches the end, nine stop at the first rung.
+  // Ten trials, each worse than the previous: only the first reaches the end, nine stop at the first rung.
   AshaExperiment experiment({.grace_period = 100, .max_t = 900, .reduction_factor = 3}, Mode::kMin);
   for (uint32_t trial = 1; trial <= 10; ++trial) {
     EXPECT_EQ(experiment.report(trial, 99, trial), 'C');

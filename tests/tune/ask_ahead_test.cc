@@ -10,7 +10,7 @@
 namespace volador::tune {
 namespace {
 
-// Asks until there is an answer.
+// Repeats until there is a suggestion.
 Suggestion ask(Searcher& searcher, int64_t index) {
   while (true) {
     auto suggestion = searcher.suggest(index).value();
@@ -19,7 +19,7 @@ Suggestion ask(Searcher& searcher, int64_t index) {
   }
 }
 
-// Says what it was told, and suggests when the test lets it.
+// Records its events, and suggests when the test allows it.
 class Slow final : public Searcher {
  public:
   explicit Slow(std::shared_future<void> gate) : gate_(std::move(gate)) {}

@@ -1,4 +1,4 @@
-// What people get wrong, as they would write it, and what they are told.
+// Typical user errors and the resulting messages.
 #include <gmock/gmock.h>
 
 #include "run_in_process.h"
@@ -18,7 +18,7 @@ void goes_up(const Config&) {
 
 class BadInput : public RunInProcess {
  protected:
-  // What is said of it before anything starts.
+  // Returns the error before anything starts.
   std::string told(RunOptions options, ErrorCode code = ErrorCode::kInvalidArgument) {
     if (!session_) start_cluster(4);
     const auto spawned = session_->spawned();
@@ -48,7 +48,7 @@ TEST_F(BadInput, ABudgetSmallerThanTheGracePeriod) {
   EXPECT_THAT(told({.space = space(), .metric = "loss", .scheduler = asha({.grace_period = 10, .max_t = 5})}), AllOf(HasSubstr("max_t"), HasSubstr("10"), HasSubstr("5")));
   EXPECT_THAT(told({.space = space(), .metric = "loss", .scheduler = asha({.grace_period = 0})}), HasSubstr("grace_period"));
   EXPECT_THAT(told({.space = space(), .metric = "loss", .scheduler = hyperband({.max_t = 0})}), HasSubstr("max_t"));
-  // Trials that end before the first rung are never compared: this runs, and is said.
+  // Trials that end before the first rung are never compared: the run works, with a notice.
   const auto analysis = run(with_parameters<goes_up>(), {.space = space(), .metric = "loss", .scheduler = asha({.grace_period = 10, .max_t = 100}), .stop = max_steps(2)});
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_THAT(analysis->notices(), Contains(AllOf(HasSubstr("grace_period 10"), HasSubstr("2"))));
@@ -75,7 +75,7 @@ TEST_F(BadInput, StoppersThatContradictEachOther) {
   EXPECT_THAT(told({.space = space(), .stop = any_of({at_least("loss", 1), at_least("loss", 2)})}), AllOf(HasSubstr("stop.loss"), HasSubstr("always reached first")));
   EXPECT_THAT(told({.space = space(), .stop = any_of({at_least("loss", 1), at_most("loss", 2)})}), HasSubstr("each trial would end with its first result"));
   EXPECT_THAT(told({.space = space(), .stop = max_steps(0)}), HasSubstr("steps"));
-  EXPECT_TRUE(run(with_parameters<goes_up>(), {.space = space(), .stop = any_of({at_least("loss", 2), at_most("loss", 0.4)})}));  // Out of a band.
+  EXPECT_TRUE(run(with_parameters<goes_up>(), {.space = space(), .stop = any_of({at_least("loss", 2), at_most("loss", 0.4)})}));  // Outside a band.
 }
 
 TEST_F(BadInput, ASearcherThatCannotDoWhatTheSpaceAsks) {

@@ -1,5 +1,5 @@
-// BOHB against what its paper's formulas give (Falkner, Klein, Hutter, ICML 2018: algorithms 1 and 2, equation 3),
-// worked out by hand, and against the tables of HyperBand, whose brackets it opens from the other end.
+// BOHB compared with results of its paper's formulas (Falkner, Klein, Hutter, ICML 2018: algorithms 1 and 2, equation
+// 3), computed by hand, and with the tables of HyperBand, whose brackets it opens in reverse order.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -21,7 +21,7 @@ using ::testing::ElementsAre;
 
 struct PaperBand {
   std::unique_ptr<Scheduler> scheduler;
-  std::map<uint32_t, char> said = {};  // Of each trial: Continue, Stop, Finish, Pause.
+  std::map<uint32_t, char> said = {};  // Decision for each trial: Continue, Stop, Finish, Pause.
 
   PaperBand(int64_t max_t, double eta)
       : scheduler(hyperband_for_bohb({.max_t = max_t, .eta = eta})({.metric = "m", .mode = Mode::kMax}).value()) {}
@@ -90,8 +90,8 @@ TEST(HyperBandForBohb, HasTheBracketsThatAlgorithm1Gives) {
   EXPECT_THAT(steps, ElementsAre(1, 3, 9, 27, 81));
 }
 
-// 9 steps, eta 3. s = 2: 9 trials of 1 step, the best 3 of 3, the best one of 9. s = 1: ceil(3 / 2 * 3) = 5 of 3 steps,
-// the best one of 9. s = 0: 3 of 9.
+// 9 steps, eta 3. s = 2: 9 trials with 1 step, the best 3 with 3, the best one with 9. s = 1: ceil(3 / 2 * 3) = 5 with
+// 3 steps, the best one with 9. s = 0: 3 with 9.
 TEST(HyperBandForBohb, DecidesTheBracketsOfNineStepsAsByHand) {
   PaperBand band(9, 3);
   band.add(17);
@@ -166,7 +166,7 @@ void tell(Searcher& searcher, int64_t index, double x, int64_t step, double valu
   searcher.on_result({index, step, value});
 }
 
-// Of the same seed, what is random is the same; what is modelled is not.
+// For the same seed, random proposals are equal and modelled ones are not.
 TEST(BohbModel, BeginsOnceABudgetHasTwiceParametersPlusOne) {
   const auto model = on_a_line({.max_t = 9, .random_fraction = 0}),
              random = on_a_line({.max_t = 9, .random_fraction = 1});
@@ -174,7 +174,7 @@ TEST(BohbModel, BeginsOnceABudgetHasTwiceParametersPlusOne) {
   for (int64_t i = 0; i < 7; ++i) {
     const double x = model->suggest(i).value().config.real("x");
     drawn += x == random->suggest(i).value().config.real("x") ? 'r' : 'm';
-    // Each tells of two budgets but for the first: 3 steps have a result fewer.
+    // Each trial has results at two budgets except for the first: 3 steps have one result fewer.
     model->on_result({i, 1, x});
     if (i > 0) model->on_result({i, 3, x});
   }
@@ -183,8 +183,8 @@ TEST(BohbModel, BeginsOnceABudgetHasTwiceParametersPlusOne) {
 
 double normal_below(double z) { return 0.5 * std::erfc(-z * M_SQRT1_2); }
 
-// The good are 0.1 and 0.3, the others 0.7 and 0.9. Bandwidth by the normal reference rule: 1.06 * 0.1 * 2^(-1/5).
-// Draws are normal around one of the good, 3 bandwidths wide, within the range.
+// The good values are 0.1 and 0.3, the others 0.7 and 0.9. Bandwidth by the normal reference rule: 1.06 * 0.1 *
+// 2^(-1/5). Draws are normal around a good value, 3 bandwidths wide, within the range.
 struct Line {
   double width = 3 * 1.06 * 0.1 * std::pow(2, -0.2);
   double below(double x) const {
@@ -203,8 +203,7 @@ struct Line {
   }
 };
 
-// The largest distance between what was drawn and a distribution; beyond 1.63 / sqrt(n) by chance in one case of a
-// hundred.
+// Kolmogorov-Smirnov distance between the draws and a distribution; above 1.63 / sqrt(n) with probability 0.01.
 double distance(std::vector<double> drawn, const std::function<double(double)>& below) {
   std::sort(drawn.begin(), drawn.end());
   double largest = 0;
@@ -233,7 +232,7 @@ TEST(BohbModel, DrawsFromTheKernelsOfTheGoodMadeWider) {
   EXPECT_GT(distance(drawn, [](double x) { return x; }), 0.2) << "the distance tells distributions apart";
 }
 
-// log l - log g falls from 0 to 1 here, so that of 64 draws the smallest is the best.
+// log l - log g decreases from 0 to 1 here, so that the smallest of 64 draws is the best.
 TEST(BohbModel, TakesTheDrawWhereGoodOverOthersIsLargest) {
   const auto drawn = drawn_by({.max_t = 9, .random_fraction = 0});
   const Line line;

@@ -31,7 +31,7 @@ TEST(Bohb, DrawsNearTheGoodOnceItHasEnough) {
   const auto configs = search(*searcher, 120, bowl);
   int near = 0;
   for (size_t i = 60; i < configs.size(); ++i) near += bowl(configs[i]) < 0.2;
-  EXPECT_GT(near, 25);  // Random ones: 8.
+  EXPECT_GT(near, 25);  // Random search: 8.
 }
 
 TEST(Bohb, LearnsFromReportsOfRunningTrials) {
@@ -46,7 +46,7 @@ TEST(Bohb, LearnsFromReportsOfRunningTrials) {
 }
 
 TEST(Bohb, TheLargestBudgetThatHasEnoughDecides) {
-  // At one step the low ones look good, at nine the high ones are.
+  // At one step low values look good, at nine steps high ones do.
   const auto searcher = make_bohb({.max_t = 9, .random_fraction = 0}, {{"x", uniform(0, 1)}});
   for (int64_t i = 0; i < 40; ++i) {
     const double x = searcher->suggest(i).value().config.real("x");

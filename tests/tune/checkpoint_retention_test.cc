@@ -10,7 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Steps kept after checkpoints with these scores were saved one after the other.
+// Returns the steps kept after checkpoints with these scores were saved in order.
 std::vector<int64_t> kept(const std::vector<double>& scores, const CheckpointOptions& options) {
   std::vector<Checkpoint> checkpoints;
   size_t retired = 0;

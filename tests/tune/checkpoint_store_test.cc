@@ -18,7 +18,7 @@ class CheckpointStoreTest : public ::testing::Test {
  protected:
   CheckpointStoreTest() : store_(directory_.path() / "experiment") {}
 
-  // The archive of a directory with one file; `sha256_` is its checksum afterwards.
+  // Packs a directory with one file; sets `sha256_` to its checksum.
   std::string archive_of(const std::string& text) {
     const fs::path source = directory_.path() / "source";
     fs::remove_all(source);
@@ -40,7 +40,7 @@ class CheckpointStoreTest : public ::testing::Test {
   Result<void> begin(CheckpointWriter& writer, const std::string& archive) const {
     return writer.begin_part({sha256_, static_cast<int64_t>(archive.size())});
   }
-  // A directory with two large files and a small one, in parts; how many bytes of it were written.
+  // Saves a directory with two large files and a small one in parts; returns the number of bytes written.
   int64_t save_large(const std::string& trial, int64_t step, char first, char second) {
     const fs::path source = directory_.path() / "large";
     fs::remove_all(source);
@@ -64,7 +64,7 @@ class CheckpointStoreTest : public ::testing::Test {
     EXPECT_EQ(saved->parts.size(), 3u);
     return written;
   }
-  // 100 kB that do not shrink.
+  // 100 kB of incompressible data.
   static std::string noise(char seed) {
     SeededRandom random(static_cast<uint64_t>(seed));
     std::string text;
@@ -187,12 +187,12 @@ TEST_F(CheckpointStoreTest, WhatDidNotChangeIsNotWrittenAgain) {
   EXPECT_GT(some, 100'000);
   EXPECT_LT(some, 101'000) << "the second file and the small one";
   EXPECT_LT(save_large("77aa", 2, 'a', 'b'), 1'000) << "another trial's";
-  // Each stands alone: the one it was taken from may go, also before a process that knows nothing of it.
+  // Each is independent: its source may be removed, even before a process that does not know of it.
   ASSERT_TRUE(store_.remove(*store_.find("3f2a", 1)));
   EXPECT_EQ(model_of(*store_.latest("3f2a").checkpoint), noise('a'));
   EXPECT_EQ(CheckpointStore(store_.experiment_directory()).latest("77aa").checkpoint->bytes(), store_.find("77aa", 2)->bytes());
   EXPECT_LT(save_large("3f2a", 3, 'a', 'b'), 1'000) << "the other trial's are still known";
-  // As it goes with the last few of many.
+  // Like keeping the last few of many.
   for (int64_t step = 4; step < 8; ++step) {
     EXPECT_LT(save_large("3f2a", step, 'a', 'b'), 1'000) << step;
     ASSERT_TRUE(store_.remove(*store_.find("3f2a", step - 1)));

@@ -32,7 +32,7 @@ TEST(Cmaes, BeginsInTheMiddle) {
   EXPECT_NEAR(first.real("rate"), 1e-2, 1e-9);
 }
 
-// In a generation the middle would pull the mean back and shrink the steps, however good it is.
+// In a generation the middle would pull the mean back and shrink the steps, regardless of its value.
 TEST(Cmaes, TheFirstTrialIsNotPartOfAGeneration) {
   const Space space = {{"x", uniform(-1, 3)}, {"y", uniform(0, 1)}};
   const auto one = make_cmaes({}, space), other = make_cmaes({}, space);
@@ -58,7 +58,7 @@ TEST(Cmaes, ConvergesOnABowl) {
 }
 
 TEST(Cmaes, LearnsTheShapeOfALongOblongValley) {
-  // Ten thousand times steeper across than along, and turned: coordinates by themselves do not get there.
+  // Ten thousand times steeper across than along, and rotated: a coordinate-wise search fails.
   const Function valley = [](const Config& config) {
     const double x = config.real("x0") - 0.2;
     const double y = config.real("x1") + 0.4;
@@ -69,7 +69,7 @@ TEST(Cmaes, LearnsTheShapeOfALongOblongValley) {
 }
 
 TEST(Cmaes, LeavesAValleyThatIsNotTheDeepest) {
-  // A wide valley at -0.5, which the middle belongs to, and a deeper one at 0.6.
+  // A wide valley at -0.5, which contains the middle, and a deeper one at 0.6.
   const Function two = [](const Config& config) {
     double wide = 0, narrow = 0;
     for (const ConfigEntry& entry : config.entries()) {

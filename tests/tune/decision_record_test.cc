@@ -24,7 +24,7 @@ std::unique_ptr<Scheduler> made(const SchedulerFactory& factory, int trials) {
   return scheduler;
 }
 
-// The decisions that came of one report.
+// Returns the decisions that result from one report.
 std::vector<DecisionRecord> report_to(Scheduler& scheduler, uint32_t trial, int64_t step, double value) {
   EXPECT_TRUE(scheduler.on_report({.trial = TrialId(trial), .step = step, .value = value}).has_value());
   (void)scheduler.take_orders();

@@ -39,7 +39,7 @@ InTunePair made_in_tune(const SearchOptions& options, const Space& space = kOneR
   return out;
 }
 
-// Each trial's lengths where every trial trains at once, first in first out: as of simulate_fifo().
+// Each trial's lengths if all trials train at once, first in first out, as in simulate_fifo().
 std::vector<std::vector<int64_t>> in_order(const InTunePair& pair, const std::vector<int64_t>& rungs, const std::function<double(int64_t)>& metric) {
   std::vector<std::vector<int64_t>> lengths;
   std::vector<TrialId> ids;
@@ -77,10 +77,10 @@ std::vector<std::vector<int64_t>> in_order(const InTunePair& pair, const std::ve
       const auto told = pair.scheduler->take_decisions().size();
       EXPECT_EQ(told, 0U);
       decision = pair.scheduler->on_report({.trial = ids[at], .step = *rung, .value = metric(number)}).value();
-      if (pair.scheduler->take_decisions().empty()) continue;  // No rung of its bracket.
+      if (pair.scheduler->take_decisions().empty()) continue;  // Not a rung of its bracket.
       lengths[at].push_back(*rung);
       if (decision == Decision::kContinue) {
-        queue.push_back(number);  // Behind the others.
+        queue.push_back(number);  // At the end of the queue.
         break;
       }
     }
@@ -92,7 +92,7 @@ std::vector<std::vector<int64_t>> in_order(const InTunePair& pair, const std::ve
   return lengths;
 }
 
-// The vectors of the pure search, through searcher and scheduler as a run asks them.
+// The test vectors of the pure search, run through searcher and scheduler as in a run.
 TEST(DeterminedInTune, RunsEveryTrialToTheLengthsOfEveryCase) {
   std::ifstream in("tests/tune/data/determined_vectors.json");
   const json vectors = json::parse(in);
@@ -108,7 +108,8 @@ TEST(DeterminedInTune, RunsEveryTrialToTheLengthsOfEveryCase) {
     const bool smaller = one[7];
     const std::string metric = one[6];
     std::vector<int64_t> rungs = rung_lengths(options.num_rungs, options.divisor, options.max_length);
-    if (std::adjacent_find(rungs.begin(), rungs.end()) != rungs.end()) continue;  // Validated twice at one step: no second report.
+    if (std::adjacent_find(rungs.begin(), rungs.end()) != rungs.end()) continue;  // Validated twice at one step: no
+                                                                                  // second report.
     EXPECT_EQ(in_order(made_in_tune(options, kOneReal, smaller ? Mode::kMin : Mode::kMax), rungs, [&](int64_t t) { return in_tune_metric(metric, t); }),
               one[8].get<std::vector<std::vector<int64_t>>>())
         << one.dump();
@@ -174,7 +175,7 @@ TEST(DeterminedInTune, AnAddedConfigurationRunsInFullBesideTheSearch) {
   EXPECT_EQ(scheduler->on_report({id, 9, 1e9}), Decision::kFinish);
 }
 
-// The loop with failures, lost nodes, pauses and requests: every search comes to its end, and a restored one goes on.
+// The loop with failures, lost nodes, pauses and requests: every search ends, and a restored one continues.
 TEST(DeterminedInTune, EndsWhateverHappensToItsTrials) {
   for (const char* name : {"single", "random", "async_halving", "adaptive_asha"}) {
     for (const bool stop_once : {false, true}) {

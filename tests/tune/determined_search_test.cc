@@ -329,7 +329,7 @@ TEST(DeterminedSearch, ShutsDownOnceAllAreClosed) {
   }
 }
 
-// Trials answer in any order; a copy from a snapshot goes on the same, byte for byte.
+// Trials respond in any order; a copy from a snapshot continues identically.
 TEST(DeterminedSearch, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
   const Hyperparameters space = of(
       R"({"x": {"type": "double", "minval": 0, "maxval": 1, "count": 5}, "y": {"type": "int", "minval": 1, "maxval": 4, "count": 4}})");
@@ -361,7 +361,7 @@ TEST(DeterminedSearch, GoesOnTheSameFromASnapshotTakenAfterAnyEvent) {
         ASSERT_TRUE(copy->restore(state).has_value()) << options.name;
         ASSERT_EQ(copy->snapshot(), state);
       }
-      // A trial's operations stay in their order.
+      // A trial's operations stay in order.
       size_t pick = static_cast<size_t>(dice.below(static_cast<int64_t>(open.size())));
       const auto request = [](const Operation& one) {
         return std::visit(

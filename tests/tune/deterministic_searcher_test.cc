@@ -1,4 +1,5 @@
-// One seed gives one set of configurations, whatever the order in which trials end and the number that run at once.
+// One seed gives one set of configurations, regardless of the order in which trials end and of the number that run at
+// once.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,8 +30,9 @@ std::unique_ptr<Searcher> make_timed(const SearcherFactory& factory) {
   return factory({.space = kTimedSpace, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = 5}).value();
 }
 
-// The configurations of `count` trials on `slots` places; `timing` decides which running trial ends next, how soon a
-// free place is filled, and some trials fail. `reopen`: the searcher is replaced by a copy of its snapshot now and then.
+// Returns the configurations of `count` trials on `slots` slots; `timing` determines which running trial ends next, how
+// soon a free slot is filled, and which trials fail. `reopen`: the searcher is occasionally replaced by a copy of its
+// snapshot.
 std::vector<std::string> timed_run(const SearcherFactory& factory, int64_t count, size_t slots, uint64_t timing,
                                    bool reopen = false) {
   auto searcher = make_timed(factory);
@@ -98,7 +100,7 @@ TEST_P(Deterministic, LearnsAllTheSame) {
   const auto random = timed_run(random_search(), 24, 1, 0);
   std::set<std::string> seen(random.begin(), random.end());
   EXPECT_NE(timed_run(factory, 24, 4, 0), random);
-  // What the searcher proposes itself follows from results: other values, other proposals.
+  // Proposals of the searcher follow from results: other values, other proposals.
   auto one = make_timed(factory), other = make_timed(factory);
   bool differ = false;
   for (int64_t i = 0; i < 24; ++i) {
@@ -110,7 +112,7 @@ TEST_P(Deterministic, LearnsAllTheSame) {
   EXPECT_TRUE(differ);
 }
 
-// Without the wrapper the promise does not hold: the test above can fail.
+// Without the wrapper the guarantee does not hold: shows that the test above can fail.
 TEST(DeterministicSearcher, IsNeededWhereTrialsEndInAnotherOrder) {
   std::set<std::vector<std::string>> runs;
   for (uint64_t timing = 0; timing < 8; ++timing) runs.insert(timed_run(tpe({.n_startup_trials = 5}), 24, 4, timing));

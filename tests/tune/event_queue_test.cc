@@ -18,7 +18,7 @@ TEST(EventQueue, CountsWhatIsOfferedBeyondItsLimit) {
   queue.offer("a", 40, 100);
   queue.offer("b", 60, 100);
   queue.offer("c", 1, 100);
-  queue.push("d");  // Has no limit: what it is must not be lost.
+  queue.push("d");  // Has no limit: it must not be lost.
   queue.offer("e", 1, 100);
   EXPECT_THAT(queue.take(std::nullopt), ElementsAre("a", "b", "d"));
   EXPECT_EQ(queue.take_left_out(), 2);

@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 
 const TrialId kTrial{0x3f2a90c1};
 
-// One of each.
+// One of each type.
 const std::vector<Event>& all_events() {
   static const std::vector<Event> events = {
       TrialStarted{kTrial, 2, "heron"},
@@ -102,7 +102,7 @@ TEST(ExperimentJournal, KeepsEveryKindOfEvent) {
   EXPECT_EQ(contents->whole_bytes, bytes.size());
   EXPECT_EQ(contents->torn, "");
   ASSERT_EQ(contents->records.size(), records.size());
-  // What was read is written as the same bytes.
+  // Parsed records are written as the same bytes.
   for (size_t i = 0; i < records.size(); ++i) EXPECT_EQ(encoded(contents->records[i]), encoded(records[i])) << i;
   const auto& reported = std::get<ResultReported>(std::get<JournalEvent>(contents->records[1]).event);
   EXPECT_EQ(reported.metrics, std::get<ResultReported>(all_events()[1]).metrics);
@@ -140,7 +140,7 @@ TEST(ExperimentJournal, KeepsWhereAnAddedConfigurationComesFrom) {
   EXPECT_EQ(added_at(1).config, config);
 }
 
-// As an earlier Volador wrote it: attempt, text and whether it counts, nothing behind them.
+// As written by an earlier Volador: attempt, text and whether it counts, without structured data.
 TEST(ExperimentJournal, ReadsRecordsWhoseReasonsAreTextsAlone) {
   const std::string text = "its process exited with code 3";
   const std::string written = codec::write_envelope(1, [&](Encoder& encoder) {
@@ -191,7 +191,7 @@ TEST(ExperimentJournal, SurvivesAnyDamage) {
   for (int i = 0; i < 2000; ++i) {
     std::string damaged = whole;
     for (int flips = 0; flips < 3; ++flips) damaged[random.below(damaged.size())] ^= static_cast<char>(1 << random.below(8));
-    (void)parse_journal(damaged);  // Read or refused; no exception, no abort.
+    (void)parse_journal(damaged);  // Parsed or rejected; no exception, no abort.
   }
 }
 
@@ -242,11 +242,11 @@ TEST(ExperimentResume, DescribesASpaceDownToItsOptions) {
             "lr uniform(0, 1)\nmodel.width 32\nmodel.act choice of 2\nmodel.act[0] \"relu\"\nmodel.act[1] \"tanh\"\n");
 }
 
-// ---- A journal told again gives the same state.
+// ---- Replaying a journal gives the same state.
 
 struct Recorded {
   std::vector<JournalRecord> records;
-  std::string state;  // At the end.
+  std::string state;  // State at the end.
 };
 
 std::unique_ptr<TrialLoop> make_loop(uint64_t seed, std::vector<Config> suggestions, RecordingSearcher** recording) {
@@ -272,7 +272,7 @@ std::string state_of(const TrialLoop& loop) {
   return to_json(state) + loop.scheduler().snapshot();
 }
 
-// Runs a simulated experiment whose events are written down before they are told.
+// Runs a simulated experiment whose events are recorded before they are handled.
 Recorded record(uint64_t seed) {
   Recorded recorded;
   RecordingSearcher* recording = nullptr;
@@ -304,7 +304,8 @@ TEST(ExperimentResume, ComesToTheSameStateByTheSameEvents) {
   }
 }
 
-// The driver dies after any event, and another one goes on from what is written: no step that was told is lost, nothing counts twice.
+// The driver dies after any event, and another one resumes from the journal: no recorded step is lost, and none counts
+// twice.
 TEST(ExperimentResume, GoesOnFromAnyEvent) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     const Recorded recorded = record(seed);

@@ -17,7 +17,7 @@ namespace {
 using ::testing::DoubleNear;
 using ::testing::Each;
 
-// A positive definite matrix: distance decides, as in a process.
+// A positive definite matrix that depends on the distance, as in a process.
 double entry(size_t i, size_t j) {
   const double apart = std::sin(static_cast<double>(i)) - std::sin(static_cast<double>(j));
   return std::exp(-apart * apart) + (i == j ? 0.1 : 0);
@@ -28,7 +28,7 @@ void fill_entries(size_t first, Panel& panel) {
 }
 std::vector<double> numbers(const Panel& panel, size_t rows) { return {panel.row(0), panel.row(0) + rows * kPanel}; }
 
-// With the vector instructions that the processor has, and without.
+// With the processor's vector instructions, and without.
 class PanelTest : public ::testing::TestWithParam<PanelInstructions> {
  protected:
   void SetUp() override {
@@ -152,7 +152,7 @@ TEST_P(GaussianProcessTest, SlopesAreThoseOfTheImprovement) {
   GaussianProcess process(kApart);
   process.learn(random_data(50, 2), kSome);
   SeededRandom random(3);
-  for (const double best : {-1.0, -8.0}) {  // Likely and far beyond.
+  for (const double best : {-1.0, -8.0}) {  // Likely and very unlikely.
     std::vector<Point> points;
     for (int i = 0; i < 10; ++i) points.push_back(random_point(random));
     std::vector<const Point*> at;
@@ -197,7 +197,7 @@ TEST_P(GaussianProcessTest, OneThatLearntInStepsIsTheOneThatLearntAtOnce) {
     GpData some{{data.points.begin(), data.points.begin() + static_cast<ptrdiff_t>(count)},
                 {data.values.begin(), data.values.begin() + static_cast<ptrdiff_t>(count)}};
     std::reverse(some.values.begin(), some.values.end());
-    some.points.push_back({0.5, 0, 0.5});  // One that runs, gone the next time.
+    some.points.push_back({0.5, 0, 0.5});  // A running trial, absent the next time.
     some.values.push_back(0);
     some.certain = 1;
     in_steps.learn(some, kSome);
@@ -230,9 +230,9 @@ TEST(LikeliestLengths, TellWhichParameterCounts) {
   EXPECT_GT(found.inverse_squares[0], found.inverse_squares[2] + 2);
 }
 
-// ---- The climb.
+// ---- The ascent.
 
-// Judged points until it is done.
+// Number of evaluated points until it is done.
 int climb(BoxAscent& ascent, const std::function<double(const std::vector<double>&, std::vector<double>&)>& function) {
   int judged = 0;
   for (std::vector<double> slope; !ascent.done(); ++judged) {

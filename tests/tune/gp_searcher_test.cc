@@ -30,7 +30,7 @@ double branin(const Config& config) {
 
 TEST(Gp, FindsTheLowestPointOfBraninInFortyTrials) {
   for (uint64_t seed = 0; seed < 3; ++seed) {
-    EXPECT_LT(least(search(*make_gp({}, kSquare, seed), 40, branin), branin), 0.41) << seed;  // The lowest is 0.3979.
+    EXPECT_LT(least(search(*make_gp({}, kSquare, seed), 40, branin), branin), 0.41) << seed;  // The minimum is 0.3979.
   }
 }
 
@@ -71,7 +71,7 @@ TEST(Gp, ProposesNoConfigurationTwiceBeforeAllWereTried) {
 
 TEST(Gp, TakesValuesOfAnySize) {
   const double values[] = {kInfinity, -kInfinity, 1e308, -1e308, 5, 5, std::nan(""), 1e-308, 0, 5, 5, 5};
-  for (const size_t count : {size_t{1}, std::size(values)}) {  // All alike, or as they come.
+  for (const size_t count : {size_t{1}, std::size(values)}) {  // All equal, or as given.
     const auto searcher = make_gp({.n_startup_trials = 2}, kSquare);
     for (int64_t i = 0; i < 25; ++i) {
       const auto suggestion = searcher->suggest(i);

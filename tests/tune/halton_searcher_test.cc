@@ -22,7 +22,7 @@ std::vector<Config> draws(const SearcherFactory& factory, const Space& space, in
   return out;
 }
 
-// How many of `cells` equal parts of [0, 1) hold no value.
+// Number of empty parts among `cells` equal parts of [0, 1).
 int empty_cells(const std::vector<double>& values, int cells) {
   std::set<int> hit;
   for (const double value : values) hit.insert(static_cast<int>(value * cells));
@@ -43,12 +43,12 @@ TEST(Halton, BeginsAsInTheBooks) {
 TEST(Halton, PutsOnePointInEachPartWhateverTheScrambling) {
   for (const uint64_t seed : {1u, 2u, 3u}) {
     for (const auto& [dimension, base] : {std::pair{0, 2}, {1, 3}, {2, 5}, {30, 127}}) {
-      // base^2 points in a row, from a multiple of it on: one in each part. The sequence begins with index 1.
+      // base^2 consecutive points, starting at a multiple of it: one in each part. The sequence begins with index 1.
       const int64_t parts = int64_t{base} * base;
       std::vector<double> values;
       for (int64_t i = 0; i < parts; ++i)
         values.push_back(halton(parts * 3 - 1 + i, static_cast<size_t>(dimension), seed));
-      for (double& value : values) value = std::nextafter(value, 1);  // On an edge by rounding.
+      for (double& value : values) value = std::nextafter(value, 1);  // Rounding may put it on an edge.
       EXPECT_EQ(empty_cells(values, static_cast<int>(parts)), 0) << "base " << base;
       EXPECT_TRUE(std::all_of(values.begin(), values.end(), [](double u) { return u >= 0 && u < 1; }));
     }

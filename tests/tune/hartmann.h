@@ -1,4 +1,4 @@
-// Hartmann's function of six variables, with a fidelity where that is asked for: for tests and figures.
+// Hartmann's function of six variables, optionally with fidelities, for tests and figures.
 #pragma once
 
 #include <array>
@@ -10,9 +10,9 @@ namespace volador::tune::testing {
 using SixReals = std::array<double, 6>;  // Each in [0, 1].
 
 inline constexpr SixReals kHartmannOptimum = {0.20169, 0.150011, 0.476874, 0.275332, 0.311652, 0.6573};
-inline constexpr double kHartmannLeast = -3.32237;  // There; no value lies below it but for rounding.
+inline constexpr double kHartmannLeast = -3.32237;  // Minimum value at that point, up to rounding.
 
-// The four wells are less deep by `shallower` each.
+// The four wells are shallower by `shallower` each.
 inline double hartmann6(const SixReals& x, double shallower = 0) {
   constexpr double kDepth[4] = {1, 1.2, 3, 3.2};
   constexpr double kSteep[4][6] = {
@@ -33,16 +33,17 @@ inline double hartmann6(const SixReals& x, double shallower = 0) {
   return value;
 }
 
-// How a lower fidelity misleads: MFHartmann of mf-prior-bench (Mallik et al., 2023, after Kandasamy et al., 2017).
+// Bias of lower fidelities: MFHartmann of mf-prior-bench (Mallik et al., 2023, after Kandasamy et al., 2017).
 struct MfSurface {
   const char* name;
-  double bias;   // Wells are less deep by so much at fidelity 1,
-  double noise;  // and values worse by so many times |z|, z normal; both fade with the fidelity's logarithm.
+  double bias;   // Wells are shallower by this amount at fidelity 1,
+  double noise;  // and values worse by this factor times |z|, z normal; both decrease with the logarithm of the
+                 // fidelity.
 };
 inline constexpr MfSurface kMfSurfaces[] = {
     {"default", 0.5, 0.1}, {"good", 2.5, 2}, {"moderate", 3, 3}, {"bad", 3.5, 4}, {"terrible", 4, 5}};
 
-// At `fidelity`, from 1 to 100, where it is Hartmann's function itself; `deviate`: z.
+// Value at `fidelity`, from 1 to 100, where it equals Hartmann's function; `deviate`: z.
 inline double mf_hartmann6(const MfSurface& surface, const SixReals& x, double fidelity, double deviate) {
   const double lacking = 1 - std::log(fidelity) / std::log(100.0);
   return hartmann6(x, surface.bias * lacking) + std::abs(deviate) * surface.noise * lacking;

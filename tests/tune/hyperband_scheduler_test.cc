@@ -22,11 +22,11 @@ Config hyperband_vectors() {
   return Config::from_json(text.str()).value();
 }
 
-// A scheduler and the trials 1, 2, …, added as they are named. C, P, S and F as decisions; what became of others is
-// kept.
+// A scheduler and the trials 1, 2, …, added when first used. Decisions are C, P, S and F; those about other trials are
+// recorded.
 struct Band {
   std::unique_ptr<HyperBandScheduler> scheduler;
-  std::map<uint32_t, char> state;  // What was last said of each.
+  std::map<uint32_t, char> state;  // Last decision for each trial.
 
   explicit Band(const HyperBandOptions& options, Mode mode = Mode::kMax)
       : scheduler(HyperBandScheduler::create(options, {.metric = "m", .mode = mode}).value()) {}
@@ -85,7 +85,7 @@ TEST(HyperBandLadder, IsTheTableOfThePaper) {
   for (int s = 0; s < 5; ++s) EXPECT_EQ(hyperband_ladder(81, 3, s), table[static_cast<size_t>(s)]) << "s = " << s;
 }
 
-// Whole steps of r_i = R eta^(i - s), worked out by hand.
+// Whole steps of r_i = R eta^(i - s), computed by hand.
 TEST(HyperBandLadder, HasAsManyRungsAsThePaperWhereMaxTIsNoPowerOfEta) {
   ASSERT_EQ(hyperband_brackets(100, 3), 5);
   EXPECT_EQ(hyperband_ladder(100, 3, 0), (Ladder{{5, 100}}));
@@ -98,7 +98,7 @@ TEST(HyperBandLadder, HasAsManyRungsAsThePaperWhereMaxTIsNoPowerOfEta) {
   EXPECT_EQ(hyperband_brackets(243, 3), 6) << "log(243) / log(3) is below 5 in floating point";
 }
 
-// int(min(r * eta, max_t)) from int(max_t / eta^s) on, as Ray Tune's _Bracket.
+// int(min(r * eta, max_t)), starting at int(max_t / eta^s), as Ray Tune's _Bracket.
 TEST(HyperBandLadder, HasTheRungsOfRayWhereAsked) {
   const auto ray = HyperBandRule::kRay;
   EXPECT_EQ(hyperband_ladder(100, 3, 1, ray), (Ladder{{8, 33}, {3, 99}}));
@@ -171,7 +171,7 @@ TEST(HyperBandScheduler, FillsTheBracketOfFullRunsFirst) {
 
 class HyperBandHalving : public ::testing::TestWithParam<HyperBandRule> {
  protected:
-  // How many of 8 trials (5 with max_t 9) go on with eta 3: the paper rounds down, Ray Tune up.
+  // Number of 8 trials (5 with max_t 9) that continue with eta 3: the paper rounds down, Ray Tune up.
   static size_t third_of_8() { return GetParam() == HyperBandRule::kRay ? 3 : 2; }
   static size_t third_of_5() { return GetParam() == HyperBandRule::kRay ? 2 : 1; }
 };
@@ -186,7 +186,7 @@ TEST_P(HyperBandHalving, HalvesWhenTheLastTrialArrives) {
   int64_t step = 1;
   for (const size_t next : {27u, 9u, 3u, 1u}) {
     for (size_t i = 0; i + 1 < left.size(); ++i) EXPECT_EQ(band.report(left[i], step, static_cast<double>(i)), 'P');
-    EXPECT_EQ(band.report(left.back(), step, 1000), 'C');  // The best of all goes on at once.
+    EXPECT_EQ(band.report(left.back(), step, 1000), 'C');  // The best overall continues at once.
     left.erase(left.begin(), left.end() - static_cast<std::ptrdiff_t>(next));
     step *= 3;
     EXPECT_EQ(band.scheduler->brackets().back().live, static_cast<int64_t>(next));
@@ -294,7 +294,7 @@ TEST(HyperBandScheduler, HalvesWithThoseThatCameWhenNoMoreCome) {
   band.add(1, 3 + 4);
   for (uint32_t trial = 4; trial <= 6; ++trial) EXPECT_EQ(band.report(trial, 3, trial), 'P');
   band.no_more();
-  EXPECT_EQ(band.report(7, 3, 0), 'S');  // floor(4 / 3) go on.
+  EXPECT_EQ(band.report(7, 3, 0), 'S');  // floor(4 / 3) continue.
   EXPECT_EQ(band.state[6], 'C');
   EXPECT_EQ(band.state[5], 'S');
   EXPECT_EQ(band.state[4], 'S');

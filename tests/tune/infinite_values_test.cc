@@ -1,4 +1,5 @@
-// NaN and infinities of either sign are no results: the same rule in searchers, schedulers, studies and stop conditions.
+// NaN and infinities of either sign are not results: the same rule in searchers, schedulers, studies and stop
+// conditions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -37,7 +38,7 @@ TEST(NoResult, RanksBehindAllNumbersAndEqualAmongEachOther) {
   }
 }
 
-// A searcher goes on after any of them as after NaN.
+// A searcher treats any of them like NaN.
 TEST(NoResult, IsAFailedTrialToSearchers) {
   const Space space = {{"x", uniform(-5, 5)}, {"y", uniform(-5, 5)}};
   for (const auto& factory : {tpe({.n_startup_trials = 4}), cmaes({.population = 4}), gp({.n_startup_trials = 4}),
@@ -63,7 +64,7 @@ TEST(NoResult, IsAFailedTrialToSearchers) {
   }
 }
 
-// What becomes of a trial that reports nothing else, among some that report numbers.
+// Outcome of a trial that reports nothing else, among others that report numbers.
 TEST(NoResult, IsTheWorstToSchedulers) {
   const SchedulerFactory all[] = {asha({.max_t = 9, .reduction_factor = 3}),
                                   asha({.max_t = 9, .reduction_factor = 3, .variant = AshaVariant::kPromotion}),

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 class InterruptedWrites : public ::testing::Test {
  protected:
-  // A run with a whole checkpoint and one that was being written.
+  // A run with a complete checkpoint and a partial one.
   fs::path add_run(const std::string& name) {
     const fs::path run = storage() / name;
     write_text(journal_path(run), "journal");

@@ -31,7 +31,7 @@ TEST(Histogram, CountsValuesInBucketsOfEqualWidth) {
   EXPECT_EQ(histogram.limits.front(), 2);
   EXPECT_EQ(histogram.limits.back(), 60);
   EXPECT_EQ(histogram.counts.front(), 2);
-  EXPECT_EQ(histogram.counts.back(), 3);  // 58, 59 and the end itself.
+  EXPECT_EQ(histogram.counts.back(), 3);  // 58, 59 and the upper end.
 }
 
 TEST(Histogram, OfOneValueHasOneBucketAndOfNoneNoBucket) {
@@ -142,7 +142,7 @@ TEST_F(MediaRunTest, TheyAreKeptWhereAResumedRunWritesTheFilesAnew) {
   const int before = count(media_of(*first), "weights");
   ASSERT_GT(before, 0);
   fs::resize_file(first->directory() / folder_of(first->trials()[0]) / "result.json",
-                  0);  // As of a program that was killed.
+                  0);  // Like a killed program.
   options.resume = first->directory();
   options.time_budget = std::chrono::milliseconds(200);
   const auto second = run(with_parameters<Draws>(), options);

@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Trials 1, 2, …; times begin at 0, as in the vectors of Ray Tune, and are steps counted from 1 here.
+// Trials 1, 2, …; times begin at 0, as in Ray Tune's test vectors; here they are steps counted from 1.
 struct MedianExperiment {
   std::unique_ptr<MedianStoppingScheduler> scheduler;
   double sign;
@@ -76,7 +76,7 @@ TEST_P(MedianStopping, WaitsForEnoughOthers) {
   MedianExperiment experiment(0, 2, true, GetParam());
   experiment.basic_setup();
   experiment.complete(1, 10, 1000);
-  EXPECT_EQ(experiment.report(3, 5, 10), 'C');  // Trial 2 has come to 4.
+  EXPECT_EQ(experiment.report(3, 5, 10), 'C');  // Trial 2 has reached 4.
   experiment.complete(2, 5, 1000);
   EXPECT_EQ(experiment.report(4, 5, 10), 'S');
 }
@@ -104,10 +104,10 @@ TEST_P(MedianStopping, PausesInsteadWhereAskedAndLetsGoWhenNothingElseIsLeft) {
   ASSERT_EQ(orders.size(), 1u);
   EXPECT_EQ(std::get<ResumeOrder>(orders[0]).trial, TrialId(3));
   EXPECT_EQ(experiment.report(3, 4, 0), 'C');  // Judged once.
-  EXPECT_EQ(experiment.report(4, 2, 0), 'C');  // A pause would help nobody any more.
+  EXPECT_EQ(experiment.report(4, 2, 0), 'C');  // A pause would no longer have any effect.
 }
 
-// All decisions of a random stream, against the rule written out with every result at hand.
+// All decisions on a random stream, compared with a direct implementation that keeps every result.
 TEST(MedianStoppingRule, DecidesAsWithAllResultsAtHand) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SeededRandom random(seed);

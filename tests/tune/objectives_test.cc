@@ -118,7 +118,7 @@ TEST(Analysis, TheParetoFrontIsOfTrialsThatKeepTheConstraints) {
 
 // ---- In the loop.
 
-// Keeps what it was told.
+// Records its events.
 class Listener final : public Searcher {
  public:
   Result<Suggestion> suggest(int64_t) override { return Suggestion{Suggestion::Kind::kConfig, {{"x", 1}}}; }

@@ -1,4 +1,4 @@
-// Numbers that tests feed to what expects ordinary ones.
+// Unusual numbers for tests.
 #pragma once
 
 #include <limits>

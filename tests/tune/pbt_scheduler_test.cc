@@ -35,7 +35,7 @@ class Population {
     for (uint32_t i = 0; i < 5; ++i) tell(i, 10, 50.0 * i);
   }
 
-  // "C", "P", "K" (goes on after a checkpoint), "X" (becomes a copy); the checkpoints that are asked for are saved at once.
+  // "C", "P", "K" (continues after a checkpoint), "X" (becomes a copy); requested checkpoints are saved at once.
   std::string tell(uint32_t i, int64_t step, double value, bool others_wait = false) {
     const auto decision = scheduler_->on_report({TrialId(i), step, value, 0, others_wait});
     EXPECT_TRUE(decision.has_value());
@@ -105,7 +105,7 @@ TEST(PbtScheduler, TakesOverWhenTheCopiedTrialWasLastLookedAt) {
   all.tell(1, 10000, 1004);
   all.tell(2, 600, 1003);
   EXPECT_EQ(all->perturbations(), before);
-  // The copy stands where the copied one stood: at step 10000.
+  // The copy continues at the copied trial's step: 10000.
   EXPECT_EQ(all.tell(3, 500, 100), "X");
   (void)all->take_orders();
   EXPECT_EQ(all->perturbations(), before + 1);
@@ -211,7 +211,7 @@ TEST(PbtScheduler, NamesAnOptionThatIsOutOfRange) {
   EXPECT_EQ(message({.custom_explore_fn = [](const Config& config) { return config; }}), "");
 }
 
-// ---- What becomes of a configuration.
+// ---- Perturbation of configurations.
 
 std::set<std::string> drawn(const PbtExploreOptions& options, const Config& config) {
   std::set<std::string> found;

@@ -1,4 +1,4 @@
-// Optuna's pruners as schedulers, on streams that Optuna 5.0 itself decided.
+// Optuna's pruners as schedulers, on streams with decisions recorded from Optuna 5.0.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,7 +23,7 @@ json vectors(const char* name) {
   return json::parse(in)[name];
 }
 
-// Trials one after the other; each ends when it is stopped, or after its last event.
+// Runs trials sequentially; each ends when it is stopped, or after its last event.
 void expect_decisions(Scheduler& scheduler, const json& stream) {
   const json& events = stream["events"];
   for (size_t i = 0; i < events.size(); ++i) {

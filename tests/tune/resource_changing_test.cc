@@ -26,14 +26,14 @@ struct Sharing {
                       {.metric = "m", .mode = Mode::kMax, .resources = having(base)})
                       .value()) {
     for (uint32_t trial = 1; trial <= trials; ++trial) add(trial);
-    // What they reported before the cluster was known.
+    // Reports from before the cluster was known.
     for (uint32_t trial = 1; trial <= trials; ++trial) EXPECT_EQ(report(trial, 1.1 - 0.1 * trial), "goes on");
     scheduler->on_cluster(having({.cpus = 8, .gpus = 8}));
   }
 
   void add(uint32_t trial) { scheduler->on_trial_add(TrialId(trial)); }
   void end(uint32_t trial) { scheduler->on_complete(TrialId(trial)); }
-  // What the trial goes on with.
+  // Returns the resources with which the trial continues.
   std::string report(uint32_t trial, double value = 1) {
     const Decision decision = scheduler->on_report({TrialId(trial), ++step, value}).value();
     const std::vector<Order> orders = scheduler->take_orders();

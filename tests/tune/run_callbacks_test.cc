@@ -31,7 +31,7 @@ class Counts : public Trainable {
   int64_t step_ = 0;
 };
 
-// Writes down what it is told; one thread.
+// Records its calls; single-threaded.
 class Scribe : public Callback {
  public:
   void setup(const ExperimentInfo& experiment) override {
@@ -89,7 +89,7 @@ TEST_F(RunCallbacksTest, AreToldOfATrialFromItsStartOverAFailureToItsEnd) {
   EXPECT_THAT(scribe->lines,
               ElementsAre("setup told", "start 1", "result 1", "result 2", "checkpoint 2", "recover", "start 2",
                           "restore 2", "result 3", "result 4", "checkpoint 4", "complete finished", "end 1"));
-  // The run goes on with nothing to do: what came before is not told again.
+  // The resumed run has nothing to do: earlier events are not reported again.
   scribe->lines.clear();
   const auto again = run(with_parameters<Counts>(), {.stop = max_steps(4),
                                                      .max_failures = 1,

@@ -1,5 +1,4 @@
-// Whole runs within the test's process: the real runner, its files and its journal, with actors that are objects with a
-// thread.
+// Whole runs within the test's process: the real runner, its files and its journal; actors are objects with threads.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What a run can be told beside its space, searcher and scheduler, each by a whole run.
+// Options of a run other than space, searcher and scheduler, each tested by a whole run.
 #include "tune/execution/run_options.h"
 
 #include <gmock/gmock.h>
@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 using ::testing::Not;
 
 struct Play {
-  std::atomic<int> failures{0};  // Steps 2 that throw.
+  std::atomic<int> failures{0};  // Number of executions of step 2 that throw.
   std::function<void(int64_t step)> at_step;
   std::function<void()> at_cleanup;
 };
@@ -80,7 +80,7 @@ TEST_F(RunOptionsTest, TrialsHaveNamesAndFoldersByTemplates) {
     EXPECT_EQ(lines_of(folder / "result.json").size(), 4U);
     EXPECT_TRUE(fs::is_directory(folder / "checkpoint_000004"));
     EXPECT_FALSE(fs::exists(analysis->directory() / to_string(trial.id)));
-    // Downloads ask by the id.
+    // Downloads use the id.
     const auto files = RunFiles(analysis->directory()).list(to_string(trial.id));
     ASSERT_TRUE(files) << files.error().message;
     std::vector<std::string> names;
@@ -92,7 +92,7 @@ TEST_F(RunOptionsTest, TrialsHaveNamesAndFoldersByTemplates) {
   EXPECT_EQ(Analysis::load(analysis->directory()).best_trial().name, "rate_2");
   EXPECT_TRUE(fs::exists(analysis->best_checkpoint().path() / "step"));
   EXPECT_THAT(shown_, HasSubstr("rate_2"));
-  // Going on finds everything where it was, and refuses other names.
+  // A resume finds everything in place, and rejects other names.
   options.resume = analysis->directory();
   const auto again = run(with_parameters<Climbs>(), options);
   ASSERT_TRUE(again) << again.error().message;
@@ -157,7 +157,7 @@ TEST_F(RunOptionsTest, AFailedTrialIsTriedAgainAfterItsBackOff) {
   const Trial& trial = analysis->trials()[0];
   EXPECT_EQ(trial.status, TrialStatus::kFinished);
   EXPECT_EQ(trial.failures, 2);
-  EXPECT_GE(trial.ended - trial.started, std::chrono::milliseconds(70));  // Not less than both waits.
+  EXPECT_GE(trial.ended - trial.started, std::chrono::milliseconds(70));  // At least both delays.
 }
 
 TEST_F(RunOptionsTest, FailFastEndsTheRunWithTheFirstFailedTrial) {
@@ -191,7 +191,7 @@ TEST_F(RunOptionsTest, FailedTrialsOfAnEarlierRunGoOnOrBeginAnew) {
     int64_t none = 0;
     first_step.compare_exchange_strong(none, step);
   };
-  play_.failures = 1;  // It fails again, and is tried again another time.
+  play_.failures = 1;  // It fails again, and is retried another time.
   options.resume_errored = true;
   const auto again = run(with_parameters<Climbs>(), options);
   ASSERT_TRUE(again) << again.error().message;
@@ -201,7 +201,7 @@ TEST_F(RunOptionsTest, FailedTrialsOfAnEarlierRunGoOnOrBeginAnew) {
   EXPECT_TRUE(third->errors().empty());
   EXPECT_EQ(first_step, 2);
   for (const Trial& trial : third->trials()) EXPECT_EQ(lines_of(third->directory() / to_string(trial.id) / "result.json").size(), 4U);
-  // Anew.
+  // A new run.
   RunOptions fresh = options;
   fresh.resume.clear();
   fresh.resume_errored = false;
@@ -282,7 +282,7 @@ TEST_F(RunOptionsTest, TooManyOrOddArtifactsAreRefusedAndTheTrialGoesOn) {
   ASSERT_TRUE(large) << large.error().message;
   EXPECT_EQ(large->trials()[0].status, TrialStatus::kFinished);
   EXPECT_THAT(large->notices(), Contains(AllOf(HasSubstr("artifact_bytes_max"), HasSubstr("not copied"))));
-  // What came before stands.
+  // Earlier artifacts are unchanged.
   EXPECT_EQ(fs::file_size(large->directory() / to_string(large->trials()[0].id) / "artifacts" / "large"), 4'000U);
   play_.at_step = [](int64_t step) {
     if (step == 1) fs::create_symlink("/etc/passwd", artifacts_directory() / "link");
@@ -344,7 +344,7 @@ TEST_F(RunOptionsTest, RefusesBundlesThatContradictOtherOptions) {
               HasSubstr("bundles_per_trial[0]"));
 }
 
-// ---- The object.
+// ---- Tuner.
 
 TEST_F(RunOptionsTest, ATunerIsRestoredFromARunOnly) {
   EXPECT_FALSE(Tuner::can_restore(directory_.path()));

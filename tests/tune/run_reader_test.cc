@@ -1,4 +1,4 @@
-// A run's directory, read as it grows.
+// Reading a run's directory while it grows.
 #include "tune/results/run_reader.h"
 
 #include <gmock/gmock.h>

@@ -30,7 +30,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-// What trainables of these tests do beside training: they run in the test's process.
+// Controls the trainables of these tests, which run in the test's process.
 struct Script {
   std::atomic<int> steps{0};
   std::atomic<int> setups{0};
@@ -41,7 +41,7 @@ struct Script {
 };
 Script* script = nullptr;
 
-// A state that only goes on correctly when its checkpoint came back whole.
+// A state that is only correct if its checkpoint was restored completely.
 class Sum : public Trainable {
   void setup(const Config& config) override {
     ++script->setups;
@@ -129,7 +129,7 @@ class RunnerTest : public ::testing::Test {
  protected:
   RunnerTest() { script = &script_; }
   ~RunnerTest() override {
-    end_session(session_);  // Its actors clean up by the script.
+    end_session(session_);  // Its actors clean up using the script.
     script = nullptr;
   }
 
@@ -184,7 +184,7 @@ TEST_F(RunnerTest, CopiesCheckpointsAndConfigurationsOfGoodTrialsAndReplaysWhatC
     EXPECT_EQ(trial.status, TrialStatus::kFinished) << trial.error;
     EXPECT_EQ(json::parse(read_text(analysis->directory() / to_string(trial.id) / "params.json"))["rate"], trial.config.real("rate"));
   }
-  // Trained anew along the policy of the trial that was copied to last, the sum is the same.
+  // Replaying the policy of the last copied trial gives the same sum.
   const std::string trial = json::parse(last)[0];
   const auto policy = analysis->directory() / trial / ("pbt_policy_" + trial + ".txt");
   const Trial& copy = *std::find_if(analysis->trials().begin(), analysis->trials().end(), [&](const Trial& one) { return to_string(one.id) == trial; });
@@ -197,7 +197,7 @@ TEST_F(RunnerTest, CopiesCheckpointsAndConfigurationsOfGoodTrialsAndReplaysWhatC
   EXPECT_THAT(refused.error().message, HasSubstr("pbt_none.txt"));
 }
 
-// ---- Going on with an earlier run.
+// ---- Resuming an earlier run.
 
 RunOptions resumable() {
   return {.name = "resumable",
@@ -233,7 +233,7 @@ TEST_F(RunnerTest, GoesOnAfterAnInterruptAsIfThereHadBeenNone) {
   }
   EXPECT_GT(script_.loads, 0);
 
-  // A finished run may be given more to do, and its journal is the same run all along.
+  // A finished run may be extended, and its journal stays the same run.
   options.num_samples = 6;
   const auto third = run(with_parameters<Sum>(), options);
   ASSERT_TRUE(third) << third.error().message;
@@ -273,11 +273,11 @@ TEST_F(RunnerTest, TriesConfigurationsThatAreAddedAndKnowsThemWhenItGoesOn) {
   const auto added = [](const Analysis& analysis) {
     return std::count_if(analysis.trials().begin(), analysis.trials().end(), [](const Trial& one) { return one.config == Config{{"rate", 1.25}}; });
   };
-  const size_t trials = answers[2] ? 42 : 41;  // The last one may have come too late.
+  const size_t trials = answers[2] ? 42 : 41;  // The last one may be too late.
   ASSERT_EQ(first->trials().size(), trials);
   EXPECT_EQ(added(*first), 1);
   for (const Trial& trial : first->trials()) EXPECT_EQ(trial.status, TrialStatus::kFinished);
-  // A resumed run has them besides its samples.
+  // A resumed run has them in addition to its samples.
   options.resume = first->directory();
   options.seed = 1;
   options.num_samples = 43;
@@ -299,7 +299,7 @@ TEST_F(RunnerTest, RefusesToGoOnWithAnotherRunAndNamesWhatDiffers) {
   EXPECT_THAT(run(with_parameters<Sum>(), options).error().message, HasSubstr("it takes the directory of an earlier run"));
 }
 
-// Steps are noted here when the next one begins: then the report of the one before was acknowledged.
+// Records a step when the next one begins: its report was then acknowledged.
 void note_step(const fs::path& file, const std::string& trial, int64_t step) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   const std::string line = trial + " " + std::to_string(step) + "\n";
@@ -349,7 +349,7 @@ TEST_F(RunnerTest, LosesNoAcknowledgedReportWhereItsDriverIsKilledAtAnyMoment) {
     const pid_t child = ::fork();
     ASSERT_GE(child, 0);
     if (child == 0) {
-      ::setenv("TMPDIR", (directory_.path() / "scratch").c_str(), 1);  // What it leaves goes with the test.
+      ::setenv("TMPDIR", (directory_.path() / "scratch").c_str(), 1);  // The test removes what it leaves behind.
       const bool done = run_it(directory_of_run()).has_value();
       ::_exit(done ? 0 : 1);
     }
@@ -410,7 +410,8 @@ TEST_F(RunnerTest, AClassRunsToItsStopConditionInEveryTrial) {
   EXPECT_EQ(session_->reports().back().trials.size(), 5U);
 }
 
-// 3 full runs of 9 steps, 5 of 3 steps of which 1 goes on to 9, and a third bracket with 4 trials that end up as one.
+// 3 full runs of 9 steps, 5 of 3 steps of which 1 continues to 9, and a third bracket with 4 trials of which one is
+// left.
 TEST_F(RunnerTest, PausedTrialsGoOnFromTheirCheckpoints) {
   script_.loads = 0;
   for (const bool reuse : {false, true}) {
@@ -437,16 +438,17 @@ TEST_F(RunnerTest, PausedTrialsGoOnFromTheirCheckpoints) {
     EXPECT_EQ(session_->alive(), 0);
     EXPECT_LE(session_->alive_max(), 2);
   }
-  EXPECT_GE(script_.loads, 2);  // Of both runs: a promoted trial that is the last to arrive at its rung does not pause.
+  EXPECT_GE(script_.loads, 2);  // Over both runs: a promoted trial that arrives last at its rung does not pause.
 }
 
 TEST_F(RunnerTest, ATrainableThatSavesNothingCannotBePaused) {
   const auto analysis = run(with_parameters<SavesNothing>(), {.metric = "score",
                                                               .num_samples = 5,
                                                               .scheduler = hyperband({.max_t = 9}),
-                                                              .max_concurrent_trials = 1});  // Nobody resumes it while it saves.
+                                                              .max_concurrent_trials = 1});  // Nothing resumes it while it saves.
   ASSERT_TRUE(analysis) << analysis.error().message;
-  ASSERT_EQ(analysis->errors().size(), 1U);  // Of the two that halve one waits for the other; full runs do not pause.
+  ASSERT_EQ(analysis->errors().size(), 1U);  // In the two brackets that halve, one trial waits for the other; full runs
+                                             // do not pause.
   EXPECT_THAT(analysis->errors()[0].message, HasSubstr("it was to pause after step 3"));
   EXPECT_THAT(analysis->errors()[0].message, HasSubstr("override save_checkpoint"));
 }
@@ -524,7 +526,7 @@ TEST_F(RunnerTest, ATornCheckpointIsSaidAndTheOneBeforeIsUsed) {
   ASSERT_TRUE(analysis) << analysis.error().message;
   const Trial& trial = analysis->trials().at(0);
   EXPECT_EQ(trial.status, TrialStatus::kFinished);
-  EXPECT_EQ(trial.attempt, 3);  // The attempt that could not read it was no failure of the trial.
+  EXPECT_EQ(trial.attempt, 3);  // The attempt that could not read it does not count as a failure.
   EXPECT_EQ(trial.failures, 1);
   EXPECT_EQ(trial.last_result.at("sum"), 21);
   EXPECT_THAT(analysis->notices(), Contains(HasSubstr("checkpoint_000004")));
@@ -593,7 +595,7 @@ TEST_F(RunnerTest, AStoppedClusterEndsTheRunWithWhatToDoAndItGoesOnLater) {
   start_cluster(2);
   script_.at_step = [this](int64_t step, int64_t) {
     if (step == 3) session_->leave({ErrorCode::kCancelled, "the cluster heron was stopped by ada"});
-    if (session_->left()) std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The run's end comes first.
+    if (session_->left()) std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The run must end first.
   };
   RunOptions options{.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .num_samples = 4, .stop = max_steps(8), .checkpoint = {.frequency = 1}};
   const auto ended = run(with_parameters<Sum>(), options);
@@ -647,7 +649,8 @@ TEST_F(RunnerTest, ATrialThatEndsBetweenItsAnswerAndTheEndOfItsSpawnLeavesNoRefe
     stepped.get_future().wait();
     raise(SIGINT);
     raise(SIGINT);
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The run stops the trial meanwhile; if it is late, nothing is tested.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The run stops the trial meanwhile; if it is late,
+                                                                  // nothing is tested.
   });
   const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .stop = max_steps(1000)});
   EXPECT_TRUE(!analysis || analysis->interrupted());
@@ -685,7 +688,7 @@ TEST_F(RunnerTest, ActorsAreReusedWhereTheClassLetsThem) {
     expect_contiguous(*analysis, trial, 4);
   }
   EXPECT_GE(script_.resets, 2);
-  EXPECT_EQ(script_.setups + script_.resets, 7);  // The one that refused was set up anew.
+  EXPECT_EQ(script_.setups + script_.resets, 7);  // The one that rejected reuse was set up anew.
   EXPECT_LE(session_->alive_max(), 2);
   EXPECT_EQ(session_->alive(), 0);
 }
@@ -796,7 +799,7 @@ TEST_F(RunnerTest, RunsOfOneSeedHaveTheSameConfigurationsAndIdsOfTheirOwn) {
 
 TEST_F(RunnerTest, CheckpointsThatTheDiskRefusesDoNotStopTheTrial) {
   script_.at_step = [this](int64_t step, int64_t) {
-    if (step != 2) return;  // A file where the next checkpoint's directory should be.
+    if (step != 2) return;  // A file at the path of the next checkpoint's directory.
     for (const auto& experiment : fs::directory_iterator(directory_.path())) {
       for (const auto& trial : fs::directory_iterator(experiment.path())) {
         if (trial.is_directory()) write_text(trial.path() / "checkpoint_000002", "in the way");

@@ -32,7 +32,7 @@ const WallTime kNow{std::chrono::seconds(1'700'000'100)};
 
 class SavedRuns : public ::testing::Test {
  protected:
-  // A run as its program leaves it.
+  // A run as left by its program.
   fs::path write_run(const std::string& key, const std::string& state, const std::vector<Trial>& trials,
                      int started_s = 0) {
     const fs::path directory = folder_.path() / key;

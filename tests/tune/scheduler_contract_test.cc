@@ -1,4 +1,4 @@
-// What every scheduler keeps, whatever it is told: the loop and the replay of a journal rest on it.
+// Guarantees of every scheduler for any sequence of events, on which the loop and the replay of a journal depend.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -29,7 +29,7 @@ struct SchedulerCase {
 };
 void PrintTo(const SchedulerCase& one, std::ostream* out) { *out << one.name; }
 
-// What a scheduler is told.
+// An event for a scheduler.
 struct Told {
   enum class Kind { kAdd, kReport, kComplete, kNoMore, kCheckpoint } kind = Kind::kAdd;
   TrialId trial;
@@ -50,7 +50,7 @@ double any_value(Random& random) {
   return random.below(4) == 0 ? kOdd[random.below(std::size(kOdd))] : random.real() * 2 - 1;
 }
 
-// Trials that come late, jump, repeat themselves, report after their end and end twice: nothing heeds the decisions.
+// Trials that arrive late, skip or repeat steps, report after their end and end twice, ignoring all decisions.
 std::vector<Told> unruly(uint64_t seed, size_t length, uint32_t trials = 12) {
   SeededRandom random(seed);
   std::vector<Told> told;
@@ -90,7 +90,7 @@ class SchedulerContract : public ::testing::TestWithParam<SchedulerCase> {
     return GetParam().factory({.metric = "m", .mode = Mode::kMax, .seed = 5}).value();
   }
 
-  // What it says, in words, the decision first; its state is sound afterwards.
+  // Returns the results as text, the decision first; checks the state afterwards.
   static std::string tell(Scheduler& scheduler, const Told& told) {
     std::string said = "-";
     if (told.kind == Told::Kind::kAdd) {
@@ -192,7 +192,7 @@ TEST_P(SchedulerContract, SurvivesADamagedSnapshot) {
     const size_t at = random.below(damaged.size());
     damaged[at] = "0123456789-{}[]\",eaN"[random.below(20)];
     const auto copy = make();
-    (void)copy->restore(damaged);  // Taken or refused; no exception, no endless loop.
+    (void)copy->restore(damaged);  // Accepted or rejected; no exception, no endless loop.
     (void)copy->snapshot();
   }
 }
@@ -219,7 +219,7 @@ TEST_P(SchedulerContract, NamesTheTrialAndTheStepOfAReportThatCannotBe) {
   EXPECT_TRUE(scheduler->on_report({TrialId(1), std::numeric_limits<int64_t>::max(), 0.5}).has_value());
 }
 
-// Failed trials report nothing more; those that come after them are decided all the same.
+// Failed trials report nothing more; later ones are decided nevertheless.
 TEST_P(SchedulerContract, GoesOnWithoutTrialsThatFailed) {
   const auto scheduler = make();
   for (uint32_t i = 0; i < 50; ++i) {
@@ -245,7 +245,7 @@ TEST_P(SchedulerContract, GrowsWithItsTrialsAndNotWithTheirReports) {
   EXPECT_LT(grown(how_many(40'000, 12'000)), few + few / 4);
 }
 
-// Trials that do as they are told all end, however few there are: nobody pauses another one for ever.
+// Trials that follow the decisions all end, however few there are: none stays paused forever.
 TEST_P(SchedulerContract, LetsEveryTrialEnd) {
   constexpr uint32_t kFurther = how_many(3U, 19U);
   for (uint32_t trials = 1; trials <= 40; trials += kFurther) {

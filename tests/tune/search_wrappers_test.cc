@@ -30,7 +30,7 @@ std::string message(const SearcherFactory& factory, int64_t num_samples = 10, co
 // C for a configuration, W for wait, X for exhausted.
 char ask_wrapped(Searcher& searcher, int64_t index) { return "CWX"[static_cast<int>(searcher.suggest(index).value().kind)]; }
 
-// What a repeater tells the searcher within.
+// Records the events that a repeater passes to its inner searcher.
 class Listening final : public Searcher {
  public:
   struct Told {

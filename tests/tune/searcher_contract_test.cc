@@ -1,4 +1,4 @@
-// What every searcher keeps, whatever it is told: the loop and the replay of a journal rest on it.
+// Guarantees of every searcher for any sequence of events, on which the loop and the replay of a journal depend.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,7 +46,7 @@ const Space kPair = {{"rate", loguniform(1e-4, 1)},
                      {"kind", choice({SpaceNode{{"x", uniform(0, 1)}}, SpaceNode("none")})}};
 const Space kGrid = {{"a", grid_search({1, 2})}, {"b", grid_search({"x", "y"})}, {"lr", loguniform(1e-4, 1e-1)}};
 
-// One of the values a node may give.
+// Whether a node may produce the value.
 bool admits(const SpaceNode& node, const Config& value) {
   if (node.constant() != nullptr) return value == *node.constant();
   if (node.map() != nullptr) {
@@ -105,8 +105,8 @@ double odd_value(Random& random) {
   return random.below(3) == 0 ? kOdd[random.below(std::size(kOdd))] : random.real() * 2 - 1;
 }
 
-// One move of an experiment whose trials fail, report nothing, repeat their end and end out of order. It says what was
-// suggested.
+// One move of an experiment whose trials fail, report nothing, repeat their end and end out of order. Returns the
+// suggestion.
 class Unruly {
  public:
   explicit Unruly(uint64_t seed, bool several = false) : random_(seed), several_(several) {}

@@ -21,7 +21,7 @@ Space goal_cube(int dimensions) {
   return space;
 }
 
-// The share of the square up to (2, 2) that the front of `trials` trials dominates; two spheres around 0.2 and 0.7.
+// Fraction of the square up to (2, 2) dominated by the front of `trials` trials; two spheres around 0.2 and 0.7.
 double front_share(const SearcherFactory& searcher, int trials, uint64_t seed) {
   Study study({.space = goal_cube(3), .modes = {Mode::kMin, Mode::kMin}, .searcher = searcher, .seed = seed});
   for (int i = 0; i < trials; ++i) {
@@ -57,7 +57,7 @@ TEST(SearcherGoals, FindsABetterFrontThanRandomSearch) {
   EXPECT_GT(by_gp, random);
 }
 
-// The lowest point lies where the constraint forbids it; the best that keeps it is at x0 = 0.5.
+// The minimum violates the constraint; the best feasible point is at x0 = 0.5.
 struct Kept {
   double best = 1e300;
   int broken = 0;  // Trials of the second half that violate the constraint.
@@ -122,7 +122,7 @@ TEST(SearcherGoals, AreToldToASearcherThatIsAskedAhead) {
   const auto plain = gp({.n_startup_trials = 2})(plain_context).value();
   for (int64_t i = 0; i < 6; ++i) {
     auto suggestion = ahead->suggest(i).value();
-    // Told while the answer is under way, and through a snapshot.
+    // Events during a pending suggestion, and through a snapshot.
     const auto copy = gp({.n_startup_trials = 2})(context).value();
     while (suggestion.kind == Suggestion::Kind::kWait) suggestion = ahead->suggest(i).value();
     const Config expected = plain->suggest(i).value().config;

@@ -1,4 +1,4 @@
-// Trials one after the other on a function, for the tests of searchers.
+// Sequential trials on a function, for the tests of searchers.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace volador::tune {
 
 using Function = std::function<double(const Config&)>;
 
-// The configurations of `count` trials.
+// Returns the configurations of `count` trials.
 inline std::vector<Config> search(Searcher& searcher, int64_t count, const Function& function) {
   std::vector<Config> out;
   for (int64_t i = 0; i < count; ++i) {

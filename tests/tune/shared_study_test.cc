@@ -43,7 +43,7 @@ std::vector<int64_t> numbers(const SharedStudy::Asked& asked) {
 }
 double loss(const StudyTrial& trial) { return std::pow(trial.config.real("x") - 2, 2); }
 
-// What a new head makes of the events.
+// The state that a new head restores from the events.
 SharedStudy replayed(const StudyDefinition& definition, const std::vector<StudyEvent>& events) {
   SharedStudy study = make(definition);
   for (const StudyEvent& event : events) {
@@ -124,7 +124,7 @@ TEST(SharedStudy, ATrialWhoseWorkerFallsSilentIsGivenOutAgainThenFails) {
   EXPECT_EQ(study.deadline_ms(), kStart + 60'000);
   study.end_leases(kStart + 59'999);
   EXPECT_EQ(study.counts()[1], 2);
-  ASSERT_TRUE(study.report({.number = 1}, kStart + 30'000));  // It lives.
+  ASSERT_TRUE(study.report({.number = 1}, kStart + 30'000));  // A heartbeat.
   study.end_leases(kStart + 60'000);
   EXPECT_EQ(study.trials()[0].state, State::kWaiting);
   EXPECT_THAT(study.trials()[0].reason, HasSubstr("its worker lost said nothing for 60 s"));
@@ -171,7 +171,7 @@ TEST(SharedStudy, SaysWhenThereIsNoMore) {
   EXPECT_EQ(all->trials.size(), 2U);
   EXPECT_FALSE(all->done);
   EXPECT_EQ(all->reason, "all 2 trials were given out");
-  EXPECT_TRUE(study.ask({}, kStart)->done);  // Those that run are not given out again.
+  EXPECT_TRUE(study.ask({}, kStart)->done);  // Running trials are not handed out again.
   definition.max_retries = 1;
   SharedStudy careful = make(definition);
   (void)careful.ask({.count = 2}, kStart);
@@ -180,7 +180,7 @@ TEST(SharedStudy, SaysWhenThereIsNoMore) {
   EXPECT_THAT(wait->reason, HasSubstr("2 run, and one whose worker falls silent is given out again"));
   careful.end_leases(kStart + 60'000);
   EXPECT_EQ(careful.ask({.request = "w"}, kStart + 60'000)->trials.size(),
-            1U);  // An answer without trials was no answer.
+            1U);  // A response without trials is not stored.
   StudyDefinition grid = line("grid");
   grid.space = R"({"a":{"grid_search":[1,2]}})";
   grid.lease_s = 0;
@@ -200,7 +200,7 @@ TEST(SharedStudy, ASchedulerStopsTheWorse) {
   EXPECT_TRUE(worst->should_stop);
   EXPECT_EQ(worst->decision, "prune");
   EXPECT_THAT(worst->reason, HasSubstr("others do better at step 1"));
-  EXPECT_EQ(study.report({.number = 3, .step = 1, .value = 0}, kStart)->decision, "prune");  // The standing one.
+  EXPECT_EQ(study.report({.number = 3, .step = 1, .value = 0}, kStart)->decision, "prune");  // The standing decision.
   const auto pruned = study.tell({.number = 3, .state = State::kPruned}, kStart);
   EXPECT_THAT(pruned->values, ElementsAre(10));
   EXPECT_EQ(study.report({.number = 3, .step = 2, .value = 0}, kStart)->decision, "finish");
@@ -280,7 +280,7 @@ TEST(SharedStudy, RefusesDefinitionsByName) {
               HasSubstr("ask.count: expected 1 to 100, got 101"));
 }
 
-// A life of random requests, most of them sensible.
+// Random requests, most of them valid.
 std::vector<StudyEvent> live(SharedStudy& study, uint64_t seed, int64_t& now) {
   SeededRandom random(seed);
   std::vector<StudyEvent> events;
@@ -330,7 +330,7 @@ TEST(SharedStudy, AReplayComesToTheSameStateByteForByte) {
       SharedStudy again = replayed(definition, events);
       EXPECT_EQ(again.snapshot(), study.snapshot());
       EXPECT_EQ(again.differences(), 0);
-      // Through a snapshot, and both go on alike.
+      // Restored from a snapshot, both continue alike.
       auto restored = SharedStudy::restore(definition, study.snapshot());
       ASSERT_TRUE(restored) << restored.error().message;
       EXPECT_EQ(restored->snapshot(), study.snapshot());

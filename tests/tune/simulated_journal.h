@@ -1,4 +1,4 @@
-// The journal of an experiment on simulated actors.
+// Journals of experiments on simulated actors.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@ namespace volador::tune::testing {
 
 inline const Space kJournalSpace = {{"lr", uniform(0.0, 1.0)}};
 
-// The journal of a simulated experiment.
+// Returns the journal of a simulated experiment.
 inline JournalContents simulated_journal(const Faults& faults) {
   JournalContents journal;
   journal.header = {.name = "digits",

@@ -127,7 +127,7 @@ TEST(Simulation, GoesThroughARecordedRunAgain) {
   EXPECT_THAT(recorded_workload(analysis, "acuracy").error().message, HasSubstr("never reported"));
 }
 
-// Copies go on from the value of what they copied, and a changed configuration from there.
+// Copies continue from the value of the copied trial, with a changed configuration.
 TEST(Simulation, PopulationsFollowATargetThatMovesAway) {
   const Workload workload = moving_target_workload({.noise = 0}, {.parameter = "lr", .horizon = 40}).value();
   const auto best = [&](const SchedulerFactory& scheduler, uint64_t seed) {
@@ -225,7 +225,7 @@ TEST(SchedulerComparisons, RunEachWithTheSameSeeds) {
   EXPECT_DOUBLE_EQ(comparison.rows[1].curve.back(), *comparison.rows[1].best);
 }
 
-// Five seeds a cell: volador_bench --only=asha_appendix goes through a hundred.
+// Five seeds per cell: volador_bench --only=asha_appendix runs a hundred.
 TEST(Simulation, AgreesWithTheAppendixOfTheAshaPaper) {
   const std::vector<testing::AppendixCell> published = testing::published_appendix(".");
   ASSERT_EQ(published.size(), 20U);
@@ -239,7 +239,7 @@ TEST(Simulation, AgreesWithTheAppendixOfTheAshaPaper) {
   }
 }
 
-// The appendix is simulated with one step a job: it comes out as with one step a unit of time.
+// The appendix is simulated with one step per job, which gives the same result as one step per unit of time.
 TEST(Simulation, JobsBetweenRungsMayBeSteps) {
   const testing::AppendixCell cell{.sd = 0.56, .drop = 0.002, .asha = {}, .overlap = {}, .barrier = {}};
   for (const SchedulerFactory& scheduler : {testing::appendix_asha(), testing::appendix_halving()}) {

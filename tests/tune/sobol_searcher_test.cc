@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 TEST(Sobol, BeginsAsInTheBooks) {
-  // The sequence in the order of its index, of which the books' Gray code order is a permutation.
+  // The sequence in index order, of which the books' Gray code order is a permutation.
   const SobolSequence sequence(6, std::nullopt);
   const double expected[4][6] = {{0, 0, 0, 0, 0, 0},
                                  {0.5, 0.5, 0.5, 0.5, 0.5, 0.5},
@@ -21,7 +21,7 @@ TEST(Sobol, BeginsAsInTheBooks) {
   for (int64_t i = 0; i < 4; ++i) {
     for (size_t d = 0; d < 6; ++d) EXPECT_EQ(sequence.coordinate(i, d), expected[i][d]) << i << " " << d;
   }
-  // Points 4 and 5 of the Gray code order are those of index 6 and 7.
+  // Points 4 and 5 in Gray code order are those with index 6 and 7.
   const double later[2][6] = {{0.375, 0.375, 0.625, 0.875, 0.375, 0.125}, {0.875, 0.875, 0.125, 0.375, 0.875, 0.625}};
   for (int64_t i = 0; i < 2; ++i) {
     for (size_t d = 0; d < 6; ++d) EXPECT_EQ(sequence.coordinate(6 + i, d), later[i][d]) << i << " " << d;
@@ -74,7 +74,7 @@ TEST(SobolSearch, IntegratesMoreExactlyThanRandomPoints) {
       const Config config = searcher->suggest(i).value().config;
       sum += config.real("x") * config.real("y") * config.real("z") / 256;
     }
-    EXPECT_NEAR(sum, 0.125, 0.002);  // Of random points the deviation is 0.009.
+    EXPECT_NEAR(sum, 0.125, 0.002);  // With random points the deviation is 0.009.
   }
 }
 

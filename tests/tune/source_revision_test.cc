@@ -42,7 +42,7 @@ TEST(SourceRevision, IsThatOfTheFoldersRepository) {
   EXPECT_THAT(large.diff.substr(large.diff.size() - 60), HasSubstr("cut here"));
 }
 
-// A git that never answers, in place of the real one.
+// Replaces git by a program that never responds.
 TEST(SourceRevision, OfAGitThatHangsNothingIsSaidAndNothingIsLeft) {
   TemporaryDirectory folder;
   write_text(folder.path() / "git", "#!/bin/sh\necho $$ > '" + (folder.path() / "pid").string() + "'\nexec sleep 1000\n");

@@ -119,7 +119,7 @@ TEST(Space, DrawsAreAFunctionOfSeedIndexAndPath) {
   EXPECT_EQ(draw(larger, 5, 77).real("a"), config.real("a"));
   EXPECT_EQ(draw(larger, 5, 77).real("b"), config.real("b"));
   EXPECT_NE(draw(larger, 5, 77).real("m.a"), config.real("a"));
-  // Pinned: a change of these values breaks the seeds of our users.
+  // Pinned: a change of these values would change the results of users' seeds.
   const Config pinned = draw({{"lr", loguniform(1e-4, 1e-1)}, {"width", randint(8, 65)}}, 0, 7);
   EXPECT_DOUBLE_EQ(pinned.real("lr"), 0.00037049434543007633);
   EXPECT_EQ(pinned.integer("width"), 31);

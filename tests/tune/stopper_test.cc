@@ -25,7 +25,7 @@ std::optional<std::string> check(const Stop& stop, const Metrics& result, Mode m
   return outcome ? std::optional(outcome->reason) : std::nullopt;
 }
 
-// A stopper, and trials that count their steps. What ends is told as ".", "F", "S" or "X" a result.
+// A stopper, and trials that count their steps. Outcomes are ".", "F", "S" or "X" per result.
 struct Watched {
   Stopper stopper;
   std::map<uint32_t, int64_t> steps = {};
@@ -117,10 +117,10 @@ TEST(TrialPlateau, EndsATrialWhoseLastResultsAreClose) {
   Watched watched(trial_plateau({.std = 0.01, .num_results = 4, .grace_period = 4}));
   EXPECT_EQ(watched.reports(1, {1, 1, 1}), "...");  // In the grace period.
   EXPECT_EQ(watched.reports(2, {1, 0.5, 0.4, 0.395, 0.392, 0.39}), ".....F");
-  EXPECT_EQ(watched.reports(1, {1}), "F");  // Each trial by itself.
+  EXPECT_EQ(watched.reports(1, {1}), "F");  // Per trial.
   Watched edge(trial_plateau({.std = 0.25, .num_results = 2, .grace_period = 1}));
-  EXPECT_EQ(edge.reports(1, {0.5}), "F");        // One result spreads 0.
-  EXPECT_EQ(edge.reports(2, {0.5, 1.0}), "F.");  // A deviation of 0.25 is not less than that.
+  EXPECT_EQ(edge.reports(1, {0.5}), "F");        // One result has deviation 0.
+  EXPECT_EQ(edge.reports(2, {0.5, 1.0}), "F.");  // A deviation of 0.25 is not below the threshold.
 }
 
 TEST(TrialPlateau, WaitsForAResultAsGoodAsTheThreshold) {

@@ -48,7 +48,7 @@ TEST(Study, LearnsFromEarlierRunsAndPointsOfTheCaller) {
   EXPECT_GT(sum, 1);
 }
 
-// Counts the proposals that a study of TPE's searcher computes.
+// Counts the proposals that a study with TPE computes.
 SearcherFactory counted_tpe(int64_t& proposals) {
   class Counting final : public Searcher {
    public:

@@ -1,4 +1,4 @@
-// A fresh directory for one test, and texts in files.
+// A temporary directory for one test, and helpers for text files.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Event files are read back here by a reader of their own, which shares nothing with the writer.
+// Event files are parsed by an independent reader that shares no code with the writer.
 #include "tune/results/tensorboard_events.h"
 
 #include <gmock/gmock.h>
@@ -25,7 +25,7 @@ uint64_t little_endian(std::string_view bytes) {
   return value;
 }
 
-// Bit by bit, by the polynomial.
+// Bitwise, by the polynomial.
 uint32_t slow_masked_crc(std::string_view bytes) {
   uint32_t crc = 0xffffffffU;
   for (const char byte : bytes) {
@@ -36,7 +36,7 @@ uint32_t slow_masked_crc(std::string_view bytes) {
   return ((crc >> 15) | (crc << 17)) + 0xa282ead8U;
 }
 
-// The fields of one message by number; repeated ones in order.
+// The fields of a message by number; repeated ones in order.
 using Fields = std::multimap<int, std::string>;
 
 uint64_t take_varint(std::string_view& bytes) {
@@ -96,7 +96,7 @@ float single_of(std::string_view bytes) {
   return value;
 }
 
-// The events of whole records; what is left over is given back in `rest`.
+// Returns the events of complete records and the remaining bytes in `rest`.
 std::vector<Fields> events_of(std::string_view file, std::string* rest = nullptr) {
   std::vector<Fields> events;
   while (file.size() >= 12) {
@@ -122,7 +122,7 @@ std::map<std::string, float> scalars_of(const Fields& event) {
   return found;
 }
 
-// The HParams plugin's data of an event, its tag first.
+// The HParams plugin's data of an event, with its tag first.
 std::pair<std::string, Fields> hparams_of(const Fields& event) {
   const Fields value = fields_of(only(fields_of(only(event, 5)), 1));
   const Fields plugin = fields_of(only(fields_of(only(value, 9)), 1));

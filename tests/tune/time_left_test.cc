@@ -49,7 +49,8 @@ TEST(TimeLeft, ARunningTrialNeedsTheStepsUpToItsLimitAtItsOwnPace) {
   EXPECT_NEAR(estimate_time_left(run)->seconds, 930, 50) << "each by its own pace";
 }
 
-// Five trials at step 9 of 40 beside many that were stopped at the first rung: 93 s, where an estimate from the durations of ended trials said 3 s.
+// Five trials at step 9 of 40 beside many that were stopped at the first rung: 93 s; an estimate from the durations of
+// ended trials gives 3 s.
 TEST(TimeLeft, TakesTheStepThatTrialsHaveReachedIntoAccount) {
   RunPace run{.steps_max = 40, .rungs = {{.step = 1, .pass = 0.25}, {.step = 4, .pass = 0.25}, {.step = 16, .pass = 0.4}}, .slots = 5};
   for (int i = 0; i < 40; ++i) run.trials.push_back(paced(Place::kEnded, 1, 3));
@@ -141,7 +142,7 @@ Workload noisy_workload(uint64_t seed, double step_s, double speed_sd, double no
 
 struct Covered {
   int64_t inside = 0, all = 0, unknown = 0, below = 0, above = 0;
-  double wide = 0, off = 0;  // Sums of high / low, and of the point's error as a logarithm.
+  double wide = 0, off = 0;  // Sums of high / low, and of the log error of the point estimate.
   double share() const { return static_cast<double>(inside) / static_cast<double>(all); }
 };
 
@@ -166,7 +167,7 @@ void print(const std::string& name, const Covered& covered) {
 }
 
 constexpr int kRunsEach = 24;
-constexpr int kLooks = 19;  // In the course of a run, equally far from each other.
+constexpr int kLooks = 19;  // Equally spaced over a run.
 
 Covered coverage_of(const std::string& name, const std::function<SimulationOptions(uint64_t seed)>& of) {
   Covered covered;
@@ -187,7 +188,7 @@ Covered coverage_of(const std::string& name, const std::function<SimulationOptio
   return covered;
 }
 
-// ---- Recorded runs: journals of programs that ran on a busy machine of two cores (tests/tune/data/time_left/README.md).
+// ---- Recorded runs: journals of programs on a busy machine with two cores (tests/tune/data/time_left/README.md).
 
 JournalContents recording(const std::string& file) {
   std::ifstream in("tests/tune/data/time_left/" + file + ".vlj", std::ios::binary);
@@ -195,7 +196,7 @@ JournalContents recording(const std::string& file) {
   return parse_journal(bytes).value();
 }
 
-// Plays the events of a journal to a loop as a resumed run does, and looks at the estimate as it goes.
+// Replays the events of a journal into a loop, as a resumed run does, and checks the estimate along the way.
 void look_at(Covered& covered, const JournalContents& journal, LoopOptions options, const SchedulerFactory& scheduler) {
   std::vector<Config> configs;
   for (const Trial& trial : suggested_trials(journal)) configs.push_back(trial.config);
@@ -222,7 +223,7 @@ void look_at(Covered& covered, const JournalContents& journal, LoopOptions optio
   EXPECT_TRUE(loop->ended()) << "the recording and the options of this test belong together";
 }
 
-// The step times of a recorded run, in another order for each seed.
+// Step times of a recorded run, in another order for each seed.
 Workload recorded_steps(const std::string& file, uint64_t seed, double start_s, double save_s) {
   std::map<TrialId, std::vector<double>> steps;
   for (const JournalEvent& told : effective_events(recording(file).records)) {
@@ -246,7 +247,7 @@ struct CoverageCase {
   std::function<SimulationOptions(uint64_t)> options;
 };
 
-// The ends of all runs together, and those of each kind: where all trials take the same, more of them lie inside.
+// Ends of all runs, and of each kind: if all trials take the same time, more ends lie inside.
 class Coverage {
  public:
   void add(const std::string& name, const Covered& covered, int64_t looks) {
@@ -270,7 +271,7 @@ SimulationOptions covered_run(SchedulerFactory scheduler, int64_t samples, int64
   return {.space = kCoveredSpace, .num_samples = samples, .scheduler = std::move(scheduler), .workload = std::move(workload), .slots = slots, .max_steps = steps};
 }
 
-// On simulated slots, many seeds each; with step times of a recorded run or made up ones.
+// On simulated slots with many seeds, with recorded or synthetic step times.
 TEST(TimeLeftCoverage, MostEndsOfSimulatedRunsLieInTheInterval) {
   const std::vector<CoverageCase> cases = {
       CoverageCase{"asha", [](uint64_t seed) { return covered_run(asha({.max_t = 27, .reduction_factor = 3}), 40, 4, 27, recorded_steps("digits_1", seed, 0.5, 0.1)); }},
@@ -292,7 +293,7 @@ struct RecordedCase {
   std::function<SchedulerFactory(const JournalContents&)> scheduler;
 };
 
-// The number behind a word of the journal's "ASHA max_t 27, factor 4".
+// The number in the journal's "ASHA max_t 27, factor 4".
 int64_t max_t_of(const JournalContents& journal) {
   const std::string& text = journal.header.scheduler;
   return std::stoll(text.substr(text.find("max_t ") + 6));

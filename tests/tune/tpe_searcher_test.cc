@@ -83,7 +83,7 @@ TEST(ParzenEstimator, IntegratesToOneOverACellOrAContinuum) {
       at.push_back(continuous ? (static_cast<double>(i) + 0.5) / 4000 : dimensions.middle(d, i));
     double sum = 0;
     for (const float logarithm : estimator.log_densities({at})) sum += std::exp(static_cast<double>(logarithm));
-    if (continuous) sum /= 4000 * kRootOfTwoPi;  // The constant that is left out.
+    if (continuous) sum /= 4000 * kRootOfTwoPi;  // The omitted constant.
     EXPECT_NEAR(sum, 1, 1e-4) << dimensions[d].key;
   }
 }
@@ -93,7 +93,7 @@ TEST(ParzenEstimator, GivesAnOptionTheSharesOfOptunasTests) {
        {std::pair<size_t, std::vector<double>>{3, {0.2, 0.6, 0.2}}, {4, {1.0 / 6, 0.5, 1.0 / 6, 1.0 / 6}}}) {
     const SearchDimensions dimensions({{"c", choice(std::vector<int>(options, 0))}}, 0);
     ParzenData data = data_of({{dimensions.middle(0, 1)}});
-    data.weights = {1e9};  // So that the prior's own kernel does not count.
+    data.weights = {1e9};  // Makes the prior's own kernel negligible.
     const std::vector<size_t> which = {0};
     const ParzenOptions defaults;
     const ParzenEstimator estimator(dimensions, which, data, defaults);
@@ -104,9 +104,9 @@ TEST(ParzenEstimator, GivesAnOptionTheSharesOfOptunasTests) {
   }
 }
 
-// The expected values are those of the formula in double precision, by scipy.stats.norm: a mixture of products of truncated
-// normal distributions, on [0, 1], on cells of 0.25 from -0.125 to 1.125, on [log 1, log 9] with cells of whole numbers,
-// and of shares of three options.
+// Expected values in double precision by scipy.stats.norm: a mixture of products of truncated normal distributions, on
+// [0, 1], on cells of 0.25 from -0.125 to 1.125, on [log 1, log 9] with integer cells, and of fractions of three
+// options.
 TEST(ParzenEstimator, HasTheDensitiesOfTheFormula) {
   const SearchDimensions dimensions(
       {{"x", uniform(0, 1)}, {"q", quniform(0, 1, 0.25)}, {"l", lograndint(1, 9)}, {"c", choice({"a", "b", "c"})}}, 0);
@@ -322,7 +322,7 @@ TEST(Tpe, FindsMoreOfTenParametersThanWithALargerShareOfGoodTrials) {
   EXPECT_GE(better, 8);
 }
 
-// The least value after so many trials, mean of several seeds. It is 0 at x 0.8, rate 0.1, kind c.
+// Minimum after this many trials, mean of several seeds. It is 0 at x 0.8, rate 0.1, kind c.
 double least_with_prior(const Config& prior, int64_t trials) {
   const Space space = {{"x", uniform(0, 1)}, {"lr", loguniform(1e-4, 1)}, {"kind", choice({"a", "b", "c", "d"})}};
   const Function value = [](const Config& config) {

@@ -1,4 +1,4 @@
-// A loop without actors: a test says what happens and gets what is to be done as words.
+// A loop without actors: tests inject events and get the resulting actions as text.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -16,8 +16,8 @@
 
 namespace volador::tune {
 
-// Actions as words: "start 0", "step 0", "save 0@5", "stop 0", "stop! 0", "delete 0@5", "end 0". RecordResult,
-// TrialAdded and Notice are kept apart.
+// Actions as text: "start 0", "step 0", "save 0@5", "stop 0", "stop! 0", "delete 0@5", "end 0". RecordResult,
+// TrialAdded and Notice are recorded separately.
 class Bench {
  public:
   Bench(LoopOptions options, int64_t num_samples, const SchedulerFactory& scheduler = fifo(),

@@ -1,4 +1,4 @@
-// The loop where trials become copies of others.
+// Trial loop: trials that become copies of others.
 #include "tests/tune/trial_loop_bench.h"
 
 #include "tune/schedulers/pbt_replay_scheduler.h"
@@ -121,7 +121,7 @@ TEST(TrialLoop, CopiesPausedTrialsOnceAllHaveMet) {
   EXPECT_EQ(bench.trial(1).status, TrialStatus::kPaused);
   EXPECT_THAT(bench.result(0, 2, 0.9), ElementsAre("save 0@2"));
   EXPECT_THAT(bench.saved(0, 2), ElementsAre("stop 0", "clone 0@2 for 1"));
-  // What is not there yet is not lost by an interrupt.
+  // An incomplete copy is not lost by an interrupt.
   EXPECT_THAT(bench.gone(0), ElementsAre("start 0 from 0@2"));
   EXPECT_THAT(bench.tell(CheckpointCloned{bench.id(1), 1, 2, "copy"}), ElementsAre("delete 1@2", "cloned 1@2 from 0@2", "start 1 from copy"));
 }

@@ -1,4 +1,4 @@
-// The loop where attempts fail and checkpoints go wrong.
+// Trial loop: failed attempts and failed checkpoints.
 #include "tests/tune/trial_loop_bench.h"
 
 namespace volador::tune {
@@ -28,7 +28,7 @@ TEST(TrialLoop, TriesAgainFromTheLastCheckpointAtTheEndOfTheQueue) {
   EXPECT_THAT(bench.recorded, ElementsAre("0@1", "0@2", "0@3", "0@3 again", "0@4"));
   EXPECT_EQ(bench.trial(0).metrics.at("m").count, 4);
   EXPECT_EQ(bench.trial(0).metrics.at("m").max, 0.4);
-  EXPECT_THAT(bench.failed(0), ElementsAre("start 0 from 0@2"));  // The checkpoint under way does not count.
+  EXPECT_THAT(bench.failed(0), ElementsAre("start 0 from 0@2"));  // The pending checkpoint does not count.
   EXPECT_THAT(bench.failed(0), ElementsAre("ended 0 failed", "start 1"));
   EXPECT_EQ(bench.trial(0).failures, 3);
   EXPECT_EQ(bench.trial(0).reason, "boom");
@@ -65,7 +65,7 @@ TEST(TrialLoop, WaitsTwiceAsLongAfterEachFailureUpToALimitAndNotForALostNode) {
   Bench bench({.max_failures = 3, .retry_backoff = 10s, .retry_backoff_max = 25s}, 1);
   (void)bench.begin();
   for (const auto wait : {10s, 20s, 25s}) {
-    EXPECT_THAT(bench.failed(0, false), ElementsAre("start 0"));  // Its node was lost: at once.
+    EXPECT_THAT(bench.failed(0, false), ElementsAre("start 0"));  // Its node was lost: no delay.
     EXPECT_THAT(bench.failed(0), IsEmpty());
     EXPECT_EQ(bench.trial(0).status, TrialStatus::kWaiting);
     EXPECT_THAT(bench.trial(0).reason, HasSubstr("s after: boom"));
@@ -92,7 +92,7 @@ TEST(TrialLoop, ATrialThatBacksOffLeavesItsPlaceAndMayBePausedOrStopped) {
   EXPECT_EQ(bench.trial(0).status, TrialStatus::kWaiting);
   EXPECT_THAT(bench.tell(PauseRequested{bench.id(0), false}), IsEmpty());
   bench.advance(5s);
-  EXPECT_THAT(bench.tell(Tick{}), IsEmpty());  // Its back-off is over, its user's pause is not.
+  EXPECT_THAT(bench.tell(Tick{}), IsEmpty());  // Its back-off has ended, the user's pause has not.
   EXPECT_THAT(bench.started(2), ElementsAre("step 2"));
   EXPECT_THAT(bench.tell(TrialFinished{bench.id(2), 1}), ElementsAre("stop 2"));
   EXPECT_THAT(bench.gone(2), ElementsAre("ended 2 finished"));

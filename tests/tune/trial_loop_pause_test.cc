@@ -1,4 +1,4 @@
-// The loop where trials are paused, by their scheduler or on request.
+// Trial loop: trials paused by their scheduler or by the user.
 #include "tests/tune/trial_loop_bench.h"
 
 namespace volador::tune {
@@ -9,7 +9,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// Pauses each trial after step 1 and says nothing of it until it is told to.
+// Pauses each trial after step 1 and does nothing until the test triggers it.
 class PausingScheduler final : public Scheduler {
  public:
   void on_trial_add(TrialId) override {}
@@ -28,7 +28,7 @@ class PausingScheduler final : public Scheduler {
   int no_more = 0;
 };
 
-// A bench whose scheduler the test holds.
+// A bench with access to the scheduler.
 struct PausingBench : Bench {
   explicit PausingBench(LoopOptions options = {.metric = "m", .max_failures = 1}, int64_t num_samples = 2)
       : Bench(options, num_samples, [](const SchedulerContext&) -> Result<std::unique_ptr<Scheduler>> {
@@ -67,7 +67,7 @@ TEST(TrialLoopPause, StepsOnWhereItIsResumedBeforeItLeft) {
   PausingBench saving;
   saving.result(0, 1, 0.5);
   saving.scheduler->orders = {ResumeOrder{saving.id(0)}};
-  EXPECT_THAT(saving.saved(0, 1), ElementsAre("stop 0"));  // The order comes with this event: it has left.
+  EXPECT_THAT(saving.saved(0, 1), ElementsAre("stop 0"));  // The order comes with this event: the trial has left.
   EXPECT_THAT(saving.gone(0), ElementsAre("start 0 from 0@1"));
   PausingBench early;
   early.result(0, 1, 0.5);
@@ -78,7 +78,7 @@ TEST(TrialLoopPause, StepsOnWhereItIsResumedBeforeItLeft) {
 
 TEST(TrialLoopPause, UsesTheCheckpointThatIsThere) {
   PausingBench bench({.metric = "m", .checkpoint = {.frequency = 1}});
-  bench.pause(0);  // One checkpoint, though it was due as well.
+  bench.pause(0);  // One checkpoint, although a periodic one was due as well.
   EXPECT_THAT(bench.gone(0), IsEmpty());
 }
 
@@ -88,7 +88,7 @@ TEST(TrialLoopPause, EndsAPausedTrialByOrder) {
   bench.gone(0);
   bench.scheduler->orders = {EndOrder{bench.id(0), Decision::kStop}};
   EXPECT_THAT(bench.tell(Tick{}), ElementsAre("ended 0 stopped"));
-  // Where it has not left yet, once it has.
+  // If it has not left yet, once it has.
   bench.result(1, 1, 0.5);
   bench.scheduler->orders = {EndOrder{bench.id(1), Decision::kFinish}};
   EXPECT_THAT(bench.tell(Tick{}), IsEmpty());
@@ -113,7 +113,7 @@ TEST(TrialLoopPause, FailsATrialThatCannotSave) {
   EXPECT_THAT(bench.gone(0), ElementsAre("start 0"));  // max_failures is 1.
   EXPECT_THAT(bench.trial(0).error, HasSubstr("it was to pause after step 1, and its checkpoint failed: no space left"));
   bench.started(0);
-  EXPECT_THAT(bench.result(0, 1, 0.5), ElementsAre("save 0@1"));  // Made up for, and paused as decided.
+  EXPECT_THAT(bench.result(0, 1, 0.5), ElementsAre("save 0@1"));  // Steps repeated, and paused as decided.
   EXPECT_THAT(bench.saved(0, 1), ElementsAre("stop 0"));
   EXPECT_THAT(bench.gone(0), IsEmpty());
   EXPECT_EQ(bench.trial(0).status, TrialStatus::kPaused);
@@ -133,7 +133,7 @@ TEST(TrialLoopPause, LeavesNoTrialPausedForEver) {
   bench.pause(0);
   bench.gone(0);
   bench.pause(1);
-  EXPECT_THAT(bench.gone(1), ElementsAre("start 0 from 0@1"));  // The scheduler had nothing to say, twice.
+  EXPECT_THAT(bench.gone(1), ElementsAre("start 0 from 0@1"));  // The scheduler returned no order, twice.
   EXPECT_EQ(bench.scheduler->no_more, 2);
 }
 

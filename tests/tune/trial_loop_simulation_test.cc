@@ -26,7 +26,7 @@ std::unique_ptr<TrialLoop> make_loop(const LoopOptions& options, int64_t num_sam
   return std::move(loop).value();
 }
 
-// Everything varied by the seed: the experiment's options, the cluster and what goes wrong.
+// The seed varies the experiment's options, the cluster and the faults.
 void simulate(uint64_t seed) {
   SeededRandom random(seed * 7919 + 1);
   const auto maybe = [&random](double most) { return random.below(2) == 0 ? 0.0 : random.real() * most; };
@@ -131,7 +131,8 @@ TEST(TrialLoopSimulation, KeepsEverySlotBusy) {
   const auto loop = make_loop({.metric = "accuracy"}, 40, fifo());
   TrialSimulator simulator({.seed = 3, .nodes = 2, .slots_per_node = 4, .own_end = 5}, *loop);
   ASSERT_EQ(simulator.run(), "");
-  // 200 steps of 1 s on average on 8 slots are 25 s; starts cost 0.1 s, stops 0.05 s a trial, the last round is uneven.
+  // 200 steps of 1 s on average on 8 slots take 25 s; starts cost 0.1 s, stops 0.05 s per trial, and the last round is
+  // uneven.
   EXPECT_LT(simulator.elapsed_s(), 33);
   EXPECT_EQ(simulator.results().size(), 200u);
 }

@@ -1,4 +1,4 @@
-// The loop of an experiment: starts, ends, limits and interrupts.
+// Trial loop: starts, ends, limits and interrupts.
 #include "tests/tune/trial_loop_bench.h"
 
 #include <fmt/format.h>
@@ -121,14 +121,14 @@ TEST(TrialLoop, TakesTheShorterOfTimeoutAndBudget) {
 
 TEST(TrialLoop, StartsAFewMoreThanTheClusterHolds) {
   Bench bench({}, 100);
-  EXPECT_EQ(bench.begin().size(), 16u);  // Nothing is known of the cluster yet.
+  EXPECT_EQ(bench.begin().size(), 16u);  // The cluster is still unknown.
   Bench small({}, 100);
   (void)small.begin();
   for (int i = 0; i < 16; ++i) (void)small.started(i);
   (void)small.tell(CapacityChanged{2});
   EXPECT_EQ(small.loop().trials().size(), 32u);
   for (int i = 16; i < 30; ++i) EXPECT_THAT(small.started(i), ElementsAre("step " + std::to_string(i)));
-  EXPECT_EQ(small.started(30).size(), 2u);  // Two ahead are left, one of them started.
+  EXPECT_EQ(small.started(30).size(), 2u);  // Two are left in advance, one of them started.
 }
 
 TEST(TrialLoop, KeepsToMaxConcurrentTrialsUntilTheActorIsGone) {
@@ -181,7 +181,7 @@ TEST(TrialLoop, StandsByADecisionWhenTheLastCheckpointHasToBeMadeAgain) {
   (void)bench.begin();
   (void)bench.started(0);
   for (int64_t step = 1; step <= 3; ++step) (void)bench.result(0, step, 0.5);
-  EXPECT_THAT(bench.failed(0), ElementsAre("start 0"));  // While it saved at step 3.
+  EXPECT_THAT(bench.failed(0), ElementsAre("start 0"));  // While it was saving at step 3.
   (void)bench.started(0);
   EXPECT_THAT(bench.result(0, 1, 0.5), ElementsAre("step 0"));
   EXPECT_THAT(bench.result(0, 2, 0.5), ElementsAre("step 0"));
@@ -318,7 +318,7 @@ TEST(TrialLoop, RanksByTheLastValueAndNanLast) {
   (void)bench.result(2, 1, NAN);
   EXPECT_EQ(bench.loop().best_trial()->index, 1);
   (void)bench.result(1, 2, 0.5);
-  EXPECT_EQ(bench.loop().best_trial()->index, 0);  // Of equal ones the first.
+  EXPECT_EQ(bench.loop().best_trial()->index, 0);  // Ties go to the first.
   (void)bench.result(0, 2, NAN);
   EXPECT_EQ(bench.loop().best_trial()->index, 1);
   EXPECT_EQ(bench.notices.size(), 1u);

@@ -30,7 +30,7 @@ std::string filled(std::string_view text) {
 
 TEST(NameTemplate, FillsIdIndexExperimentAndParameters) {
   EXPECT_EQ(filled("{experiment}-{index}_{id}_lr={lr},width={model.width}"), "digits-7_3f2a90c1_lr=0.01194,width=32");
-  EXPECT_EQ(filled("{{{id}}}"), "_3f2a90c1_");  // A brace is no part of a file's name.
+  EXPECT_EQ(filled("{{{id}}}"), "_3f2a90c1_");  // Braces are not allowed in file names.
 }
 
 TEST(NameTemplate, IsTheIdByDefault) {

@@ -1,6 +1,6 @@
-// An experiment in one thread under virtual time: executes the actions of a TrialLoop on simulated actors, whose
-// delays, crashes, lost nodes, repeated and late messages come from a seed, and checks after each event what must
-// always hold.
+// Simulates an experiment in one thread and virtual time: executes the actions of a TrialLoop on simulated actors,
+// whose delays, crashes, lost nodes, repeated and late messages come from a seed, and checks the invariants after each
+// event.
 #pragma once
 
 #include <chrono>
@@ -21,14 +21,14 @@
 namespace volador::tune::testing {
 
 struct Faults {
-  double crash = 0;      // Of a start, step or save.
-  double node_lost = 0;  // Instead of an answer, with every actor of that node.
+  double crash = 0;      // Per start, step or save.
+  double node_lost = 0;  // Instead of a response, with every actor of that node.
   double repeated = 0;   // An event is delivered again, up to 10 s later.
   double checkpoint_failed = 0;
   double checkpoint_unreadable = 0;  // At a restore.
   double nan = 0;
   double clone_failed = 0;
-  double slow_stop = 0;  // The actor takes up to a minute to go.
+  double slow_stop = 0;  // The actor takes up to a minute to exit.
 };
 
 struct SimulationOptions {
@@ -36,11 +36,11 @@ struct SimulationOptions {
   Faults faults = {};
   int nodes = 2;
   int slots_per_node = 2;
-  int64_t own_end = 0;  // The trainable says done after so many steps; 0: never.
+  int64_t own_end = 0;  // The trainable reports done after this many steps; 0: never.
   std::optional<double> interrupt_at_s = std::nullopt;
   bool interrupt_twice = false;
-  int pauses = 0;  // Of a trial or of all, each taken back within a minute.
-  std::vector<Config> added = {};  // Each asked for twice within the first ten seconds, with one request.
+  int pauses = 0;  // Pauses of one trial or of all, each reverted within a minute.
+  std::vector<Config> added = {};  // Each requested twice within the first ten seconds, with the same request id.
 };
 
 class TrialSimulator {
@@ -50,19 +50,19 @@ class TrialSimulator {
     for (int node = 0; node < options_.nodes; ++node) free_[node] = options_.slots_per_node;
   }
 
-  // Told of each event before the loop is.
+  // Called for each event before the loop handles it.
   std::function<void(BootTime, const Event&)> on_event = [](BootTime, const Event&) {};
 
-  // Told of each decision, after the event that it came of.
+  // Called for each decision, after the event that caused it.
   std::function<void(const DecisionRecord&)> on_decision = [](const DecisionRecord&) {};
 
-  // Runs until EndExperiment. What went wrong first, or nothing.
+  // Runs until EndExperiment. Returns the first error; empty: none.
   std::string run() {
     perform(loop_.begin(now_));
     return go_on();
   }
 
-  // The same for a driver that goes on from the events of its predecessor, whose actors are gone.
+  // As run(), for a driver that resumes from the events of its predecessor, whose actors are gone.
   std::string resume(const std::vector<Event>& told, BootTime last) {
     replaying_ = true;
     perform(loop_.begin(now_));
@@ -104,7 +104,7 @@ class TrialSimulator {
         events_.pop();
         now_ = next.at;
         if (next.actor && !before_delivery(next)) continue;
-        // It is durable once it is said, also where the actor was stopped meanwhile.
+        // It is durable once reported, even if the actor was stopped meanwhile.
         const auto* saved = std::get_if<CheckpointSaved>(&next.event);
         if (saved != nullptr && !deleted_.contains(saved->location)) stored_.insert(saved->location);
         const auto* copied = std::get_if<CheckpointCloned>(&next.event);
@@ -141,11 +141,11 @@ class TrialSimulator {
     BootTime at;
     uint64_t sequence;
     Event event;
-    std::shared_ptr<Actor> actor;  // Set: the answer of a request; lost when the actor is gone before.
+    std::shared_ptr<Actor> actor;  // Set for the response to a request; lost if the actor exits before.
     bool operator>(const Pending& other) const { return std::tie(at, sequence) > std::tie(other.at, other.sequence); }
   };
 
-  // Neither lost nor repeated: a pause after the last resumption would have no end.
+  // Neither lost nor repeated: a pause after the last resume would never end.
   void ask_for_pauses() {
     const auto in = [&](double seconds, Event event) {
       events_.push({now_ + std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9)), sequence_++, std::move(event), nullptr});
@@ -187,10 +187,10 @@ class TrialSimulator {
   }
   void deliver_in(double delay_s, Event event) { push(delay_s, std::move(event), nullptr); }
 
-  // An answer arrives: the actor may have gone meanwhile; a stop gives its slot back only now.
+  // A response arrives: the actor may have exited meanwhile; a stop releases its slot only now.
   bool before_delivery(const Pending& next) {
     Actor& actor = *next.actor;
-    if (actor.state == State::kGone) return happens(0.3);  // Sometimes a message overtakes the news of the death.
+    if (actor.state == State::kGone) return happens(0.3);  // A message may overtake the death notice.
     if (std::holds_alternative<TrialGone>(next.event) || std::holds_alternative<TrialFailed>(next.event)) {
       release(actor);
     } else if (actor.state == State::kBusy) {
@@ -208,7 +208,7 @@ class TrialSimulator {
     place();
   }
 
-  // Waiting actors get free slots in order.
+  // Assigns free slots to waiting actors in order.
   void place() {
     while (!waiting_.empty()) {
       const auto actor = waiting_.front();
@@ -232,7 +232,7 @@ class TrialSimulator {
     }
   }
 
-  // The answer to a request, or what happens instead of it.
+  // The response to a request, or the fault that replaces it.
   void answer(const std::shared_ptr<Actor>& actor, double seconds_max, Event event) {
     const double delay = random_.real() * seconds_max;
     if (happens(options_.faults.crash))
@@ -244,7 +244,7 @@ class TrialSimulator {
           push(delay + 5, TrialFailed{trial, other->attempt, "its node was lost", false}, other);
         }
       }
-      // The answer may still have been on its way.
+      // The response may have been in transit.
       if (happens(0.5)) push(delay, std::move(event), actor);
       return;
     }
@@ -262,7 +262,7 @@ class TrialSimulator {
     if (replaying_) return nullptr;
     const auto found = live_.find(trial);
     if (found == live_.end() || found->second->attempt != attempt) {
-      // It may have died with the news still under way: then the request is lost.
+      // It may have died with the notice still in transit: the request is then lost.
       expect(attempts_[trial] == attempt, what + " for an attempt that was never started");
       return nullptr;
     }

@@ -1,4 +1,4 @@
-// Tags of single trials: given inside of them and by callbacks, kept by journal and state file.
+// Tags of single trials: set inside trials and by callbacks, stored in journal and state file.
 #include "tune/execution/trial_tags.h"
 
 #include <gmock/gmock.h>

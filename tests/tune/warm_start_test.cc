@@ -17,7 +17,7 @@ using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-// Lowest at (0.7, 0.2).
+// Minimum at (0.7, 0.2).
 double bowl(const Config& config) {
   const double x = config.real("x") - 0.7, y = config.real("y") - 0.2;
   return x * x + y * y;
@@ -144,7 +144,7 @@ TEST_F(WarmStartRunTest, LearnsFromEarlierRunsAndGoesOnWithoutThem) {
   const auto third = falls_down(cold);
   ASSERT_TRUE(third);
   EXPECT_NE(second->trials()[0].config, third->trials()[0].config);
-  // The journal has what was learned: the earlier run may be gone.
+  // The journal contains the learned trials: the earlier run may be deleted.
   fs::remove_all(first->directory());
   options.metric = "loss";
   options.mode = Mode::kMin;

@@ -1,6 +1,6 @@
 #include "volador/volador.h"
 
-// An answer that comes later cannot be kept for a caller that asks again.
+// A deferred response cannot be stored for a retry.
 struct Desk {
   volador::Deferred<int> ask() { return {}; }
 };

@@ -1,6 +1,6 @@
 #include "volador/volador.h"
 
-// A pointer means nothing in another process.
+// A pointer is not valid in another process.
 struct Box {
   int take(std::unique_ptr<int> x) { return *x; }
 };

@@ -1,6 +1,6 @@
 #include "volador/volador.h"
 
-// A pointer means nothing in another process.
+// A pointer is not valid in another process.
 struct Box {
   std::unique_ptr<int> give() { return {}; }
 };

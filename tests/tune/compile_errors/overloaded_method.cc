@@ -1,6 +1,6 @@
 #include "volador/volador.h"
 
-// The compiler cannot tell which of the two is meant.
+// The overload is ambiguous.
 struct Box {
   int take(int x) { return x; }
   double take(double x) { return x; }

@@ -1,6 +1,6 @@
 #include "tune/tune.h"
 
-// A parameter without fields that are known.
+// A parameter type without declared fields.
 struct Data {
   int* pointer;
 };

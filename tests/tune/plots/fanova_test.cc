@@ -37,7 +37,7 @@ double share_of(const Fanova& found, size_t parameter) {
   return -1;
 }
 
-// Of a + b with variances 4 and 1 in 5, whatever the ranges.
+// For a + b with variances 4 and 1 in 5, regardless of the ranges.
 TEST(Fanova, SharesOfASumAreThoseOfItsVariances) {
   const FanovaData data = sampled({{.lo = 0, .hi = 1}, {.lo = -10, .hi = 10}, {.lo = 0, .hi = 1}}, 600, 1,
                                   [](const auto& p) { return 2 * p[0] + p[1] / 20; });
@@ -52,7 +52,7 @@ TEST(Fanova, SharesOfASumAreThoseOfItsVariances) {
   EXPECT_EQ(found.points, 600U);
 }
 
-// a b on the unit square has the variance 1/9 - 1/16 = 7/144, of which each of them explains 3/144 alone.
+// a b on the unit square has variance 1/9 - 1/16 = 7/144, of which each explains 3/144 alone.
 TEST(Fanova, InteractionsAreToldFromWhatEachExplainsAlone) {
   const Fanova product =
       fanova(sampled({{}, {}, {}}, 800, 2, [](const auto& p) { return p[0] * p[1]; }), {.sample_max = 800, .seed = 3})
@@ -72,7 +72,7 @@ TEST(Fanova, InteractionsAreToldFromWhatEachExplainsAlone) {
   EXPECT_NEAR(share_of(agreement, 0), 0, 0.01);
 }
 
-// One of four categories stands out: its share is certain, 3/16 of its height squared.
+// One of four categories differs: its fraction is known, 3/16 of its height squared.
 TEST(Fanova, CategoriesAreSubsetsWithoutAnOrder) {
   const FanovaData data =
       sampled({{.categories = 4}, {}}, 400, 4, [](const auto& p) { return (p[0] == 2 ? 4.0 : 0.0) + p[1]; });

@@ -1,4 +1,4 @@
-// The pictures: what is drawn of which data, and that every one of them is well formed whatever the data are.
+// Plots: contents for given data, and well-formedness for any data.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -103,7 +103,7 @@ TEST_F(Plots, ImportanceNeedsSomeTrialsAndParametersThatAllHave) {
 TEST_F(Plots, TheFrontIsOfTwoMetrics) {
   const Analysis run = analysis(some_trials(8));
   EXPECT_THAT(refusal(run, {.kind = PlotKind::kPareto}).message, HasSubstr("--versus=B"));
-  // Less loss costs more seconds: all are on the front; where more seconds are better only the last is.
+  // Lower loss costs more seconds: all are on the front; if more seconds are better only the last is.
   EXPECT_EQ(read(run, {.kind = PlotKind::kPareto, .versus = "seconds"}).count("circle", "f1"), 8U);
   EXPECT_EQ(
       read(run, {.kind = PlotKind::kPareto, .versus = "seconds", .versus_mode = Mode::kMax}).count("circle", "f1"), 1U);

@@ -1,5 +1,4 @@
-// Reads XML strictly enough to refuse what a browser would: a tag that is not closed, an attribute without quotes, a
-// bare & or <.
+// Strict XML parser that rejects what a browser would: an unclosed tag, an unquoted attribute, a bare & or <.
 #pragma once
 
 #include <cctype>
@@ -12,13 +11,13 @@ namespace volador::tune::testing {
 
 struct XmlElement {
   std::string name;
-  std::map<std::string, std::string> attributes;  // As they stand, not unescaped.
-  std::string text;                               // Its own.
+  std::map<std::string, std::string> attributes;  // Raw, not unescaped.
+  std::string text;                               // Own text.
 };
 
 class XmlReader {
  public:
-  // Empty: the document is well formed; else what is wrong, and where.
+  // Returns an empty string if the document is well formed, otherwise the error and its position.
   std::string read(std::string_view text) {
     text_ = text;
     for (at_ = 0; at_ < text_.size();) {
