@@ -20,7 +20,7 @@ TEST(BlockPoolTest, NoBlockIsGivenOutTwice) {
       std::memset(blocks.back(), i, 64);
     }
     EXPECT_EQ(std::set<void*>(blocks.begin(), blocks.end()).size(), blocks.size());
-    std::thread([&] {  // They come home from another thread, and serve again.
+    std::thread([&] {  // Freed on another thread and reused.
       for (void* block : blocks) Pool::give(block);
       blocks.clear();
       for (int i = 0; i < 10; ++i) blocks.push_back(Pool::take());

@@ -25,7 +25,7 @@ class HeadExpected : public testing::Test {
   static void name_process(const std::filesystem::path& file, const ProcessRecord& record) {
     ASSERT_TRUE(write_file_atomic(file, to_text(record), 0600));
   }
-  // This boot's, with a start time that no process has.
+  // From this boot, with a start time that no process has.
   static ProcessRecord ended_process() { return {.pid = ::getpid(), .start_ticks = 1, .boot_id = boot_id().value()}; }
 
   TemporaryDirectory folder_;

@@ -13,7 +13,7 @@ TEST(Crc32c, IsTheOneOfTheStandard) {
   EXPECT_EQ(crc32c(std::string(32, '\0')), 0x8a9136aau);  // RFC 3720, B.4.
 }
 
-// However the bytes are cut into parts that are summed side by side.
+// For every split of the bytes into parts that are summed in parallel.
 TEST(Crc32c, IsThatOfTheTableForEveryLength) {
   std::string bytes;
   uint32_t state = 1;

@@ -10,7 +10,7 @@
 namespace volador {
 namespace {
 
-// The exit code of a child process that runs `body` with this soft limit.
+// Exit code of a child process that runs `body` with this soft limit.
 int with_soft_limit(rlim_t soft, const std::function<bool()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {

@@ -15,7 +15,8 @@
 namespace volador {
 namespace {
 
-// A sanitizer's memory is thousands of times as much as a program's: it takes half a minute, in which the kernel makes huge pages by itself.
+// A sanitizer's memory is thousands of times larger than a program's: this takes half a minute, in which the kernel
+// creates huge pages by itself.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr bool kSanitized = true;
 #else
@@ -31,7 +32,7 @@ class ForkMemory : public testing::Test {
 constexpr size_t kHuge = 2 << 20;
 constexpr std::chrono::seconds kLong{60};
 
-// kB in huge pages of the map that holds the address.
+// kB in huge pages of the mapping that contains the address.
 size_t huge_kb(const void* address) {
   std::ifstream smaps("/proc/self/smaps");
   bool ours = false;
@@ -47,7 +48,7 @@ size_t huge_kb(const void* address) {
   return 0;
 }
 
-// Three units of huge pages, of which so much is filled, with memory beside them that is not to be touched.
+// Three huge pages, partly filled, with adjacent memory that must not be touched.
 class Units {
  public:
   explicit Units(size_t filled_pages_of_each) {
@@ -55,7 +56,7 @@ class Units {
     const auto at = (reinterpret_cast<uintptr_t>(map_) + kHuge - 1) / kHuge * kHuge;
     memory_ = reinterpret_cast<char*>(at);
     EXPECT_EQ(mprotect(memory_, 3 * kHuge, PROT_READ | PROT_WRITE), 0);
-    madvise(memory_, 3 * kHuge, MADV_NOHUGEPAGE);  // Page by page, whatever the machine's default.
+    madvise(memory_, 3 * kHuge, MADV_NOHUGEPAGE);  // Small pages, regardless of the machine's default.
     for (size_t page = 0; page < 3 * 512; ++page) {
       if (page % 512 < filled_pages_of_each) std::memset(memory_ + page * 4096, static_cast<int>(page % 251), 4096);
     }
@@ -105,7 +106,7 @@ TEST_F(ForkMemory, NoTimeNoChange) {
 
 TEST_F(ForkMemory, HolesOfTheHeapAreNotFilledAnyMore) {
   if (mallinfo2().arena == 0) GTEST_SKIP() << "another allocator than glibc's";
-  // Of many sizes, each between two that stay.
+  // Blocks of many sizes, each between two that stay.
   std::vector<void*> stay;
   std::vector<void*> freed;
   for (size_t i = 0; i < 4000; ++i) {
@@ -122,7 +123,7 @@ TEST_F(ForkMemory, HolesOfTheHeapAreNotFilledAnyMore) {
     fresh.push_back(std::malloc(32 + i % 90 * 16));
     if (reinterpret_cast<uintptr_t>(fresh.back()) < highest) ++among;
   }
-  EXPECT_LT(among, 100U);  // What was freed since.
+  EXPECT_LT(among, 100U);  // Freed since then.
   for (void* each : fresh) std::free(each);
   for (void* each : stay) std::free(each);
 }

@@ -1,5 +1,5 @@
-// A cluster within the test's process: every actor is an object with a thread of its own, resources are counted, and actors can be made to
-// die. The actor classes, their codecs and their methods are the real ones.
+// A cluster within the test's process: every actor is an object with its own thread, resources are counted, and actors
+// can be killed. The actor classes, their codecs and their methods are the real ones.
 #pragma once
 
 #include <algorithm>
@@ -34,13 +34,13 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     }
   }
 
-  // The living actors of this display name die, as a process would: their calls end with kActorDied.
+  // Kills the living actors with this display name, like the end of a process: their calls end with kActorDied.
   void die_all(const std::string& how) { die("", how, false); }
   void die(const std::string& display, const std::string& how, bool lost) {
     std::vector<UniqueFunction<void()>> later;
     {
       const std::lock_guard<std::mutex> hold(mutex_);
-      std::vector<std::shared_ptr<Remote>> dying;  // Their places are taken at once by others, which live.
+      std::vector<std::shared_ptr<Remote>> dying;  // Their replacements, which start at once, survive.
       for (auto& [id, remote] : actors_) {
         if (display.empty() ? remote->status.state == ActorState::kAlive : remote->request.display == display) dying.push_back(remote);
       }
@@ -48,12 +48,12 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     }
     for (auto& function : later) function();
   }
-  // The next call that has a timeout ends by it; its method runs on.
+  // Lets the next call with a timeout time out; its method continues to run.
   void time_out_next_call() {
     const std::lock_guard<std::mutex> hold(mutex_);
     time_out_next_ = true;
   }
-  // As if no head had been in reach for as long, by the end of the call that times out.
+  // Simulates that no head was reachable for this time at the end of the call that times out.
   void lose_head_during_timeout(std::chrono::nanoseconds time) {
     const std::lock_guard<std::mutex> hold(mutex_);
     time_out_next_ = true;
@@ -63,7 +63,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     const std::lock_guard<std::mutex> hold(mutex_);
     return apart_;
   }
-  // As if the cluster were stopped: whoever asks is told so, and nothing is spawned any more.
+  // Simulates that the cluster was stopped: requests fail with this error, and nothing is spawned any more.
   void leave(const Error& why) {
     const std::lock_guard<std::mutex> hold(mutex_);
     left_ = why;
@@ -72,7 +72,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     const std::lock_guard<std::mutex> hold(mutex_);
     return left_;
   }
-  // Each n-th reply is lost on its way: kUnknownOutcome.
+  // Loses every n-th reply: kUnknownOutcome.
   void lose_every(int n) {
     const std::lock_guard<std::mutex> hold(mutex_);
     lose_every_ = n;
@@ -119,7 +119,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     if (before_spawned_) before_spawned_();
     return remote->status.id;
   }
-  // Called before spawn() returns, while the actor may answer its opening already. Before the first spawn.
+  // Called before spawn() returns, when the actor may already respond to its opening calls. Set before the first spawn.
   void before_spawned(std::function<void()> function) { before_spawned_ = std::move(function); }
   Result<ActorId> find(const std::string& name, const std::string& /*actor_namespace*/, const std::string& /*class_name*/) override { return make_error(ErrorCode::kNotFound, name); }
 
@@ -233,7 +233,7 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     remote.status.why = remote.status.death.message;
     remote.status.lost = lost;
     remote.ending = true;
-    // Of the running call only `done` is taken: its arguments are being read outside the lock.
+    // Only `done` of the running call is taken: its arguments are being read outside the lock.
     const auto fail = [&](Call& call) {
       if (call.done) later.push_back([done = std::exchange(call.done, nullptr), death = remote.status.death]() mutable { done(make_error(death)); });
     };
@@ -303,7 +303,8 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   std::chrono::nanoseconds apart_at_timeout_{0};
 };
 
-// Afterwards its actors' threads have ended. An answer under way may hold it for a moment, on a thread that its end joins.
+// Returns after the threads of its actors have ended. A pending response may briefly hold the session, on a thread that
+// it joins.
 inline void end_session(std::shared_ptr<InProcessSession>& session) {
   while (session.use_count() > 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   session.reset();

@@ -37,7 +37,7 @@ TEST(Log, LinesGoToTheFileInTheirForm) {
   EXPECT_EQ(text.find("not written"), std::string::npos);
 }
 
-// A FIFO stands for the file: when it is full, a write blocks until somebody reads, as on a disk that hangs.
+// A FIFO replaces the file: when it is full, a write blocks until it is read, as on a hanging disk.
 TEST(Log, ADiskThatHangsHoldsUpNobody) {
   ::signal(SIGPIPE, SIG_IGN);
   TemporaryDirectory folder;
@@ -47,7 +47,7 @@ TEST(Log, ADiskThatHangsHoldsUpNobody) {
   ASSERT_GE(reader, 0);
   log::configure({.level = log::Level::kInfo, .file = file.string()});
   constexpr int kLines = 2000;
-  const std::string filler(200, 'x');  // More than a pipe takes.
+  const std::string filler(200, 'x');  // Exceeds the capacity of a pipe.
   for (int i = 0; i < kLines; ++i) log::info("test", "line", {{"number", i}, {"filler", filler}});
   ::fcntl(reader, F_SETFL, 0);
   std::string text;

@@ -61,7 +61,7 @@ TEST(OnceEventTest, WakesTogetherLeaveNobodyAsleep) {
   }
 }
 
-// Who waited may let go of it as soon as it has happened.
+// A waiter may destroy the event as soon as it has occurred.
 TEST(OnceEventTest, MayEndRightAfterItsWait) {
   for (int round = 0; round < 500; ++round) {
     auto event = std::make_unique<OnceEvent>();

@@ -10,7 +10,7 @@
 namespace volador {
 namespace {
 
-// The wait status of a child process that runs `body`.
+// Wait status of a child process that runs `body`.
 int status_of(const std::function<void()>& body) {
   const pid_t child = ::fork();
   if (child == 0) {

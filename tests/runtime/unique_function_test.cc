@@ -24,7 +24,7 @@ TEST(UniqueFunctionTest, AFunctionOfAnySizeIsMovedAndDestroyedOnce) {
     UniqueFunction<int()> function = [small] { return *small; };
     UniqueFunction<int()> other = [large, room = std::array<char, 100>{}] { return *large + room[0]; };
     EXPECT_EQ(function() + 10 * other(), 21);
-    function = std::move(other);  // What it held goes now.
+    function = std::move(other);  // Destroys its previous target.
     EXPECT_EQ(small.use_count(), 1);
     EXPECT_EQ(large.use_count(), 2);
     EXPECT_EQ(function(), 2);

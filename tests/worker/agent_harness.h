@@ -1,4 +1,4 @@
-// A node without a network: the real agent, loop, templates and hosts; the head is the test.
+// A node without a network: the real agent, loop, templates and hosts; the test acts as the head.
 #pragma once
 
 #include <condition_variable>
@@ -19,7 +19,7 @@ namespace volador::worker::testing {
 
 class AgentHarness {
  public:
-  // `folder`: for everything that is written. `program`: the executable that hosts are made of.
+  // `folder`: for all files. `program`: the executable of the hosts.
   AgentHarness(const std::filesystem::path& folder, const std::string& program,
                std::function<void(AgentOptions&)> adjust = {});
   ~AgentHarness();
@@ -29,7 +29,7 @@ class AgentHarness {
   void send(const protocol::HeadToWorker& message);
   void lose_link();
   void connect_again();
-  // Waits up to 20 s for a message of the worker that fits; removes it. Aborts the test's expectations by nullopt.
+  // Waits up to 20 s for a matching message of the worker and removes it. No value: timeout.
   std::optional<protocol::WorkerMessage> wait_for(const std::function<bool(const protocol::WorkerMessage&)>& fits);
 
   struct Start {
@@ -40,7 +40,7 @@ class AgentHarness {
     std::vector<int> gpus = {};
     std::map<std::string, int64_t> resources = {};
     int64_t start_timeout_ms = 0;
-    std::optional<ActorId> actor = {};  // None: a new one.
+    std::optional<ActorId> actor = {};  // No value: a new one.
     std::string cwd = {};               // Empty: the harness's folder.
   };
   HostId start(const Start& what);
@@ -73,11 +73,11 @@ class AgentHarness {
   std::unique_ptr<NodeAgent> agent_;
 };
 
-// Whether the process exists and is no zombie.
+// Returns whether the process exists and is not a zombie.
 bool is_alive(pid_t pid);
-// Waits up to 5 s until it is gone.
+// Waits up to 5 s until it has exited.
 bool wait_gone(pid_t pid);
-// The number in a file that another process writes; waits for it up to 5 s. 0: it did not come.
+// Reads the number in a file that another process writes; waits up to 5 s. 0: timeout.
 pid_t read_pid(const std::filesystem::path& file);
 
 }  // namespace volador::worker::testing

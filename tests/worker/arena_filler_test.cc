@@ -29,7 +29,7 @@ TEST(ArenaFiller, ChunksLieWhereTheyBelongAndTheirMemoryServesAgain) {
   const char* const memory = first.get();
   std::memset(first.get(), 'a', kChunk);
   ASSERT_TRUE(write(filler, to, kChunk, first));
-  filler.close();  // What was written last may still have it otherwise.
+  filler.close();  // Otherwise the last writer may still hold it.
   first.reset();
   auto second = filler.buffer();
   EXPECT_EQ(second.get(), memory);

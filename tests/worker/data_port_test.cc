@@ -20,8 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A TLS client hello that asks for `name`, made by hand: version, random, one cipher suite, no compression, server
-// name.
+// A hand-made TLS client hello for `name`: version, random, one cipher suite, no compression, server name.
 std::string client_hello(const std::string& name) {
   const auto two = [](size_t n) { return std::string{static_cast<char>(n >> 8), static_cast<char>(n & 0xff)}; };
   const std::string entry = std::string(1, '\0') + two(name.size()) + name;
@@ -64,7 +63,7 @@ class DataPortTest : public ::testing::Test {
   static void write_all(const net::UniqueFd& fd, const std::string& bytes) {
     EXPECT_EQ(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL), static_cast<ssize_t>(bytes.size()));
   }
-  // Whether the other side closed within 5 s.
+  // Returns whether the peer closed within 5 s.
   static bool closed(const net::UniqueFd& fd) {
     pollfd wait{fd.get(), POLLIN | POLLRDHUP, 0};
     char byte = 0;

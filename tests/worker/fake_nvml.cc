@@ -1,4 +1,5 @@
-// As much of NVML's interface as the worker uses, over two made-up devices: for the tests of the code that reads it.
+// The subset of NVML's interface used by the worker, with two simulated devices, for the tests of the code that reads
+// it.
 #include <cstring>
 
 namespace {

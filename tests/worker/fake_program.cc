@@ -1,6 +1,6 @@
-// A user's program as a worker sees it, without an actor runtime: held as a template, forked into hosts that do what
-// their class says. FAKE_TEMPLATE (in the environment) says how the template misbehaves: "exit", "silent", "threads",
-// "dies" (at its second fork).
+// A user program without an actor runtime, as used by a worker: held as a template, forked into hosts whose behaviour
+// depends on their class. FAKE_TEMPLATE (environment) selects a misbehaviour of the template: "exit", "silent",
+// "threads", "dies" (at its second fork).
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -39,7 +39,7 @@ void fail_with(int control, const std::string& text) {
   say(control, message);
 }
 
-// A process that leaves the host's session and group, and outlives everything but the worker's care.
+// A process that leaves the host's session and group and can only be ended by the worker.
 void leave_a_daemon(const std::string& file) {
   if (fork() != 0) return;
   setsid();
@@ -89,7 +89,7 @@ void leave_a_daemon(const std::string& file) {
     }
   }
   if (what == "stubborn") signal(SIGTERM, SIG_IGN);
-  mkdir(start.scratch_dir().c_str(), 0700);  // As a host does that wants it.
+  mkdir(start.scratch_dir().c_str(), 0700);  // Created on demand by a real host.
   std::printf("host %s gpus=[%s] env=[%s] cwd_scratch=%d\n", what.c_str(),
               env_or("CUDA_VISIBLE_DEVICES", "unset").c_str(), env_or("FAKE_VALUE", "unset").c_str(),
               access(start.scratch_dir().c_str(), W_OK));
@@ -109,7 +109,7 @@ void leave_a_daemon(const std::string& file) {
     if (!message) _exit(70);
     protocol::ToHost order;
     if (!order.ParseFromString(message->bytes)) _exit(72);
-    if (order.has_end() && what == "lingers") {  // Its actor is gone, its memory not yet.
+    if (order.has_end() && what == "lingers") {  // Its actor has ended, its memory is not freed yet.
       protocol::FromHost ended;
       ended.mutable_ended();
       std::printf("good bye\n");
@@ -123,7 +123,7 @@ void leave_a_daemon(const std::string& file) {
       back.mutable_relay()->mutable_ping()->set_sequence(static_cast<uint64_t>(1000 + order.revoked().token_ids_size()));
       say(control.get(), back);
     }
-    if (order.has_relayed()) {  // Answers an echo, so that tests see both ways.
+    if (order.has_relayed()) {  // Responds to an echo, so that tests cover both directions.
       protocol::FromHost back;
       back.mutable_relay()->mutable_ping()->set_sequence(order.relayed().pong().sequence() + 1);
       if (order.relayed().has_pong()) say(control.get(), back);

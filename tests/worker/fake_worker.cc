@@ -1,5 +1,5 @@
-// A worker process without a head, to be killed by a test: starts the named number of hosts, writes their process ids,
-// waits. fake_worker FOLDER PROGRAM COUNT
+// A worker process without a head, to be killed by a test: starts the given number of hosts, writes their process ids
+// and waits. fake_worker FOLDER PROGRAM COUNT
 #include <unistd.h>
 
 #include <cstdio>

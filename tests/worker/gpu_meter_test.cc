@@ -10,14 +10,14 @@ TEST(GpuMeter, ReadsWhatTheDriverTellsOfThoseThatAnswer) {
   GpuMeter meter(FAKE_NVML);
   for (int time = 0; time < 2; ++time) {
     const auto readings = meter.read();
-    ASSERT_EQ(readings.size(), 1U);  // The other one does not tell its utilisation.
+    ASSERT_EQ(readings.size(), 1U);  // The other one does not report its utilisation.
     EXPECT_EQ(readings[0].uuid, "GPU-1111");
     EXPECT_DOUBLE_EQ(readings[0].utilization, 0.75);
     EXPECT_EQ(readings[0].memory_bytes, int64_t{20} << 30);
     EXPECT_EQ(readings[0].memory_total_bytes, int64_t{80} << 30);
     EXPECT_EQ(readings[0].temperature_celsius, 64);
     EXPECT_EQ(readings[0].power_watts, 312.5);
-    EXPECT_EQ(readings[0].power_limit_watts, std::nullopt);  // The driver does not tell it.
+    EXPECT_EQ(readings[0].power_limit_watts, std::nullopt);  // The driver does not report it.
   }
 }
 

@@ -23,7 +23,7 @@ class LogArchiveTest : public ::testing::Test {
   fs::path worker_log() const { return folder_.path() / "worker.log"; }
   fs::path log(int restarts, const char* kind = "out") const { return logs() / (short_id(actor_) + "-" + std::to_string(restarts) + "." + kind); }
 
-  // "line 1" … "line N", of which every hundredth is an error, in files of 1000 bytes.
+  // Writes "line 1" … "line N", every hundredth an error, to files of 1000 bytes.
   void write_lines(int count, const fs::path& path, int files_max = 100) const {
     LogFile file(path, {.file_bytes_max = 1000, .files_max = files_max});
     for (int i = 1; i <= count; ++i) file.write((i % 100 == 0 ? "error: line " : "line ") + std::to_string(i) + "\n");
@@ -41,11 +41,11 @@ class LogArchiveTest : public ::testing::Test {
     for (const auto& line : part.lines()) out.push_back(line.line());
     return out;
   }
-  // Every line says its number.
+  // Every line contains its number.
   static void expect_right_numbers(const protocol::LogPart& part) {
     for (const auto& line : part.lines()) EXPECT_TRUE(line.text().ends_with("line " + std::to_string(line.line()))) << line.line() << ": " << line.text();
   }
-  // All that a search finds, asked for as often as it says that there is more.
+  // Returns all search results, repeating the request while there is more.
   std::vector<int64_t> all_of(protocol::ReadLog asked, LogArchive& archive, int& asked_times) const {
     std::vector<int64_t> found;
     for (asked_times = 1;; ++asked_times) {
@@ -90,13 +90,13 @@ TEST_F(LogArchiveTest, NumbersStayWhereTheOldestLinesAreGone) {
   EXPECT_THAT(numbers(part), ElementsAre(part.first())) << "the first that is still there";
   expect_right_numbers(part);
   {
-    LogFile again(log(0), {.file_bytes_max = 1000, .files_max = 3});  // Another worker goes on.
+    LogFile again(log(0), {.file_bytes_max = 1000, .files_max = 3});  // Another worker continues.
     for (int i = 1001; i <= 1500; ++i) again.write("line " + std::to_string(i) + "\n");
   }
   part = archive.read(ask(1480, 2));
   EXPECT_EQ(part.last(), 1500);
   expect_right_numbers(part);
-  fs::remove(log(0).string() + ".2");  // By the limit on all logs of the node.
+  fs::remove(log(0).string() + ".2");  // Removed by the limit on all logs of the node.
   EXPECT_EQ(archive.read(ask(0, 1)).last(), 1500);
   expect_right_numbers(archive.read(ask(1, 10)));
 }

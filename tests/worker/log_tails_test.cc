@@ -19,7 +19,7 @@ class LogTails : public ::testing::Test {
   LogTails() { std::filesystem::create_directory(logs()); }
   std::filesystem::path logs() const { return folder_.path() / "logs"; }
   std::filesystem::path log() const { return folder_.path() / "worker.log"; }
-  // The later it is called, the newer the file.
+  // Each call gives the file a later modification time.
   void write(const std::filesystem::path& path, const std::string& text) {
     std::ofstream(path) << text;
     age_ += std::chrono::seconds(1);

@@ -51,7 +51,7 @@ TEST_F(MachineMeterTest, RatesAreOfWholeDisksSinceTheReadingBefore) {
   const auto usage = machine.read(at(12));
   EXPECT_DOUBLE_EQ(usage.disk_read_bytes_per_s(), 40 * 512 / 2.0);
   EXPECT_DOUBLE_EQ(usage.disk_write_bytes_per_s(), 2000 * 512 / 2.0);
-  disk(0, 3000);  // Another disk under the same name.
+  disk(0, 3000);  // Another disk with the same name.
   EXPECT_DOUBLE_EQ(machine.read(at(14)).disk_read_bytes_per_s(), 0);
 }
 
@@ -89,7 +89,7 @@ TEST_F(MachineMeterTest, TheTemperatureIsThatOfTheProcessor) {
   write("sys/class/hwmon/hwmon1/temp2_label", "Core 0");
   write("sys/class/hwmon/hwmon1/temp2_input", "70000");
   EXPECT_DOUBLE_EQ(meter().read(at(1)).cpu_temperature_celsius(), 61.5);
-  write("sys/class/hwmon/hwmon1/temp1_input", "-128000");  // No sensor.
+  write("sys/class/hwmon/hwmon1/temp1_input", "-128000");  // Not a sensor.
   EXPECT_FALSE(meter().read(at(1)).has_cpu_temperature_celsius());
 }
 

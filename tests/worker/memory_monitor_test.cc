@@ -90,7 +90,7 @@ TEST(MemoryOfGroups, CountsAProcessAndItsChildren) {
   int ready[2];
   ASSERT_EQ(pipe(ready), 0);
   constexpr size_t kBytes = 30 << 20;
-  int64_t pages = 0, own_pages = 0;  // Both inherit what the tests before this one left in memory.
+  int64_t pages = 0, own_pages = 0;  // Both inherit the memory left by earlier tests.
   std::ifstream("/proc/self/statm") >> pages >> own_pages;
   const pid_t leader = fork();
   if (leader == 0) {

@@ -91,7 +91,7 @@ TEST_F(NodeAgentTest, ListsItsProcessesWithTheirActorsWhenAsked) {
 }
 
 TEST_F(NodeAgentTest, ItsHeartbeatsTellOfFileSystems) {
-  node_.stop_heartbeats();  // They come to the test then.
+  node_.stop_heartbeats();  // They are then sent to the test.
   const auto beat = node_.wait_for([](const auto& message) { return message.has_heartbeat() && message.heartbeat().usage().machine().file_systems_size() > 0; });
   ASSERT_TRUE(beat);
   const auto& row = beat->heartbeat().usage().machine().file_systems(0);
@@ -255,7 +255,7 @@ TEST_F(NodeAgentTest, HostsAreToldOnceOfEachRevokedToken) {
   auto told = node_.wait_for([](const auto& said) { return said.has_relay(); });
   ASSERT_TRUE(told);
   EXPECT_EQ(told->relay().message().ping().sequence(), 1002u);
-  message.mutable_revoked()->add_token_ids("t3");  // The head says all of them again where the node comes back.
+  message.mutable_revoked()->add_token_ids("t3");  // The head resends all of them when the node returns.
   node_.send(message);
   told = node_.wait_for([](const auto& said) { return said.has_relay(); });
   ASSERT_TRUE(told);
@@ -288,9 +288,9 @@ TEST_F(NodeAgentTest, ADaemonOfAHostIsGoneSoonAfterIt) {
   EXPECT_TRUE(wait_gone(daemon));
 }
 
-// A FIFO stands for the file: opening it blocks until somebody reads, as a disk does that hangs.
+// A FIFO replaces the file: opening it blocks until it is read, like on a hanging disk.
 TEST_F(NodeAgentTest, ADiskThatHangsHoldsUpNoHeartbeatAndNoHost) {
-  ::signal(SIGPIPE, SIG_IGN);  // Of the FIFO, when the test is done with it.
+  ::signal(SIGPIPE, SIG_IGN);  // From the FIFO when the test has finished with it.
   SystemRandom random;
   const auto actor = new_id<ActorId>(random);
   const auto file = folder_.path() / "logs" / (short_id(actor) + "-0.out");
@@ -301,14 +301,15 @@ TEST_F(NodeAgentTest, ADiskThatHangsHoldsUpNoHeartbeatAndNoHost) {
   protocol::HeadToWorker ask;
   ask.mutable_read_logs()->set_request(7);
   node_.send(ask);
-  node_.stop_heartbeats();  // They come to the test then.
+  node_.stop_heartbeats();  // They are then sent to the test.
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(node_.wait_for([](const auto& message) { return message.has_heartbeat(); }));
   const HostId other = node_.start({});
   EXPECT_TRUE(node_.wait_ready(other));
 
   const net::UniqueFd reader(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
   ASSERT_TRUE(reader);
-  std::string read(3 << 20, ' ');  // More than is kept while the disk hangs: the host's output is read again.
+  std::string read(3 << 20, ' ');  // More than is buffered while the disk hangs: the host's output is read
+                                   // nevertheless.
   for (size_t got = 0; got < read.size();) {
     const ssize_t part = ::read(reader.get(), read.data() + got, read.size() - got);
     ASSERT_GT(part, 0);
@@ -319,7 +320,7 @@ TEST_F(NodeAgentTest, ADiskThatHangsHoldsUpNoHeartbeatAndNoHost) {
   EXPECT_EQ(tails->log_tails().request(), 7u);
 }
 
-// A file system whose server never answers: looks at it block, as at one of a machine that is gone, until it is let go.
+// A file system whose server never responds: accesses block, as on a dead machine, until released.
 class SilentFileSystem {
  public:
   explicit SilentFileSystem(const std::filesystem::path& at) : at_(at) {
@@ -346,14 +347,14 @@ TEST_F(NodeAgentTest, AProgramsFileSystemThatHangsHoldsUpNoHeartbeatAndNoOtherPr
   SilentFileSystem silent(folder_.path() / "silent");
   if (!silent.is_there()) GTEST_SKIP() << "not run: it takes the right to mount, and /dev/fuse";
   const HostId hanging = node_.start({.cwd = (folder_.path() / "silent" / "work").string()});
-  node_.stop_heartbeats();  // They come to the test then.
+  node_.stop_heartbeats();  // They are then sent to the test.
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(node_.wait_for([](const auto& message) { return message.has_heartbeat(); }));
   EXPECT_TRUE(node_.wait_ready(node_.start({})));
   silent.let_go();
   EXPECT_TRUE(node_.wait_ready(hanging)) << "in a folder of its own: the program's is not there";
 }
 
-// Everything is above the threshold; what processes take is read below a folder of the test.
+// Everything is above the threshold; memory of processes is read from a folder of the test.
 class FullMemoryTest : public NodeAgentTest {
  protected:
   FullMemoryTest()
@@ -363,7 +364,7 @@ class FullMemoryTest : public NodeAgentTest {
         }) {}
 };
 
-// A FIFO stands for the file: opening it blocks until somebody writes.
+// A FIFO replaces the file: opening it blocks until it is written.
 TEST_F(FullMemoryTest, AProcessThatIsSlowToReadHoldsUpNoHeartbeat) {
   const HostId host = node_.start({});
   const auto ready = node_.wait_ready(host);
@@ -371,14 +372,14 @@ TEST_F(FullMemoryTest, AProcessThatIsSlowToReadHoldsUpNoHeartbeat) {
   const std::string pid = std::to_string(ready->pid());
   const auto process = folder_.path() / "root" / "proc" / pid;
   std::filesystem::create_directories(process.parent_path());
-  const auto hidden = folder_.path() / pid;  // Until it is whole.
+  const auto hidden = folder_.path() / pid;  // Until it is complete.
   std::filesystem::create_directories(hidden);
   ASSERT_EQ(::mkfifo((hidden / "stat").c_str(), 0600), 0);
   std::ofstream(hidden / "status") << "RssAnon:\t1000000000 kB\n";
   std::filesystem::rename(hidden, process);
-  net::UniqueFd stat(::open((process / "stat").c_str(), O_WRONLY | O_CLOEXEC));  // Until its reader is there.
+  net::UniqueFd stat(::open((process / "stat").c_str(), O_WRONLY | O_CLOEXEC));  // Until its reader has opened it.
   ASSERT_TRUE(stat);
-  node_.stop_heartbeats();  // They come to the test then.
+  node_.stop_heartbeats();  // They are then sent to the test.
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(node_.wait_for([](const auto& message) { return message.has_heartbeat(); }));
   const std::string line = pid + " (fake) S 1 " + pid + " 1 0 0 0 0 0 0 0 1 1 0 0 20 0 1 0 1\n";
   ASSERT_EQ(::write(stat.get(), line.data(), line.size()), static_cast<ssize_t>(line.size()));

@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A machine of files.
+// A machine simulated by files.
 class NodeResourcesTest : public ::testing::Test {
  protected:
   void put(const std::string& path, const std::string& text) {

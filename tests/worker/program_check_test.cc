@@ -77,7 +77,7 @@ TEST(ProgramCheck, AProgramOfAnotherMachineIsNamed) {
 }
 
 TEST(ProgramCheck, AMissingLibraryIsNamed) {
-  // The name of a library that a program needs is changed to one that is nowhere.
+  // Replaces the name of a required library by one that does not exist.
   const volador::TemporaryDirectory folder;
   const fs::path file = folder.path() / "prog";
   std::string bytes = contents(SMALL_PROGRAM);

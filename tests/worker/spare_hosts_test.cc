@@ -24,7 +24,7 @@ using testing::wait_gone;
 class SpareHostsTest : public ::testing::Test {
  protected:
   SpareHostsTest() {
-    const auto older = children_of_this_process();  // Of other tests.
+    const auto older = children_of_this_process();  // Children of other tests.
     older_.insert(older.begin(), older.end());
     node_.emplace(folder_.path(), FAKE_PROGRAM, [](AgentOptions& options) {
       options.hosts.spares.most = 1;
@@ -36,7 +36,7 @@ class SpareHostsTest : public ::testing::Test {
     const auto ready = node_->wait_ready(node_->start({}));
     if (ready) host_ = ready->pid();
     const auto children = own_children();
-    if (!children.empty()) template_ = *children.begin();  // It was there first.
+    if (!children.empty()) template_ = *children.begin();  // It existed first.
   }
 
   std::set<pid_t> own_children() const {
@@ -47,13 +47,13 @@ class SpareHostsTest : public ::testing::Test {
     return own;
   }
 
-  // Waits up to 20 s for one that stays.
+  // Waits up to 20 s for a spare host that stays.
   pid_t wait_spare(pid_t but = 0) {
     std::optional<pid_t> last;
     for (const auto end = std::chrono::steady_clock::now() + 20s; std::chrono::steady_clock::now() < end;) {
       std::optional<pid_t> seen;
       for (const pid_t pid : own_children()) {
-        // The process between it and the template leads no session.
+        // The process between it and the template is not a session leader.
         if (pid != host_ && pid != template_ && pid != but && ::getsid(pid) == pid) seen = pid;
       }
       if (seen && seen == last) return *seen;
@@ -109,7 +109,7 @@ TEST_F(SpareHostsTest, OneThatIsDeadAlreadyIsNotTaken) {
   ASSERT_NE(spare, 0);
   std::optional<HostId> host;
   const net::UniqueFd end(static_cast<int>(::syscall(SYS_pidfd_open, spare, 0)));  // Readable once all of its threads have ended.
-  node_->loop().run([&] {  // What the loop hears of it comes after what is asked for.
+  node_->loop().run([&] {  // The loop handles the notification after the request.
     ::kill(spare, SIGKILL);
     pollfd look{.fd = end.get(), .events = POLLIN, .revents = 0};
     ASSERT_EQ(::poll(&look, 1, 20'000), 1);

@@ -21,13 +21,13 @@ class SparePlanTest : public ::testing::Test {
     plan_.on_launch(now_, program, host);
     return host;
   }
-  // A host that answers at once.
+  // A host that responds at once.
   void start(SparePlan::Program program = kTrainer) {
     const HostId host = launch(program);
     plan_.on_process(now_, host);
     plan_.on_settled(now_, host);
   }
-  // Obeys the plan, until `time` from now. Returns how many were made and ended.
+  // Follows the plan until `time` from now. Returns the numbers of created and ended hosts.
   struct Done {
     int made = 0, ended = 0;
     bool operator==(const Done&) const = default;

@@ -24,7 +24,7 @@ std::vector<std::byte> bytes_of(size_t count, unsigned seed) {
   return bytes;
 }
 
-// Of this process, by what /proc says about its open files.
+// The open spill file of this process, according to /proc.
 std::string path_to_spill_file() {
   for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd")) {
     std::error_code gone;

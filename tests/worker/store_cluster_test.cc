@@ -1,5 +1,5 @@
-// Several stores' minds and the messages between them, in any order that connections allow: what is referred to somewhere stays, also when
-// nodes die, and what nobody refers to goes everywhere.
+// Several store state machines and the messages between them, in any order that connections allow: referenced objects
+// stay, also when nodes die, and unreferenced ones are freed everywhere.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Each node has one process, which follows the protocol. Time stands still but for pass_time().
+// Each node has one process, which follows the protocol. Time advances only in pass_time().
 class Cluster {
  public:
   explicit Cluster(uint64_t seed, size_t nodes) : random_(seed) {
@@ -49,7 +49,7 @@ class Cluster {
     drop_one(node);
   }
 
-  // The others keep only what it had put. What is inside must be counted for them by now, and is read.
+  // Other nodes keep only what the node had put. References inside must be counted for them by now, and are read.
   void kill_one() {
     Node& dead = any_node();
     kill(dead);
@@ -67,10 +67,10 @@ class Cluster {
       }
     }
   }
-  // How often somebody read what was inside an object of a dead node.
+  // Number of reads of contents of an object of a dead node.
   int outlived() const { return outlived_; }
 
-  // Everything is delivered, said and given back.
+  // Delivers all messages and releases everything.
   void settle() {
     for (const auto& node : nodes_) {
       if (node->dead) continue;
@@ -112,11 +112,11 @@ class Cluster {
     std::set<size_t> attached;                    // Nodes that it serves.
     uint64_t next_number = 1;
     uint64_t next_request = 1;
-    std::map<ObjectKey, int64_t> refers;          // Of the process: for what it keeps and for what it is doing.
+    std::map<ObjectKey, int64_t> refers;          // References of the process, kept or in use.
     std::set<ObjectKey> keeps;
-    std::set<ObjectKey> located;                  // What it can read.
-    std::map<uint64_t, std::function<void(const protocol::Located&)>> asked;                         // By the process.
-    std::map<std::pair<StoreSession, uint64_t>, Question> questions;  // By other nodes.
+    std::set<ObjectKey> located;                  // Objects it can read.
+    std::map<uint64_t, std::function<void(const protocol::Located&)>> asked;                         // From the process.
+    std::map<std::pair<StoreSession, uint64_t>, Question> questions;  // Requests of other nodes.
     std::deque<std::pair<ObjectKey, Inside>> to_say;
   };
   struct Message {
@@ -224,7 +224,7 @@ class Cluster {
 
   // ---- the processes ----
 
-  // After all messages have come.
+  // After all messages have arrived.
   void pass_time() {
     while (deliver()) {
     }
@@ -241,7 +241,7 @@ class Cluster {
     for (uint64_t count = random_.below(3); count > 0 && !node.located.empty(); --count) {
       const ObjectKey inner = *any(node.located);
       inside.objects.push_back(inner);
-      ++node.refers[inner];  // Until it has said so. The store knows of one reference; this process counts its own.
+      ++node.refers[inner];  // Until its message was sent. The store counts one reference; this process counts its own.
     }
     if (random_.below(3) == 0) inside.actors.push_back(ActorId{{static_cast<uint8_t>(1 + random_.below(3))}});
     protocol::ToStore message;
@@ -273,12 +273,12 @@ class Cluster {
     for (const ObjectKey& inner : inside.objects) release(node, inner);
     release(node, key);
   }
-  // A name that came from anywhere: it may be lost.
+  // A reference of any origin: the object may be lost.
   void acquire_passed_on(Node& node) {
     const size_t recent = std::min<size_t>(passed_on_.size(), 6);
     if (recent > 0) acquire(node, passed_on_[passed_on_.size() - 1 - random_.below(recent)], [](bool) {});
   }
-  // Of what it reads, which it keeps until then: it is there, unless its node died.
+  // For an object that it reads and keeps until then: it exists, unless its node died.
   void acquire_inner(Node& node) {
     if (node.located.empty()) return;
     const ObjectKey outer = *any(node.located);
@@ -298,7 +298,7 @@ class Cluster {
   void acquire(Node& node, const ObjectKey& key, std::function<void(bool)> done) {
     if (node.refers.contains(key)) {
       if (node.located.contains(key) && node.keeps.insert(key).second) ++node.refers[key];
-      return done(true);  // Or asked for already.
+      return done(true);  // Or requested already.
     }
     node.refers[key] = 1;
     const uint64_t request = node.next_request++;
@@ -361,7 +361,7 @@ class Cluster {
   int outlived_ = 0;
   BootTime now_ = BootTime{} + 1s;
   std::vector<std::unique_ptr<Node>> nodes_;
-  std::map<std::pair<size_t, size_t>, std::deque<Message>> links_;  // In order each.
+  std::map<std::pair<size_t, size_t>, std::deque<Message>> links_;  // Each in order.
   std::map<ObjectKey, Inside> inside_;
   std::vector<ObjectKey> passed_on_;
 };

@@ -57,7 +57,7 @@ class StoreServerTest : public ::testing::Test {
     if (!view || view->size() != bytes) return false;
     return std::all_of(view->begin(), view->end(), [fill](std::byte byte) { return byte == std::byte{fill}; });
   }
-  // Until the store says so: its messages travel.
+  // Waits until the store confirms it, since messages are asynchronous.
   template <class F>
   static bool eventually(F condition) {
     for (int i = 0; i < 2000; ++i) {

@@ -131,7 +131,7 @@ class TwoNodes : public StoreServerTest {
     std::unique_ptr<DataPort> port;
     std::unique_ptr<StoreServer> store;
     std::mutex mutex;
-    std::vector<net::UniqueFd> connections;  // Copies of those that came.
+    std::vector<net::UniqueFd> connections;  // Copies of the accepted connections.
     void cut() {
       const std::lock_guard<std::mutex> hold(mutex);
       for (const auto& one : connections) ::shutdown(one.get(), SHUT_RDWR);
@@ -143,7 +143,7 @@ class TwoNodes : public StoreServerTest {
       port.reset();
     }
   };
-  // What leaves a node may be changed here, by the node's name.
+  // Hook that may change data leaving a node, by the node's name.
   std::function<void(const std::string& node, const ObjectKey& key, std::string& chunk)> on_chunk;
   std::chrono::nanoseconds resume_patience = 10s;
   std::chrono::nanoseconds spare_patience = 0s;
@@ -310,7 +310,7 @@ TEST_F(TwoNodes, ANodeThatDiesWhileItPassesAnObjectOnIsReplacedByTheHome) {
   std::vector<std::shared_ptr<const StoredObject>> seen;
   for (const auto& reader : readers) seen.push_back(reader->acquire(object->key(), object->address(), false));
   ASSERT_TRUE(eventually([&] { return from_others > 0; }));
-  nodes[0].reset();  // Both that read at home first, and are read by the others.
+  nodes[0].reset();  // Both first read locally, and are then read by the others.
   nodes[1].reset();
   for (size_t i = 2; i < 4; ++i) EXPECT_TRUE(holds(*seen[i], kBytes, 6));
 }
@@ -447,7 +447,7 @@ TEST_F(TwoNodes, WhatIsInACopyOutlivesTheNodeThatPutIt) {
   }
   a.reset();
   c->cut();
-  std::this_thread::sleep_for(kReturnPatience + 500ms);  // Longer than what nobody asks for again is kept.
+  std::this_thread::sleep_for(kReturnPatience + 500ms);  // Longer than the retention of unrequested data.
   EXPECT_EQ(c->store->usage().objects, 1) << "the copy refers to it";
   EXPECT_LT(b->store->usage().bytes, 9'000'000) << "nobody reads it yet";
   EXPECT_TRUE(holds(*reader->acquire(own, own_address, false), 100'000, 1));

@@ -1,4 +1,4 @@
-// Objects that leave memory for disk and come back: the real store with real clients.
+// Objects spilled to disk and restored: the real store with real clients.
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -145,7 +145,7 @@ TEST_F(StoreSpillTest, AFullDiskLosesNothingAndLeavesNothing) {
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   const auto objects = put_many(*writer, 3, 3 << 20);
   const rlimit low{1 << 20, before.rlim_max};
-  std::signal(SIGXFSZ, SIG_IGN);  // Of this thread, which makes memfds; those of the disk look after themselves.
+  std::signal(SIGXFSZ, SIG_IGN);  // For this thread, which creates memfds; disk threads handle it themselves.
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &low), 0);
   const auto refused = writer->create(12 << 20);
   ::setrlimit(RLIMIT_FSIZE, &before);

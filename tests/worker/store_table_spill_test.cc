@@ -1,5 +1,5 @@
-// Random processes that put, read, forget, free and die while the store spills and restores under them, with every message delayed as it
-// likes: nobody ever reads anything but what was put, and nothing is left at the end.
+// Random processes that put, read, release, free and die while the store spills and restores, with random delays of
+// every message: only data that was put is ever read, and nothing is left at the end.
 #include <gtest/gtest.h>
 
 #include <deque>
@@ -17,7 +17,7 @@ using namespace std::chrono_literals;
 
 constexpr int64_t kArenaBytes = 4 * 64;
 
-// A process as store_client.cc behaves, without threads: one arena range an object, no value but the object's number.
+// Models a process with store_client.cc, without threads: one arena range per object; the value is the object's number.
 struct Process {
   struct Known {
     int64_t count = 0;
@@ -57,7 +57,7 @@ class World {
     if (dice < 90) return put(process);
     use(process);
   }
-  // Everything arrives, everybody lets go.
+  // Delivers everything and releases all references.
   void finish() {
     for (int i = 0; i < 20'000 && !processes_.empty(); ++i) {
       now_ += 100ms;
@@ -93,7 +93,7 @@ class World {
   }
   void end(uint64_t id) {
     const auto gone = processes_.extract(id);
-    for (const auto& message : gone.mapped().up) {  // The store never hears of these.
+    for (const auto& message : gone.mapped().up) {  // The store never receives these.
       if (message.has_add_arena()) memory_.erase({id * 100, message.add_arena().arena()});
     }
     carry_out(table_.on_gone(now_, StoreSession{id}));
@@ -197,7 +197,7 @@ class World {
   }
   void stop_reading(Process& process, const ObjectKey& key, Process::Known& known) {
     if (!std::exchange(known.reading, false)) return;
-    check(key, known);  // To the last moment.
+    check(key, known);  // Until the last moment.
     if (known.wanted == 0) return;
     known.place.reset();
     auto& one = *process.up.emplace_back().mutable_yield()->add_objects();
@@ -257,7 +257,7 @@ class World {
     if (found == process.known.end()) return;
     auto& known = found->second;
     known.waiting = false;
-    if (located.error_code() != 0) {  // Of one reading, or for good.
+    if (located.error_code() != 0) {  // For one read, or permanently.
       if (!known.reading && known.place && known.freed) known.place.reset();
       return;
     }
@@ -291,7 +291,7 @@ class World {
   BootTime now_ = BootTime{} + 1s;
   uint64_t next_process_ = 1;
   std::map<uint64_t, Process> processes_;
-  std::map<ArenaKey, std::map<int64_t, uint64_t>> memory_;  // What lies where.
+  std::map<ArenaKey, std::map<int64_t, uint64_t>> memory_;  // Contents by location.
   std::map<int64_t, uint64_t> disk_;
   std::deque<StoreActions::Spill> writes_;
   std::deque<StoreActions::Restore> reads_;

@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 
 constexpr BootTime at(std::chrono::nanoseconds since) { return BootTime{} + since; }
 
-// One store with clients that follow the protocol; what it was told last is in `answers`.
+// One store with clients that follow the protocol; its last messages are in `answers`.
 class StoreTableTest : public ::testing::Test {
  protected:
   static constexpr int64_t kLimit = 1000;
@@ -262,11 +262,11 @@ TEST_F(StoreTableTest, AnObjectOfAnotherNodeIsFetchedOnceAndGivenBackAfterItsLas
   EXPECT_EQ(table.bytes_used(), 0);
 }
 
-// Memory of copies that is kept warm.
+// Memory of copies that is kept mapped.
 class SpareArenas : public StoreTableTest {
  protected:
   SpareArenas() : StoreTableTest({.bytes_max = kLimit, .spare_patience = 10s, .spare_bytes_min = 100, .spares_max = 3}) {}
-  // The arena in which the copy lies; 0: there is no room.
+  // Returns the arena of the copy; 0: no space.
   uint64_t fetch(StoreSession client, const ObjectKey& key, int64_t bytes) {
     acquire(client, key, 1);
     take(table.reserve_copy(now, key, bytes));
@@ -365,7 +365,7 @@ TEST_F(SpareArenas, RandomCopiesKeepToTheLimitAndLeaveNothing) {
     const StoreSession client{1};
     tried.on_connected(client, 100);
     std::map<ObjectKey, bool> held;           // Whether its memory is known.
-    std::map<uint64_t, ObjectKey> occupied;   // By arena: no two objects lie in one.
+    std::map<uint64_t, ObjectKey> occupied;   // By arena: no two objects share one.
     uint64_t number = 0;
     const auto tell = [&](const protocol::ToStore& message) {
       const auto actions = tried.on_message(time, client, message);
@@ -486,7 +486,7 @@ TEST_F(StoreTableTest, WhoBreaksTheProtocolIsCutOff) {
   EXPECT_EQ(cut.size(), 1u);
 }
 
-// Random processes that put, pass on, drop and die: the table agrees with a plain count of references.
+// Random processes that put, pass on, drop and die: the table agrees with a plain reference count.
 TEST_F(StoreTableTest, RandomUseAgreesWithAModel) {
   for (uint64_t seed = 1; seed <= 30; ++seed) {
     SCOPED_TRACE(seed);
@@ -585,7 +585,7 @@ class StoreContentsTest : public StoreTableTest {
     changed = actions.actors;
     take(std::move(actions));
   }
-  // Another node's store.
+  // The store of another node.
   StoreSession connect_peer(uint64_t number) {
     const StoreSession peer{number};
     table.on_connected(peer, 0);
@@ -594,7 +594,7 @@ class StoreContentsTest : public StoreTableTest {
     take(table.on_message(now, peer, hello));
     return peer;
   }
-  // What a home says of its object.
+  // An owner node's message about its object.
   static protocol::Located located(const std::vector<ObjectKey>& objects, const std::vector<ActorId>& actors = {}) {
     protocol::Located place;
     for (const ObjectKey& key : objects) name(*place.add_objects(), key);
@@ -672,7 +672,7 @@ TEST_F(StoreContentsTest, AnInnerOneThatIsStillToBeToldIsExpected) {
   reserve(second, 100);
   add_arena(second, 1, 100);
   put(writer, 1);
-  const ObjectKey inner{node, 200, 1};  // Its writer's message comes later.
+  const ObjectKey inner{node, 200, 1};  // Its writer's message arrives later.
   contain(1, {inner});
   put(second, 1);
   release(second, inner);
@@ -680,7 +680,7 @@ TEST_F(StoreContentsTest, AnInnerOneThatIsStillToBeToldIsExpected) {
   put(writer, 2, 1, 64);
   const ObjectKey never{node, 200, 2};
   contain(2, {never});
-  release(writer, {node, 100, 2});  // Gone before the inner one has come.
+  release(writer, {node, 100, 2});  // Released before the inner one has arrived.
   put(second, 2);
   release(second, never);
   EXPECT_EQ(table.objects(), 2u);
@@ -761,7 +761,7 @@ TEST_F(StoreContentsTest, AnotherNodeIsAnsweredWhenAllThatIsInAnObjectIsKnown) {
   contain(2, {inner, far}, {}, false);
   EXPECT_TRUE(answers.empty());
   contain(2, {}, {actor});
-  ASSERT_EQ(answers.size(), 2u);  // The writer hears that the actor is held.
+  ASSERT_EQ(answers.size(), 2u);  // The writer is informed that the actor is held.
   const protocol::Located& told = answers[1].message.located();
   EXPECT_EQ(answers[1].to, peer);
   ASSERT_EQ(told.objects_size(), 1) << "not what goes with this node";

@@ -12,7 +12,7 @@ namespace {
 using namespace std::chrono_literals;
 using protocol::DeathCause;
 
-// A core with a clock of its own; every event is followed by a check of the invariants.
+// A core with its own clock; every event is followed by a check of the invariants.
 class WorkerCoreTest : public ::testing::Test {
  protected:
   WorkerCoreTest() : core_(options()) {}
@@ -300,7 +300,7 @@ TEST_F(WorkerCoreTest, AnEndIsRepeatedUntilAnAnswerOnTheSameConnectionProvesItAr
   const HostId id = running();
   tick(500ms);
   EXPECT_EQ(ends(exit(id, {.exit_code = 1})).size(), 1u);
-  ack(1, now_);  // Answers a heartbeat from before the end: proves nothing.
+  ack(1, now_);  // A reply to a heartbeat from before the end: not sufficient.
   disconnect();
   auto hello = connect();
   EXPECT_EQ(sent(hello, protocol::WorkerMessage::kRegister).at(0).register_().ended_size(), 1);
@@ -512,8 +512,7 @@ TEST_F(WorkerCoreTest, MessagesOnADeadConnectionAreIgnored) {
   EXPECT_TRUE(start(new_id<HostId>(random_)).empty()) << "not before Registered";
 }
 
-// Random events in random order, repeated and late: whatever comes, the state holds together and no renewal passes a
-// stale host.
+// Random events in random order, repeated and late: the state stays consistent and no renewal is given to a stale host.
 TEST_F(WorkerCoreTest, SurvivesAnyOrderOfEvents) {
   for (uint64_t seed = 0; seed < 200; ++seed) {
     SCOPED_TRACE(seed);

@@ -102,7 +102,7 @@ TEST(Future, ShowsItsReplyToEveryWaiter) {
   EXPECT_FALSE(future.is_ready());
   EXPECT_EQ(future.result(std::chrono::milliseconds(1)).error().code, ErrorCode::kTimeout);
   reply->set(to_bytes(41));
-  reply->set(to_bytes(42));  // Repeated: changes nothing.
+  reply->set(to_bytes(42));  // Repeated: no effect.
   EXPECT_EQ(seen, 41);
   EXPECT_EQ(future.get(), 41);
   EXPECT_TRUE(future.is_ready());

@@ -16,7 +16,7 @@ const std::string kAdd = "Counter::add", kGet = "Counter::get";
 const ActorId kOne{{1}}, kTwo{{2}};
 constexpr BootTime kStart{1000s};
 
-// A trace of its own for each test: rings belong to threads, so each writes on a new one.
+// A separate trace per test: rings belong to threads, so each test writes on a new one.
 template <class F>
 protocol::HostTimeline timeline_of(F write, const ActorId& actor = {}, size_t most = CallTrace::kLargeEvents,
                                    BootTime now = kStart) {
@@ -34,7 +34,7 @@ protocol::HostTimeline timeline_of(F write, const ActorId& actor = {}, size_t mo
   return mine;
 }
 
-// What earlier tests left in the ring that this thread got is older than this.
+// Entries of earlier tests in this thread's ring are older than this.
 void call(CallTrace::Ring& ring, const std::string& name, BootTime at, std::chrono::nanoseconds span,
           const ActorId& actor = kOne, bool failed = false) {
   ring.begin(&name, actor, at);
@@ -65,7 +65,7 @@ TEST(CallTrace, ShortCallsOfOneMethodOneRightAfterAnotherAreOneEvent) {
         for (int n = 0; n < 1000; ++n, at += 2us) call(ring, kAdd, at, 1us);
         call(ring, kGet, at, 1us);        // Another method,
         call(ring, kAdd, at + 1ms, 1us);  // a pause,
-        call(ring, kAdd, at + 2ms, 1ms);  // and a long one are not.
+        call(ring, kAdd, at + 2ms, 1ms);  // and a long call are not merged.
       },
       {}, 4);
   ASSERT_EQ(seen.events_size(), 4);
@@ -120,7 +120,7 @@ TEST(CallTrace, OnlyOneActorsWhereOneIsAskedFor) {
 TEST(CallTrace, ReadersBesideAWriterSeeWholeEvents) {
   std::atomic<bool> ends{false};
   std::thread writer([&] {
-    // Name and actor go together: a mixture would be seen.
+    // Name and actor must match: a mixture would be detected.
     for (int64_t n = 0; !ends; ++n)
       call(CallTrace::ring(), n % 2 == 0 ? kAdd : kGet, kStart + std::chrono::hours(1) + n * 1ms, 100us,
            n % 2 == 0 ? kOne : kTwo);
@@ -128,7 +128,7 @@ TEST(CallTrace, ReadersBesideAWriterSeeWholeEvents) {
   for (int round = 0; round < 200; ++round) {
     const auto seen = CallTrace::instance().snapshot({}, CallTrace::kLargeEvents, kStart, 0);
     for (const auto& event : seen.events()) {
-      if (event.start_us() < 4'600'000'000) continue;  // Of other tests.
+      if (event.start_us() < 4'600'000'000) continue;  // From other tests.
       const bool add = seen.names(static_cast<int>(event.name())) == kAdd;
       ASSERT_EQ(seen.actors(static_cast<int>(event.actor())), raw(add ? kOne : kTwo));
     }

@@ -1,4 +1,4 @@
-// retry_on(): an exception counts as what it is and as what it is derived from.
+// retry_on(): an exception matches its own type and its base types.
 #include "runtime/actor/exception_kinds.h"
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 
 #include "runtime/actor/actor_class.h"
 
-// Types of this test only: naming a standard one would change the texts of errors in every test of this program.
+// Types of this test only: naming a standard one would change the error texts in every test of this program.
 namespace volador::kinds {
 struct Slow : std::runtime_error {
   using std::runtime_error::runtime_error;

@@ -67,7 +67,7 @@ TEST_F(HandleHoldsTest, TheHeadHearsOfTheFirstHandleAndOfTheLast) {
   flush();
   EXPECT_THAT(take(), IsEmpty());
   second.reset();
-  EXPECT_THAT(take(), IsEmpty());  // Not at once.
+  EXPECT_THAT(take(), IsEmpty());  // Not immediately.
   flush();
   EXPECT_THAT(take(), ElementsAre("released 1"));
   EXPECT_EQ(holds->held(), 0u);
@@ -96,7 +96,7 @@ TEST_F(HandleHoldsTest, CallsThatHaveNotEndedKeepIt) {
   busy.clear();
   flush();
   EXPECT_THAT(take(), ElementsAre("released 1"));
-  EXPECT_TRUE(timers.empty());  // Nothing is looked at for ever.
+  EXPECT_TRUE(timers.empty());  // No periodic checks remain.
 }
 
 TEST_F(HandleHoldsTest, AnAnswersHandleIsClaimedEachTime) {
@@ -109,7 +109,7 @@ TEST_F(HandleHoldsTest, AnAnswersHandleIsClaimedEachTime) {
 TEST_F(HandleHoldsTest, WhatEndsTogetherIsSaidTogether) {
   std::vector<std::shared_ptr<const ActorHold>> many;
   for (int i = 0; i < 100; ++i) many.push_back(holds->hold_new(new_id<ActorId>(random)));
-  EXPECT_THAT(take(), IsEmpty());  // The head counts who spawns.
+  EXPECT_THAT(take(), IsEmpty());  // The head counts the spawning client.
   holds->tell_all();
   EXPECT_THAT(take(), ElementsAre("all 100"));
   many.clear();
@@ -154,7 +154,7 @@ TEST_F(LightHoldsTest, OneThatIsPassedOnIsCountedByTheHeadUntilWhatWasCalledIsWi
   handle->leaves();
   handle->leaves();
   EXPECT_THAT(take(), ElementsAre("passed on"));
-  EXPECT_EQ(holds->hold(light, From::kArgument), handle);  // It came back.
+  EXPECT_EQ(holds->hold(light, From::kArgument), handle);  // It was returned.
   holds->tell_all();
   EXPECT_THAT(take(), ElementsAre("all 0", "passed on"));
   handle.reset();
@@ -172,7 +172,7 @@ TEST_F(LightHoldsTest, WhoGotOneCountsAsWithEveryActor) {
   EXPECT_THAT(take(), ElementsAre("claimed"));
   handle.reset();
   flush();
-  handle = holds->hold(light, From::kArgument);  // Before the calls of the last one are there.
+  handle = holds->hold(light, From::kArgument);  // Before the calls of the last holder have arrived.
   handle.reset();
   deliver();
   EXPECT_THAT(take(), IsEmpty()) << "there may be other calls by now";

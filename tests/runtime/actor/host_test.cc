@@ -1,4 +1,4 @@
-// A real host process, driven as its worker would, called through a real session whose head is this test.
+// A real host process, driven like by its worker and called through a real session whose head is simulated by the test.
 #include "runtime/actor/host_runtime.h"
 
 #include <fcntl.h>
@@ -97,7 +97,7 @@ class HostTest : public testing::Test {
 
   void renew(std::chrono::nanoseconds lease) { page_->deadline_boot_ns = (clock_.now() + lease).time_since_epoch().count(); }
 
-  // Forks a host and has it make a Counter; its first answer.
+  // Forks a host and has it create a Counter; returns its first response.
   protocol::FromHost start_host(int start) {
     auto pair = net::seqpacket_pair();
     EXPECT_TRUE(pair);
@@ -148,7 +148,7 @@ class HostTest : public testing::Test {
     return message;
   }
 
-  // A session to which this test plays the head.
+  // Opens a session whose head is simulated by this test.
   void open_session(const protocol::FromHost& ready) {
     loop_ = std::move(*net::IoLoop::create());
     ClusterSessionOptions options;
@@ -159,7 +159,7 @@ class HostTest : public testing::Test {
     options.send = [this](const protocol::ClientMessage& message) {
       if (!head_repeats_ || !message.has_failed_call()) return;
       ++failed_calls_;
-      loop_->post([this] { tell(); });  // As a head does that has not heard of its host's end yet.
+      loop_->post([this] { tell(); });  // Like a head that has not learned of its host's end yet.
     };
     options.verdict_patience = 3000ms;
     session_ = std::make_shared<ClusterSession>(options);
@@ -191,17 +191,17 @@ class HostTest : public testing::Test {
   HostId host_;
   pid_t pid_ = -1;
   int retries_ = 0;
-  std::vector<protocol::OpeningCall> opening_;  // Of the actor's start, by this caller.
+  std::vector<protocol::OpeningCall> opening_;  // Calls sent with the actor's start by this caller.
   net::CallerId opening_caller_;
   std::string store_socket_;
   std::optional<security::Credentials> certificate_;
-  std::string shared_host_;  // Raw id; empty: one actor, with the process for itself.
+  std::string shared_host_;  // Raw id; empty: one actor, alone in the process.
   net::UniqueFd control_;
   std::unique_ptr<net::IoLoop> loop_;
   std::shared_ptr<ClusterSession> session_;
   protocol::ActorInfo info_;
-  bool head_repeats_ = false;  // Set first: then info_ stays as it is.
-  std::atomic<int> failed_calls_ = 0;  // How often the head was told of a connection that failed.
+  bool head_repeats_ = false;  // Set first: info_ then stays unchanged.
+  std::atomic<int> failed_calls_ = 0;  // Number of failed connections reported to the head.
   ActorHandle<Counter> handle_;
 };
 
@@ -328,13 +328,13 @@ TEST_F(HostTest, AParkedHostAnswersOnlyAfterItsLeaseIsRenewed) {
 TEST_F(HostTest, ACallForAnotherEpochIsNotExecuted) {
   const auto ready = start_host(0);
   open_session(ready);
-  info_.set_epoch(2);  // A head that placed the actor again, at an address that is still the old host's.
+  info_.set_epoch(2);  // A head that placed the actor again, with the address of the old host.
   info_.set_version(2);
   tell();
   EXPECT_EQ(handle_.call_for<&Counter::add>(300ms, 1).result().error().code, ErrorCode::kTimeout);
 }
 
-// One connection, one call of counter.add(amount) on it.
+// Opens one connection and calls counter.add(amount) on it.
 Result<std::string> call_once(net::IoLoop& loop, const std::string& path, const net::CallerId& caller, net::CallRequest request) {
   net::ConnectionOptions options;
   options.caller = caller;
@@ -411,7 +411,7 @@ TEST_F(HostTest, ACancelOverALaterConnectionReachesTheMethodThatRuns) {
   };
   auto first = ask();
   while (!std::filesystem::exists(marker)) std::this_thread::sleep_for(1ms);
-  first->close();  // The end of a connection is no cancel: its caller may come again.
+  first->close();  // The end of a connection does not cancel calls: its caller may reconnect.
   std::filesystem::remove(marker);
   std::promise<int> added;
   std::thread other([&] {
@@ -421,7 +421,7 @@ TEST_F(HostTest, ACancelOverALaterConnectionReachesTheMethodThatRuns) {
   });
   auto answer = added.get_future();
   EXPECT_EQ(answer.wait_for(100ms), std::future_status::timeout) << "the method runs on";
-  while (answer.wait_for(20ms) != std::future_status::ready) {  // Cancelled before it was sent, it is not sent at all.
+  while (answer.wait_for(20ms) != std::future_status::ready) {  // Cancelled before it was sent, it is never sent.
     auto again = ask();
     answer.wait_for(20ms);
     again->cancel(1);
@@ -497,7 +497,7 @@ TEST_F(HostTest, ItSaysOfAnAdoptedConnectionThatItsPeerHasProvedItself) {
 }
 
 TEST_F(HostTest, WhereTheWorkerLivesTheStoresEndIsAnErrorOfTheCall) {
-  store_socket_ = directory_ / "store.sock";  // Nobody listens there.
+  store_socket_ = directory_ / "store.sock";  // Nothing listens there.
   open_session(start_host(0));
   const auto failed = handle_.call<&Counter::keep>().result(10s);
   ASSERT_FALSE(failed);

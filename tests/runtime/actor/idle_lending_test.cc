@@ -57,7 +57,7 @@ TEST_F(IdleLendingTest, NothingIsSaidOfWhatWorksAllTheTime) {
   std::this_thread::sleep_for(30ms);
   EXPECT_TRUE(told().empty()) << "one call that takes long";
   while (std::chrono::steady_clock::now() < until) {
-    io_->run([&] {  // Where the timer runs: it never meets the moment between.
+    io_->run([&] {  // On the timer's thread: it never runs in between.
       lending_->end();
       lending_->begin();
     });

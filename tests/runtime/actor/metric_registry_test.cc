@@ -36,7 +36,7 @@ TEST(MetricRegistry, OneSeriesForEachSetOfLabelsAndAllOfAnActorsWhereOneChanged)
   tested->add(1);
   EXPECT_EQ(registry.take_changed().size(), 1u);
   registry.forget(kActor);
-  trained->add(1);  // Its handle may live on.
+  trained->add(1);  // Its handle may outlive it.
   EXPECT_TRUE(registry.take_changed().empty());
 }
 

@@ -10,7 +10,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// What one caller was told.
+// Responses to one caller.
 template <class Value>
 struct Told {
   struct State {
@@ -147,7 +147,8 @@ TEST(QueueCore, CloseTellsEverybodyWhoWaits) {
   EXPECT_EQ(core.next_deadline(), std::nullopt);
 }
 
-// Nothing is lost, doubled or put out of order, nobody is told twice, and nobody waits for what is there.
+// No item is lost, duplicated or reordered, no caller gets two responses, and no caller waits while an item is
+// available.
 TEST(QueueCore, HoldsItsPromisesInRandomRuns) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(seed);
@@ -172,7 +173,7 @@ TEST(QueueCore, HoldsItsPromisesInRandomRuns) {
       }
       ASSERT_LE(core.size(), core.capacity());
     }
-    while (true) {  // What is left.
+    while (true) {  // Remaining items.
       const Got rest = get(core, 4, now, now);
       if (rest.value().empty()) break;
       gets.push_back(rest);

@@ -106,7 +106,7 @@ TEST_F(ReplyCacheTest, AFullCacheRefusesNewCallsAndKeepsTheOthers) {
   EXPECT_EQ(cache.begin(now_, alice_, 3, 2, responder()).verdict, Verdict::kRun) << "1 was acknowledged with it";
 }
 
-// A model: what was answered and not acknowledged is answered again, word for word; nothing runs twice.
+// Model test: unacknowledged replies are repeated identically, and nothing runs twice.
 TEST_F(ReplyCacheTest, AgainstAModel) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(seed);
@@ -140,7 +140,7 @@ TEST_F(ReplyCacheTest, AgainstAModel) {
         answered[request] = std::string(pick(20), static_cast<char>('a' + pick(26)));
         ASSERT_NE(cache.finish(now_, alice_, request, answered[request]), nullptr);
       } else if (!answered.empty()) {
-        // Everything below the first call that has no answer yet.
+        // Acknowledges everything below the first call without a reply.
         uint64_t below = acknowledged;
         while (answered.contains(below + 1)) ++below;
         acknowledged = below;

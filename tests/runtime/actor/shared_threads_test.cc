@@ -61,7 +61,7 @@ TEST_F(SharedThreadsTest, TurnsOfOneThreadKeepTheirOrder) {
   EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
 }
 
-// Each turn waits for the one after it: without further threads none would end.
+// Each turn waits for the next: without further threads none would end.
 TEST_F(SharedThreadsTest, ATurnThatSaysThatItWaitsCostsItsThreadOnly) {
   constexpr int kDepth = 100;
   std::vector<std::promise<void>> done(kDepth + 1);
@@ -102,7 +102,7 @@ TEST_F(SharedThreadsTest, ThreadsThatAreNotNeededEnd) {
   post(threads, [&] { through.set_value(); });
   through.get_future().wait();
   gate.set_value();
-  while (threads.threads() > 2) std::this_thread::sleep_for(1ms);  // The test's own timeout ends it.
+  while (threads.threads() > 2) std::this_thread::sleep_for(1ms);  // Bounded by the test's own timeout.
 }
 
 TEST_F(SharedThreadsTest, AtTheLimitTurnsWait) {

@@ -13,7 +13,7 @@ std::string ping(uint64_t number, size_t padding = 0) {
   if (padding > 0) message.mutable_find()->set_name(std::string(padding, 'x'));
   return message.SerializeAsString();
 }
-// What a receiver handles of the bytes that left, one after another.
+// Returns the messages that a receiver decodes from the sent bytes, in order.
 std::vector<uint64_t> received(const std::string& bytes) {
   std::vector<uint64_t> numbers;
   protocol::ClientMessage message;

@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Death tests run in a new process each: gRPC stays ready for the rest of a process.
+// Each death test runs in a new process: gRPC stays initialised for the rest of a process.
 class ChannelWithoutDescriptors : public testing::Test {
  protected:
   void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
@@ -34,7 +34,7 @@ class ChannelWithoutDescriptors : public testing::Test {
     while (::open("/dev/null", O_RDONLY) >= 0) {
     }
   }
-  // Tries to connect to a port where nobody listens; whether it failed in time.
+  // Tries to connect to a port without a listener; returns whether it failed in time.
   static bool connecting_fails(const std::string& authority) {
     const Channel channel("127.0.0.1:9", {.certificate_pem = {}, .key_pem = {}, .authority_pem = authority});
     return !channel.grpc()->WaitForConnected(std::chrono::system_clock::now() + 500ms);

@@ -29,7 +29,7 @@ protocol::ClientMessage ping(uint64_t sequence) {
   return message;
 }
 
-// A link's callbacks, written down.
+// Records a link's callbacks.
 class Recorder {
  public:
   struct Change {
@@ -52,7 +52,7 @@ class Recorder {
                 }};
   }
 
-  // The next change of that state, within 10 s.
+  // Returns the next change to that state within 10 s.
   std::optional<Change> wait_state(LinkState state) {
     std::unique_lock lock(mutex_);
     std::optional<Change> found;
@@ -169,7 +169,7 @@ TEST_F(ClientLinkTest, AHeadThatStopsReadingCostsTheConnectionNotTheMemory) {
   link->send(hello());
   protocol::ClientMessage large;
   large.mutable_hello()->set_name(std::string(100'000, 'x'));
-  for (int i = 0; i < 500; ++i) link->send(large);  // 50 MB: beyond the flow-control window and the queue.
+  for (int i = 0; i < 500; ++i) link->send(large);  // 50 MB: more than the flow-control window and the queue.
   const auto lost = recorder_.wait_state(LinkState::kLost);
   ASSERT_TRUE(lost);
   EXPECT_EQ(lost->error.code, ErrorCode::kUnavailable);
@@ -202,7 +202,7 @@ TEST_F(ClientLinkTest, CloseDuringTheConnectedCallbackStillWritesWhatOthersSent)
                                                       inside = true;
                                                       changed.notify_all();
                                                       changed.wait(inner, [&] { return sent; });
-                                                      // Lets close() begin; where it does not, nothing is tested.
+                                                      // Lets close() begin; if it does not, nothing is tested.
                                                       std::this_thread::sleep_for(50ms);
                                                     }});
   ASSERT_TRUE(changed.wait_for(lock, 10s, [&] { return inside; }));

@@ -16,7 +16,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::HasSubstr;
 
-// Answers whoever shows the token; logs have three lines and go on where they are followed.
+// Responds to every client with the token; logs have three lines and continue when followed.
 class TestCluster final : public v1::Cluster::Service {
  public:
   explicit TestCluster(std::string token) : expected_("Bearer " + token) {}

@@ -1,4 +1,4 @@
-// A TCP relay to a loopback port that can fall silent without closing anything, as a cut cable does.
+// TCP relay to a loopback port that can go silent without closing connections, like a cut cable.
 #pragma once
 
 #include <netinet/in.h>

@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Uploads that last until the test lets them end or their token says stop.
+// Uploads that last until the test ends them or their token requests a stop.
 class ProgramUploaderTest : public testing::Test {
  protected:
   Result<void> upload(const std::stop_token& stop) {
@@ -53,8 +53,8 @@ class ProgramUploaderTest : public testing::Test {
 TEST_F(ProgramUploaderTest, DoesNotWaitForAnUploadThatStalls) {
   uploader_.request(1);
   ASSERT_TRUE(wait([this] { return begun_ == 1; }));
-  uploader_.request(1);  // Returns though nothing ends the first one.
-  uploader_.request(2);  // The head restarted: the first one is of no use any more.
+  uploader_.request(1);  // Returns although nothing ends the first one.
+  uploader_.request(2);  // The head restarted: the first upload is obsolete.
   ASSERT_TRUE(wait([this] { return cancelled_ == 1 && begun_ == 2; }));
   allow();
   ASSERT_TRUE(wait([this] { return ended_ == 1; }));

@@ -112,7 +112,7 @@ TEST_F(RunFileTransfersTest, ACheckpointComesAsATarFileThatEndsWithAnEmptyPiece)
   EXPECT_GT(got.size(), FilePieces::kPieceBytes);
 }
 
-// The same rule as for files of the head's machine (run_files_test.cc); here that it is asked.
+// The same rule as for files of the head's machine (run_files_test.cc); this test checks that it is applied.
 TEST_F(RunFileTransfersTest, NothingLeadsOutOfTheDirectoryOfTheRun) {
   fs::create_symlink(root() / "outside", run() / "link");
   fs::create_directory_symlink(root(), run() / "folder");
@@ -125,7 +125,7 @@ TEST_F(RunFileTransfersTest, NothingLeadsOutOfTheDirectoryOfTheRun) {
   EXPECT_EQ(refusal(question("folder", "outside")), ErrorCode::kNotFound);
   EXPECT_EQ(refusal(question("folder", "")), ErrorCode::kNotFound);
   auto other = question("", "outside");
-  other.set_directory(root().string());  // Holds no run.
+  other.set_directory(root().string());  // Contains no run.
   EXPECT_EQ(refusal(other), ErrorCode::kNotFound);
   other.set_directory("run");
   EXPECT_EQ(refusal(other), ErrorCode::kInvalidArgument);
@@ -162,7 +162,7 @@ TEST_F(RunFileTransfersTest, WhatNobodyAsksForEnds) {
   EXPECT_NE(first.transfer(), second.transfer());
   EXPECT_EQ(transfers_.expire(now_), BootTime(1000s) + 60s);
   now_ += 19s;
-  EXPECT_FALSE(ask(next_of(first.transfer())).last());  // And lives on.
+  EXPECT_FALSE(ask(next_of(first.transfer())).last());  // It stays usable.
   now_ += 50s;
   EXPECT_EQ(transfers_.expire(now_), now_ + 10s);
   EXPECT_EQ(transfers_.open(), 1U);

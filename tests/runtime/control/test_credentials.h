@@ -1,4 +1,4 @@
-// Certificates for tests without a join.
+// Certificates for tests, without a join.
 #pragma once
 
 #include "runtime/security/authority.h"

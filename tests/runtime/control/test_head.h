@@ -1,4 +1,4 @@
-// A head that only talks: the Control service over mutual TLS on a loopback port, for tests of its clients.
+// A head without a core: the Control service over mutual TLS on a loopback port, for tests of its clients.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -137,7 +137,7 @@ class TestService final : public protocol::Control::Service {
     const std::scoped_lock lock(mutex_);
     programs_[name] = bytes;
   }
-  // Stops (or resumes) taking messages of clients.
+  // Stops (or resumes) reading messages of clients.
   void set_reading(bool reading) {
     const std::scoped_lock lock(mutex_);
     reading_ = reading;
@@ -183,7 +183,7 @@ class TestHead {
   }
   ~TestHead() { stop(); }
 
-  // The same port again after a stop().
+  // Restarts on the same port after stop().
   void start() {
     EXPECT_TRUE(prepare_grpc());
     service_ = std::make_unique<TestService>(authority_, token_);

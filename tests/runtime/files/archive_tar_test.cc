@@ -33,7 +33,7 @@ class ArchiveTarTest : public testing::Test {
     EXPECT_TRUE(packed) << packed.error().message;
     return folder_ / "archive.vla";
   }
-  // The tar file, as the machine's own tar reads it.
+  // Unpacks the tar file with the machine's own tar.
   Result<void> unpack(const fs::path& archive) {
     return unpack(std::vector<fs::path>{archive});
   }

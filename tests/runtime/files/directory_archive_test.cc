@@ -25,7 +25,7 @@ std::string noise(size_t size, uint64_t seed) {
   return text;
 }
 
-// A well-formed archive around any stream.
+// Writes a valid archive around any stream.
 void forge(const fs::path& path, const std::string& stream) { write_text(path, forged_archive(stream)); }
 
 class DirectoryArchive : public testing::Test {
@@ -41,7 +41,7 @@ class DirectoryArchive : public testing::Test {
     fs::create_directories(source() / "nothing in here");
     fs::permissions(source() / "optimizer" / "state.json", fs::perms(0640));
   }
-  // Nothing but the archive, and the source where there is one, lies in the directory.
+  // Expects only the archive and, if present, the source in the directory.
   void expect_nothing_left() {
     for (const auto& item : fs::directory_iterator(directory_.path())) {
       EXPECT_TRUE(item.path() == archive() || item.path() == source()) << item.path();

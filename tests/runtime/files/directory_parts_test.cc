@@ -30,7 +30,7 @@ class DirectoryPartsTest : public testing::Test {
     EXPECT_TRUE(parts) << parts.error().message;
     return *parts;
   }
-  // As files beside each other, then a directory again.
+  // Writes the parts as files, then unpacks them to a directory.
   fs::path unpack(const std::vector<DirectoryPart>& parts) {
     const fs::path stored = directory_.path() / "stored";
     const fs::path target = directory_.path() / "target";
@@ -73,7 +73,7 @@ TEST_F(DirectoryPartsTest, WhatDidNotChangeIsTheSamePart) {
   ASSERT_EQ(::chmod((source() / "model" / "a").c_str(), 0600 ^ 0100), 0);
   EXPECT_NE(pack()[1], third[1]) << "permissions belong to it";
   EXPECT_FALSE(fs::exists(packer_.archive(first[2].sha256))) << "of an earlier time";
-  // Another packer makes the same of it.
+  // Another packer gives the same result.
   DirectoryPacker other(directory_.path() / "other", {.own_bytes_min = 1'000, .own_max = 3});
   EXPECT_EQ(*other.pack(source()), pack());
 }

@@ -1,4 +1,4 @@
-// Archives of checkpoints made by hand: around any stream of entries, whatever stands in it.
+// Hand-made checkpoint archives around any stream of entries.
 #pragma once
 
 #include <zstd.h>
@@ -16,7 +16,7 @@ inline void append_number(std::string& out, uint64_t value, size_t bytes) {
   for (size_t i = 0; i < bytes; ++i) out.push_back(static_cast<char>(value >> (8 * i)));
 }
 
-// kind 1: a directory; 2: a file, whose header claims that many bytes.
+// kind 1: a directory; 2: a file whose header claims this many bytes.
 inline std::string archive_entry(uint8_t kind, const std::string& name, const std::string& contents, uint64_t claimed) {
   std::string out;
   append_number(out, kind, 1);
@@ -34,7 +34,7 @@ inline std::string archive_end(uint64_t entries, uint64_t bytes) {
   return out;
 }
 
-// Compression and checksum fit the stream.
+// Generates matching compression and checksum.
 inline std::string forged_archive(std::string_view stream) {
   std::string compressed(ZSTD_compressBound(stream.size()), '\0');
   compressed.resize(ZSTD_compress(compressed.data(), compressed.size(), stream.data(), stream.size(), 1));

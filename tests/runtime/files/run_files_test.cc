@@ -82,7 +82,7 @@ TEST_F(RunFilesTest, ACheckpointComesAsATarFile) {
   ASSERT_TRUE(tar) << tar.error().message;
   EXPECT_EQ(tar->size() % 512, 0U);
   EXPECT_EQ(tar->substr(0, 8), std::string("weights\0", 8));
-  EXPECT_EQ(refusal("3f2a90c1", "checkpoint_000010"), ErrorCode::kUnavailable);  // Torn.
+  EXPECT_EQ(refusal("3f2a90c1", "checkpoint_000010"), ErrorCode::kUnavailable);  // Incomplete.
 }
 
 TEST_F(RunFilesTest, NoNameLeadsElsewhere) {

@@ -21,7 +21,7 @@ using ::testing::HasSubstr;
 
 ResourceSet amounts(double cpus, double gpus, int64_t memory) { return *ResourceSet::from({.cpus = cpus, .gpus = gpus, .memory = memory}); }
 
-// Places by number, each once: "{0|one|many}" stands for {0}.
+// Returns the placeholders by number, each once: "{0|one|many}" is {0}.
 std::set<std::string> places(const std::string& text) {
   std::set<std::string> found;
   const std::regex place(R"(\{([0-9]+)(\|[^{}|]*\|[^{}|]*)?\})");
@@ -39,7 +39,7 @@ TEST(ReasonCatalogue, HasBothLanguagesWithTheSamePlaces) {
     EXPECT_FALSE(english.empty()) << key;
     EXPECT_FALSE(chinese.empty()) << key;
     std::set<std::string> of_english = places(english);
-    // "it|them" may stand where the other language says nothing of the number.
+    // "it|them" may be absent in a language without number.
     const std::set<std::string> of_chinese = places(chinese);
     EXPECT_TRUE(std::includes(of_english.begin(), of_english.end(), of_chinese.begin(), of_chinese.end())) << key;
     for (const std::string& number : of_english) {
@@ -63,7 +63,8 @@ TEST(ReasonCatalogue, HasTheSentencesThatTheSourcesSayAndNoOthers) {
     }
   }
   const auto json = nlohmann::json::parse(catalogue_reasons());
-  std::set<std::string, std::less<>> said;  // What stands behind a quote up to the next one: each literal, and what is between two.
+  std::set<std::string, std::less<>> said;  // Texts from a quote to the next one: each literal, and the text between
+                                            // two.
   for (size_t at = sources.find('"'); at != std::string::npos;) {
     const size_t end = std::min(sources.find('"', at + 1), sources.size());
     const std::string_view text = std::string_view(sources).substr(at + 1, end - at - 1);

@@ -33,7 +33,7 @@ TEST(EventLoop, FunctionsOfOneThreadRunInOrder) {
 TEST(EventLoop, NeverRunsTwoFunctionsAtOnce) {
   LoopSystem system;
   EventLoop loop(system, "test");
-  int plain_counter = 0;  // The thread sanitizer sees it if two run at once.
+  int plain_counter = 0;  // The thread sanitizer detects concurrent access.
   std::vector<std::thread> posters;
   for (int t = 0; t < 4; ++t) {
     posters.emplace_back([&] {
@@ -90,7 +90,7 @@ TEST(EventLoop, DelaysAreKept) {
   EXPECT_FALSE(loop.is_current());
 }
 
-// A host of one isolated actor has no thread that nothing runs on.
+// A host of one isolated actor has no idle threads.
 TEST(EventLoop, OneOfItsOwnThreadStartsNoOther) {
   LoopSystem system(4);
   const auto threads = [] {

@@ -203,7 +203,7 @@ TEST(Admission, ProcessesWithFewDescriptorsKeepMostOfThemForProvedPeers) {
   }
 }
 
-// Random events: the limits hold, every connection ends or is released once, and nothing waits beside free capacity.
+// Random events: the limits hold, every connection ends or is released once, and none waits while capacity is free.
 TEST(Admission, KeepsItsLimitsUnderRandomEvents) {
   for (unsigned seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(seed);

@@ -82,7 +82,7 @@ TEST_F(CallerCoreTest, ACallLargerThanTheWindowGoesAlone) {
   call(3, 10);
   EXPECT_EQ(core_->sent_calls(), 1U);
   answer(1);
-  EXPECT_EQ(core_->sent_calls(), 1U);  // The large one; the third stays behind it.
+  EXPECT_EQ(core_->sent_calls(), 1U);  // The large one; the third stays queued behind it.
   answer(2);
   EXPECT_EQ(core_->sent_calls(), 1U);
   answer(3);
@@ -108,7 +108,7 @@ TEST_F(CallerCoreTest, BeyondTheLimitsOfTheQueueCallsAreUnavailableAndSaySo) {
   EXPECT_EQ(code(4), ErrorCode::kUnavailable);
   EXPECT_NE(results_.at(4).error().message.find("limit 3 calls"), std::string::npos);
   make({.waiting_calls_max = 100, .waiting_bytes_max = 1000});
-  call(5, 2000);  // One above the limit may wait alone.
+  call(5, 2000);  // A call above the limit may be queued alone.
   call(6, 1);
   EXPECT_EQ(code(5), ErrorCode{});
   EXPECT_EQ(code(6), ErrorCode::kUnavailable);
@@ -127,7 +127,7 @@ TEST_F(CallerCoreTest, ARequestIdInUseIsRefusedAndFreeAfterItsAnswer) {
   call(1);
   answer(1, "second");
   EXPECT_EQ(results_.at(1), "second");
-  answer(1, "third");  // Nobody asked.
+  answer(1, "third");  // No such call.
   EXPECT_EQ(results_.at(1), "second");
 }
 
@@ -147,7 +147,7 @@ TEST_F(CallerCoreTest, TimeoutsEndWaitingAndSentCallsAndKeepTheRoomOfSentOnes) {
   core_->on_tick(now_);
   settle();
   EXPECT_EQ(code(1), ErrorCode::kTimeout);
-  EXPECT_EQ(core_->waiting_calls(), 1U);  // The third: the host has not let go of the first.
+  EXPECT_EQ(core_->waiting_calls(), 1U);  // The third: the host has not released the first.
   answer(1, "late");
   EXPECT_EQ(code(1), ErrorCode::kTimeout);
   EXPECT_EQ(core_->waiting_calls(), 0U);
@@ -172,7 +172,7 @@ TEST_F(CallerCoreTest, DeadlinesOfFinishedCallsDoNotPileUp) {
     core_->on_tick(now_ + 2h);
     ++deadlines;
   }
-  EXPECT_EQ(deadlines, 1U);  // One tick takes them all; none of the calls ends twice.
+  EXPECT_EQ(deadlines, 1U);  // One tick handles all of them; no call ends twice.
   EXPECT_TRUE(finished_of(*core_).empty());
 }
 
@@ -267,8 +267,8 @@ TEST_F(CallerCoreTest, FramesThatOnlyCallersSendAndGoodbyesEndTheConnection) {
   EXPECT_EQ(core_->on_frame(now_, std::move(frame)).error().code, ErrorCode::kUnavailable);
 }
 
-// Both cores, joined by the codec: random calls, cancels, ticks, answers and split writes; every call ends once, the
-// host never sees more than it takes, and neither side calls the other's behaviour a breach.
+// Both cores, connected by the codec: random calls, cancels, ticks, responses and split writes; every call ends once,
+// the host's limit is never exceeded, and neither side reports a protocol violation.
 TEST(CallChannelCores, RandomHistoriesKeepTheInvariants) {
   for (uint64_t seed = 1; seed <= 60; ++seed) {
     SCOPED_TRACE(seed);
@@ -384,7 +384,7 @@ TEST(CalleeCore, CallsThatAreAnsweredLaterTakeNoRoom) {
   }
   for (uint64_t id = 21; id <= 28; ++id) {
     ASSERT_TRUE(take(id));
-    core.on_answer_later(id);  // Beyond later_max it counts as any other.
+    core.on_answer_later(id);  // Beyond later_max it counts like any other.
   }
   EXPECT_EQ(core.window().calls, core.running());
   EXPECT_FALSE(take(29));

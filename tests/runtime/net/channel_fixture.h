@@ -1,4 +1,4 @@
-// A loop, a fresh folder for sockets, and calls whose results can be waited for.
+// A loop, a temporary folder for sockets, and calls with awaitable results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@
 
 namespace volador::net {
 
-// Fails the test instead of hanging it.
+// Fails the test instead of hanging.
 inline constexpr auto kPatience = std::chrono::seconds(30);
 
 class PendingResult {
@@ -41,7 +41,7 @@ inline PendingResult start_call(CallConnection& connection, uint64_t id, std::st
   return pending;
 }
 
-// Something that another thread makes true.
+// A condition set by another thread.
 class Signal {
  public:
   void set() {

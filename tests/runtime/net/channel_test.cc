@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Over the socket, and of a caller in the server's own process.
+// Over the socket, and from a caller in the server's own process.
 class EitherWay : public ChannelTest, public ::testing::WithParamInterface<bool> {
  protected:
   std::shared_ptr<CallConnection> connect(ConnectionOptions options = {}, std::function<void(Error)> on_down = {}) {
@@ -163,7 +163,7 @@ TEST_P(EitherWay, RepliesMayComeFromAnyThreadAndInAnyOrder) {
   });
   replier.join();
   for (size_t i = 0; i < results.size(); ++i) EXPECT_EQ(results[i].get(), std::to_string(i));
-  held[0]->reply("again");  // Of no effect.
+  held[0]->reply("again");  // No effect.
 }
 
 TEST_F(ChannelTest, AnAnswerGivenHereReachesACallerInThisProcessAtOnce) {
@@ -174,13 +174,14 @@ TEST_F(ChannelTest, AnAnswerGivenHereReachesACallerInThisProcessAtOnce) {
   connection->call({.request_id = 1}, [&](const Result<std::string>& result) {
     EXPECT_EQ(result, "ours");
     answered_on = std::this_thread::get_id();
-    connection->call({.request_id = 2}, [](const Result<std::string>&) {});  // Who is answered may call on.
+    connection->call({.request_id = 2}, [](const Result<std::string>&) {});  // A caller may make another call from its
+                                                                             // callback.
   });
   const auto responder = std::exchange(held, nullptr);
   responder->reply_here("ours");
   EXPECT_EQ(answered_on, std::this_thread::get_id());
   EXPECT_NE(held, nullptr);
-  responder->reply_here("again");  // Of no effect.
+  responder->reply_here("again");  // No effect.
   held->reply_here("");
 }
 
@@ -194,14 +195,14 @@ TEST_F(ChannelTest, ButNeverBeforeTheCallIsMade) {
     std::promise<bool> was_made;
     std::mutex mutex;
     {
-      const std::lock_guard<std::mutex> hold(mutex);  // A caller may hold what its answer needs.
+      const std::lock_guard<std::mutex> hold(mutex);  // A caller may hold a mutex that its callback needs.
       connection->call({.request_id = id}, [&](const Result<std::string>&) {
         bool is_made = false;
         {
           const std::lock_guard<std::mutex> answered(mutex);
           is_made = made;
         }
-        was_made.set_value(is_made);  // The mutex may go now.
+        was_made.set_value(is_made);  // The mutex is no longer needed.
       });
       made = true;
     }
@@ -357,7 +358,7 @@ TEST_F(ChannelTest, ACallerInThisProcessThatClosesLeavesItsCallsAndNothingElse) 
   EXPECT_FALSE(down);
 }
 
-// What goes beyond what the server takes at once waits, in its order, up to the caller's own limit.
+// Calls beyond the server's window are queued in order, up to the caller's own limit.
 TEST_F(ChannelTest, ACallerInThisProcessKeepsToTheServersWindow) {
   std::mutex mutex;
   std::deque<std::pair<uint64_t, std::shared_ptr<Responder>>> held;
@@ -374,7 +375,7 @@ TEST_F(ChannelTest, ACallerInThisProcessKeepsToTheServersWindow) {
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
   EXPECT_NE(refused.error().message.find("4 calls"), std::string::npos) << refused.error().message;
-  EXPECT_EQ(start_call(*connection, 5, "").get().error().code, ErrorCode::kInvalidArgument);  // One with this id waits.
+  EXPECT_EQ(start_call(*connection, 5, "").get().error().code, ErrorCode::kInvalidArgument);  // Duplicate id.
   connection->cancel(4);
   EXPECT_EQ(results[4].get().error().code, ErrorCode::kCancelled);
   for (const uint64_t expected : {0, 1, 2, 3, 5, 6}) {
@@ -394,7 +395,7 @@ TEST_F(ChannelTest, ACallerInThisProcessKeepsToTheServersWindow) {
   EXPECT_TRUE(held.empty());
 }
 
-// Neither side says that it is done for now.
+// Neither side flushes explicitly.
 TEST_F(ChannelTest, WhatIsHeldIsWrittenAfterAWhile) {
   constexpr size_t kCalls = 300;
   std::mutex mutex;
@@ -505,7 +506,7 @@ TEST_F(ChannelTest, LargeRepliesLetTheServerTakeFewerCallsAtOnce) {
   EXPECT_LE(most.load(), 64U);
 }
 
-// Threads call, cancel, answer and close at once; each call ends exactly once.
+// Threads call, cancel, respond and close at the same time; each call ends exactly once.
 TEST_P(EitherWay, ClosingEitherEndWhileThreadsCallEndsEveryCallOnce) {
   for (int round = 0; round < 20; ++round) {
     std::mutex mutex;

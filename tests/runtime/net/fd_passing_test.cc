@@ -84,7 +84,7 @@ TEST(FdPassing, ForeignPacketsAreRefused) {
   EXPECT_EQ(recv_message(right.get()).error().code, ErrorCode::kInvalidArgument);
   ASSERT_EQ(::send(left.get(), "x", 1, 0), 1);
   EXPECT_EQ(recv_message(right.get()).error().code, ErrorCode::kInvalidArgument);
-  // A header that announces 2^63 bytes in a memfd that is not there.
+  // A header that announces 2^63 bytes in a missing memfd.
   const uint32_t parts[] = {0x31444656, 1, 0, 0x80000000};
   ASSERT_EQ(::send(left.get(), parts, sizeof parts, 0), static_cast<ssize_t>(sizeof parts));
   EXPECT_EQ(recv_message(right.get()).error().code, ErrorCode::kInvalidArgument);

@@ -42,7 +42,7 @@ Result<std::vector<Frame>> decode(std::string_view bytes, size_t piece) {
   std::vector<Frame> frames;
   while (!bytes.empty()) {
     const size_t n = std::min(piece, bytes.size());
-    const std::string copy(bytes.substr(0, n));  // Gone afterwards, as a read buffer is.
+    const std::string copy(bytes.substr(0, n));  // Invalid afterwards, like a read buffer.
     bytes.remove_prefix(n);
     decoder.feed(copy);
     while (true) {
@@ -61,7 +61,7 @@ ErrorCode refusal(const std::string& bytes) {
   return frames ? ErrorCode{} : frames.error().code;
 }
 
-// A frame header by hand.
+// A hand-made frame header.
 std::string header(uint32_t length, uint8_t kind, uint8_t flags = 0) {
   std::string bytes(kFrameHeaderBytes, '\0');
   for (size_t i = 0; i < 4; ++i) bytes[i] = static_cast<char>(length >> (8 * i));
@@ -119,7 +119,7 @@ TEST(FrameDecoder, TheFirstBytesOfALargeReplyGoWhereThereIsRoomForThem) {
   for (const size_t room : {size_t{1}, kRoomBytesMin + 16, large.size(), large.size() + 1}) {
     const bool fits = room <= large.size();
     for (const size_t piece : {size_t{1}, size_t{1000}, bytes.size()}) {
-      for (const bool straight : {false, true}) {  // As a stream is read: where room_left() says.
+      for (const bool straight : {false, true}) {  // Like a stream reader, which writes to room_left().
         std::string memory(room, '.');
         FrameDecoder decoder;
         decoder.set_rooms([&](uint64_t request, size_t payload) {

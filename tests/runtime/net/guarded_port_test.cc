@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 constexpr std::string_view kHello = "hello";
 
-// Its hello is five bytes long and begins with an h.
+// A valid hello has five bytes and begins with an h.
 Result<bool> has_short_hello(int fd) {
   char bytes[5];
   const ssize_t got = ::recv(fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
@@ -64,7 +64,7 @@ class GuardedPortTest : public ::testing::Test {
     EXPECT_EQ(::send(fd.get(), says.data(), says.size(), MSG_NOSIGNAL), static_cast<ssize_t>(says.size()));
     return fd;
   }
-  // The number of the n-th that was served, from 1.
+  // Returns the number of the n-th served connection, from 1.
   uint64_t wait_served(size_t n) {
     std::unique_lock lock(mutex_);
     EXPECT_TRUE(changed_.wait_for(lock, 10s, [&] { return served_.size() >= n; }));
@@ -111,7 +111,7 @@ TEST_F(GuardedPortTest, AConnectionThatProvesItselfStaysAndOthersEnd) {
   const auto proves = dial(kHello), silent = dial(kHello);
   const uint64_t first = wait_served(1), second = wait_served(2);
   EXPECT_TRUE(port_->expects_proofs());
-  // The kernel may hand over the second one first.
+  // The kernel may accept the second one first.
   char byte = 0;
   EXPECT_EQ(::send(proves.get(), "p", 1, MSG_NOSIGNAL), 1);
   const auto is_first = [&] {
@@ -134,7 +134,7 @@ TEST_F(GuardedPortTest, OneAddressThatOnlyTakesPlacesHoldsUpItselfAlone) {
   const uint64_t number = wait_served(3);
   EXPECT_EQ(served_[2].address, "127.0.0.2");
   port_->on_proved(number);
-  held.clear();  // With the attack's end its address is served as well.
+  held.clear();  // After the attack its address is served as well.
   const auto after = dial(kHello);
   wait_served(4);
 }

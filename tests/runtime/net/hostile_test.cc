@@ -1,4 +1,4 @@
-// Peers that send what they should not, do not read, or take every descriptor.
+// Peers that send invalid data, do not read, or exhaust the descriptors.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/resource.h>
@@ -35,7 +35,7 @@ void send_bytes(const UniqueFd& fd, std::string_view bytes) {
   }
 }
 
-// True when the server closed; what it sent before is read.
+// Returns true if the server closed; reads what it sent before.
 bool closed_by_server(const UniqueFd& fd) {
   std::string buffer(1 << 16, '\0');
   while (true) {
@@ -120,7 +120,7 @@ TEST_F(HostilePeerTest, ConnectionsAboveTheLimitAreClosed) {
 
 TEST_F(HostilePeerTest, ACallerThatDoesNotReadStopsBeingServedAndIsNotBuffered) {
   constexpr size_t kReplyBytes = 256 << 10;
-  const auto answered = std::make_shared<std::atomic<size_t>>(0);  // Calls that were read are answered after the test.
+  const auto answered = std::make_shared<std::atomic<size_t>>(0);  // Received calls are answered after the test.
   serve(
       [answered](const CallRequest&, const std::shared_ptr<Responder>& responder) {
         ++*answered;
@@ -142,8 +142,8 @@ TEST_F(HostilePeerTest, ACallerThatDoesNotReadStopsBeingServedAndIsNotBuffered) 
       stuck = ::poll(&wait, 1, 500) == 0;
     }
   }
-  EXPECT_TRUE(stuck);                   // The server reads no further, so the calls stay with the caller.
-  EXPECT_LT(answered->load(), 10'000U);  // What one read took; beyond 4 MiB their results were dropped.
+  EXPECT_TRUE(stuck);                   // The server stops reading, so the calls stay with the caller.
+  EXPECT_LT(answered->load(), 10'000U);  // The calls of one read; beyond 4 MiB their results were dropped.
   const auto connection = connect();
   EXPECT_TRUE(start_call(*connection, 1, "").get().has_value());
 }
@@ -188,7 +188,7 @@ TEST_F(HostilePeerTest, AHostThatBreaksTheProtocolEndsTheConnectionOnly) {
   EXPECT_TRUE(down.wait());
 }
 
-// Runs in a process of its own, whose limit it lowers.
+// Runs in its own process and lowers its limit.
 [[noreturn]] void run_out_of_descriptors(const std::string& path) {
   const auto fail = [](const char* what) {
     std::fprintf(stderr, "%s\n", what);
@@ -215,7 +215,7 @@ TEST_F(HostilePeerTest, AHostThatBreaksTheProtocolEndsTheConnectionOnly) {
   }
   for (const UniqueFd& fd : callers) {
     char byte = 0;
-    const ssize_t n = ::recv(fd.get(), &byte, 1, 0);  // The server's hello, or an end.
+    const ssize_t n = ::recv(fd.get(), &byte, 1, 0);  // The server's hello, or the end of the stream.
     ++(n == 1 ? served : refused);
   }
   if (served == 0 || refused == 0) fail("expected some callers to be served and some refused");

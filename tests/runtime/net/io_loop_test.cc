@@ -29,7 +29,7 @@ std::thread::id loop_thread(IoLoop& loop) {
   return id;
 }
 
-// Answers each signal with a function that runs on the loop.
+// Responds to each signal with a function on the loop.
 class PolledSignal final : public Pollable {
  public:
   explicit PolledSignal(std::function<void()> function) : function_(std::move(function)), fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
@@ -49,7 +49,7 @@ class PolledSignal final : public Pollable {
   UniqueFd fd_;
 };
 
-// A call and its answer, of which the loop's own thread stands back from the second one on.
+// Makes a call, during which the loop's own thread stands back from the second call on.
 void wait_led(OnceEvent& event) {
   LedLoop::run_installed_until([&] { return event.has_happened_to_leader(); }, std::nullopt);
   const LedLoop::Follower follower;
@@ -61,7 +61,7 @@ class LedLoopTest : public testing::Test {
   LedLoopTest() : loop_(make_loop()) { LedLoop::install(loop_.get()); }
   ~LedLoopTest() override { LedLoop::remove(loop_.get()); }
 
-  // Waits until an answer comes on the waiting thread itself.
+  // Waits until a response is handled on the waiting thread itself.
   void make_guest() {
     for (const auto end = std::chrono::steady_clock::now() + 30s; std::chrono::steady_clock::now() < end;) {
       OnceEvent event;

@@ -11,7 +11,7 @@ namespace {
 
 const std::string kName = "0123456789abcdef0123456789abcdef";
 
-// The hello that OpenSSL's client sends; without SNI where the name is empty.
+// The hello of OpenSSL's client; without SNI if the name is empty.
 std::string openssl_hello(const std::string& name) {
   SSL_CTX* context = ::SSL_CTX_new(::TLS_client_method());
   SSL* ssl = ::SSL_new(context);
@@ -28,7 +28,7 @@ std::string openssl_hello(const std::string& name) {
   return hello;
 }
 
-// The same message in records of at most `bytes`.
+// Splits the message into records of at most `bytes`.
 std::string split_records(const std::string& hello, size_t bytes) {
   std::string message = hello.substr(5);
   std::string out;

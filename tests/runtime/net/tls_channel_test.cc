@@ -60,7 +60,7 @@ class TlsChannelTest : public ChannelTest {
     return context(authority_, role, name, now_);
   }
 
-  // Serves as a host behind a worker's data port: peeks the name, then hands the socket over.
+  // Serves like a host behind a worker's data port: peeks at the name, then hands the socket over.
   void serve_tls(std::shared_ptr<security::TlsContext> tls, ServerOptions options = {}) {
     options.tls = std::move(tls);
     serve(
@@ -90,8 +90,8 @@ class TlsChannelTest : public ChannelTest {
     return {.host = "127.0.0.1", .port = port_, .server_name = kHost, .tls = std::move(tls)};
   }
 
-  // Nobody gets through: the call ends without having been executed, or with an unknown outcome where TLS 1.3 let the
-  // client send before it learnt of the refusal.
+  // Expects a rejection: the call ends without execution, or with an unknown outcome if TLS 1.3 let the client send
+  // before it learned of the rejection.
   void expect_refused(std::shared_ptr<const security::TlsContext> tls, const std::string& reason) {
     Signal down;
     Error why;

@@ -18,8 +18,8 @@ using testing::HasSubstr;
 
 constexpr auto kTimeout = 5s;
 
-// A TLS server with these credentials: shows the whole chain, asks clients for a certificate of the same authority (or for
-// none) and greets those it accepted with a byte.
+// A TLS server with these credentials: sends the whole chain, requests client certificates of the same authority (or
+// none) and sends one byte to accepted clients.
 class TlsServer {
  public:
   explicit TlsServer(const Credentials& credentials, int verify = SSL_VERIFY_NONE)
@@ -50,7 +50,7 @@ class TlsServer {
 
 class Handshake : public testing::Test {
  protected:
-  Handshake() { std::signal(SIGPIPE, SIG_IGN); }  // Of the servers above.
+  Handshake() { std::signal(SIGPIPE, SIG_IGN); }  // For the servers above.
 
   Credentials head(const Authority& authority) { return authority.issue_head({}, clock_.wall()).value(); }
 
@@ -138,7 +138,7 @@ TEST_F(Handshake, OtherTlsServersAreNotHeads) {
   const TlsServer chained(with_chain);
   EXPECT_THAT(probe_authority(chained.address(), kTimeout, clock_).error().message, HasSubstr("of role node"));
 
-  // Somebody who shows the right authority without having its signature.
+  // A forged authority without its signature.
   const Authority other = test_authority(7);
   auto forged = head(other);
   forged.certificate_pem = forged.certificate_pem.substr(0, forged.certificate_pem.find("-----BEGIN", 10)) +
@@ -161,7 +161,7 @@ TEST_F(Handshake, CheckConnectionSaysWhetherTheServerTakesOurCertificate) {
   const TlsServer server(head(authority_), SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT);
   const auto good = signed_by(authority_, Role::kNode, "b");
   const auto accepted = check_connection(server.address(), good, kTimeout, clock_);
-  // The probe before it shows no certificate, which this server refuses after the probe has seen all it wants.
+  // The preceding probe has no certificate; the server rejects it after it has received everything it needs.
   EXPECT_TRUE(accepted) << accepted.error().message;
 
   const auto foreign = signed_by(test_authority(9), Role::kNode, "b");

@@ -1,4 +1,4 @@
-// A TCP server on a loopback port whose connections are handled one after the other by a function.
+// A TCP server on a loopback port that handles its connections sequentially with a function.
 #pragma once
 
 #include <netinet/in.h>
@@ -15,7 +15,7 @@ namespace volador::security {
 
 class LoopbackServer {
  public:
-  // serve(fd) gets a blocking socket with a receive timeout of 10 s, closed when it returns.
+  // serve(fd) gets a blocking socket with a receive timeout of 10 s, which is closed when it returns.
   explicit LoopbackServer(std::function<void(int)> serve)
       : serve_(std::move(serve)), listener_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in address{};

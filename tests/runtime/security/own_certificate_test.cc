@@ -1,4 +1,4 @@
-// Certificates that their owners bring: used as they are, or refused with what to do.
+// Certificates supplied by the user: used unchanged, or rejected with a remedy.
 #include "runtime/security/own_certificate.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// A fresh folder that goes with its owner.
+// A temporary folder, removed with its owner.
 #pragma once
 
 #include <sys/stat.h>

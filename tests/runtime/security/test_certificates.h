@@ -1,4 +1,4 @@
-// An authority and certificates of it, for tests.
+// An authority and its certificates, for tests.
 #pragma once
 
 #include "runtime/clock.h"

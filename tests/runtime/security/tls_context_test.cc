@@ -79,7 +79,7 @@ TEST_F(TlsContextTest, AnotherHostThanTheOneCalledIsRefused) {
 }
 
 TEST_F(TlsContextTest, ADriverCannotPoseAsAHost) {
-  // Its certificate is for clients only, whatever its CN says.
+  // The certificate is for clients only, regardless of its CN.
   const auto joined = shake_hands(of(Role::kDriver, "ada")->new_client(kHost).value(), of(Role::kDriver, kHost)->new_server().value());
   EXPECT_FALSE(joined.done());
 }

@@ -44,7 +44,7 @@ void expect_round_trip(const T& value) {
   const auto back = from_bytes<T>(bytes);
   ASSERT_TRUE(back) << back.error().message;
   EXPECT_EQ(*back, value);
-  // An independent reader agrees that it is one well-formed value.
+  // Verified by an independent reader: one well-formed value.
   size_t offset = 0;
   EXPECT_NO_THROW(msgpack::unpack(bytes.data(), bytes.size(), offset));
   EXPECT_EQ(offset, bytes.size());
@@ -92,7 +92,7 @@ TEST(Codec, RowsOfNumbersTravelAsBlocks) {
   }
   expect_round_trip(std::array<std::array<double, 32>, 4>{{{1.5}, {-2.5}}});
   expect_round_trip(std::map<std::string, std::vector<float>>{{"a", counting<float>(1000)}, {"b", {}}});
-  // A block is the numbers' own bytes and a head.
+  // A block consists of a header and the raw bytes of the numbers.
   EXPECT_LT(to_bytes(counting<float>(100'000)).size(), 100'000 * sizeof(float) + 16);
 }
 
@@ -130,7 +130,7 @@ TEST(Codec, ABlockOfAnUnknownTypeIsAnError) {
     encoder.extension(NumberBlock::kWireType, std::string(1, static_cast<char>(type)) + std::string(800, 'x'));
     EXPECT_FALSE(from_bytes<std::vector<double>>(encoder.bytes())) << type;
   }
-  for (const size_t size : {0U, 1U, 8U}) {  // No type, no number, part of a number.
+  for (const size_t size : {0U, 1U, 8U}) {  // No type, no number, partial number.
     Encoder encoder;
     encoder.array(2);
     encoder.unsigned_integer(kEnvelopeVersion);

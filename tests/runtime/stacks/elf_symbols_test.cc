@@ -18,7 +18,7 @@ TEST(ElfSymbols, KnowsFunctionsThatAreNotExported) {
   const auto file = own_file();
   const ElfSymbols symbols(file);
   ASSERT_GT(symbols.size(), 100u);
-  // Some function of this file, by what its own table says of it: the address of one that is known leads back to it.
+  // Looks up a function of this file: its address must lead back to its name.
   size_t found = 0;
   for (uint64_t address = 0; address < (uint64_t{4} << 20); address += 64) {
     const auto one = symbols.find(address);
@@ -36,7 +36,7 @@ TEST(ElfSymbols, ADamagedFileNamesNothingOrSomethingButReadsNothingElse) {
   const auto whole = own_file();
   for (const size_t size : {size_t{0}, size_t{3}, size_t{16}, size_t{63}, size_t{64}, size_t{200}, size_t{4096},
                             whole.size() / 2, whole.size() - 1}) {
-    // A copy of just this size: what is read beyond it the sanitizer sees.
+    // A copy of exactly this size, so that the sanitizer detects reads beyond the end.
     const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
     const ElfSymbols symbols(cut);
     static_cast<void>(symbols.find(0x1000));

@@ -16,7 +16,7 @@
 
 namespace volador::stacks {
 
-// Not in an unnamed namespace: its name is looked for. Computes until it is told to end.
+// Not in an unnamed namespace, because the test searches for its name. Runs until `ends` is set.
 __attribute__((noinline)) void turns_in_circles(const std::atomic<bool>& ends, std::atomic<int>& thread) {
   volatile uint64_t sum = 0;
   thread = static_cast<int>(::syscall(SYS_gettid));

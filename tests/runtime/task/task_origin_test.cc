@@ -27,7 +27,7 @@ class MadeUp final : public StoredObject {
   const std::string address_ = "127.0.0.1:1";
 };
 
-std::map<std::string, ObjectPtr>& brought() {  // By answer: the claim is a plain function.
+std::map<std::string, ObjectPtr>& brought() {  // By response: the claim is a plain function.
   static std::map<std::string, ObjectPtr> all;
   return all;
 }
@@ -55,7 +55,7 @@ class TaskOriginTest : public testing::Test {
     made.owner = owner;
     return made;
   }
-  // The next task that was submitted brings a new object.
+  // The next submitted task returns a new object.
   ObjectPtr answer() {
     const auto made = std::make_shared<MadeUp>(++number);
     const std::string name = "answer " + std::to_string(number);

@@ -36,7 +36,7 @@ class TaskPoolTest : public testing::Test {
   void answer(const TaskPool::Run& run, Result<std::string> result = std::string("ok"), std::chrono::nanoseconds took = {}) {
     take(pool.answered(now, run.runner, run.task, run.attempt, std::move(result), took));
   }
-  // All four runners are there, idle, and a task of `function` is known to take so long.
+  // All four runners exist and are idle, and the duration of `function` is known.
   void warm_up(std::chrono::nanoseconds took) {
     for (int i = 0; i < 4; ++i) submit();
     for (const RunnerId runner : std::vector(starts)) ready(runner);
@@ -181,7 +181,7 @@ TEST_F(TaskPoolTest, WhatRanBeforeItCouldBeGivenBackCounts) {
   EXPECT_EQ(finished.at(runs[0].task).error().message, "task square: its own answer");
 }
 
-// A program calls a function and knows no actor behind it.
+// A program that calls a function does not see the actor behind it.
 TEST_F(TaskPoolTest, ErrorsNameTheTaskAndNoActor) {
   net::CallRequest large;
   large.body = std::string(3, 'x');
@@ -205,7 +205,7 @@ TEST_F(TaskPoolTest, RequeuesTheFirstTaskWhenItIsGivenBackUnexecuted) {
   now += 20ms;
   take(pool.tick(now));
   ASSERT_EQ(recalls.size(), 1u);
-  // The runner was frozen: it had begun neither of them when it read that they are wanted back.
+  // The runner was frozen: it had started neither of them when it read the recall.
   answer(first[1], make_error(net::given_back()));
   answer(first[0], make_error(net::given_back()));
   EXPECT_FALSE(finished.contains(once));
@@ -252,7 +252,7 @@ TEST_F(TaskPoolTest, ATaskWhoseRunnerDiedGoesToAnotherAsOftenAsItMay) {
   ASSERT_EQ(starts.size(), 2u);
   ready(starts[1]);
   ASSERT_EQ(runs.size(), 2u);
-  answer(runs[0], std::string("late"));  // Of an attempt that is over.
+  answer(runs[0], std::string("late"));  // From an attempt that has ended.
   EXPECT_FALSE(finished.contains(task));
   answer(runs[1], make_error(kDied));
   ASSERT_TRUE(finished.contains(task));
@@ -282,7 +282,7 @@ TEST_F(TaskPoolTest, WhatMayRunOnlyOnceIsNeverGivenBehindAnother) {
   answer(runs[0], std::string("ok"), 10us);
   runs.clear();
   submit();
-  submit(0);  // Were it with the runner too, nobody would know after a death whether it ran.
+  submit(0);  // If the runner had it too, its execution would be unknown after a death.
   submit();
   ASSERT_EQ(runs.size(), 1u);
   answer(TaskPool::Run(runs[0]), std::string("ok"), 10us);
@@ -341,14 +341,14 @@ TEST_F(TaskPoolTest, ManyAreRefusedRatherThanKept) {
   EXPECT_EQ(refused.finish[0].result.error().code, ErrorCode::kUnavailable);
 }
 
-// Whatever happens in whatever order: every task finishes once, and one that succeeded was answered by its last attempt.
+// For any order of events: every task finishes once, and a successful one was answered by its last attempt.
 TEST_F(TaskPoolTest, ACancelledTaskThatWaitsIsNeverRun) {
   for (int i = 0; i < 5; ++i) submit();
   take(pool.cancel(now, TaskId{5}, false));
   EXPECT_EQ(finished.at(TaskId{5}).error().code, ErrorCode::kCancelled);
   for (const RunnerId runner : std::vector(starts)) ready(runner);
   EXPECT_EQ(runs.size(), 4u);
-  take(pool.cancel(now, TaskId{5}, true));  // Over.
+  take(pool.cancel(now, TaskId{5}, true));  // Ended.
   EXPECT_EQ(pool.unfinished(), 4u);
 }
 
@@ -382,7 +382,7 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeathsAndCancels) {
       for (auto& one : actions.finish) ++ends_of[one.task];
       for (const RunnerId one : actions.end) given.erase(one);
       fresh.check_invariants();
-      for (const auto& one : actions.recall) {  // Some of what waits has begun by then.
+      for (const auto& one : actions.recall) {  // Some of the queued tasks have started by then.
         auto& calls = given[one.runner];
         while (calls.size() > 1 + random.next() % 2) {
           const TaskPool::Run back = calls.back();

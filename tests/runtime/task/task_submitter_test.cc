@@ -1,4 +1,4 @@
-// The thread-safe half of tasks, on actors within this process: also run under the thread sanitizer.
+// The thread-safe part of tasks, on actors within this process; also run with the thread sanitizer.
 #include "runtime/task/task_submitter.h"
 
 #include <gmock/gmock.h>
