@@ -122,7 +122,7 @@ TEST_F(ActorDirectoryTest, TouchedIsToldOnce) {
   EXPECT_TRUE(directory.take_touched().empty());
 }
 
-// Each end of a host is followed by a look for actors to forget: it must not pass over all whose hosts are still there.
+// Each end of a host triggers a search for actors to forget, which must not iterate over all whose hosts still exist.
 TEST(ManyDeadActors, WhoseHostsEndOneByOneAreForgotten) {
   constexpr uint32_t kActors = 100'000;
   Limits limits;

@@ -9,7 +9,7 @@ namespace {
 
 ResourceSet amounts_of(Resources resources) { return *ResourceSet::from(resources); }
 
-// A node of 8 CPUs and 2 GPUs on which these run.
+// A node with 8 CPUs and 2 GPUs on which these requests run.
 struct OccupiedNode {
   explicit OccupiedNode(Resources total = {.cpus = 8, .gpus = 2}) {
     std::vector<int32_t> gpus;
@@ -25,7 +25,7 @@ struct OccupiedNode {
   }
   ResourcePool pool;
   std::vector<Occupant> occupants;
-  std::vector<std::vector<int32_t>> devices;  // Of each occupant.
+  std::vector<std::vector<int32_t>> devices;  // Devices of each occupant.
 };
 
 TEST(Backfill, KeepsNoCpuThatTheHolderOfTheGpuGivesBack) {
@@ -77,7 +77,7 @@ TEST(Backfill, KeepsNoCpuThatItsHolderLent) {
   EXPECT_TRUE(result.left.fits(amounts_of({.cpus = 2})));
 }
 
-// Whoever ends and in whichever order: the waiting request starts as early as it would if nobody had taken what is left.
+// For any order of ends, the waiting request starts as early as if no other request had used the remaining resources.
 TEST(Backfill, WhoTakesWhatIsLeftDelaysNobody) {
   for (uint64_t seed = 1; seed <= 400; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -93,7 +93,7 @@ TEST(Backfill, WhoTakesWhatIsLeftDelaysNobody) {
     if (node.pool.fits(asked)) continue;
     Backfill result = backfill(asked, node.pool, node.occupants, 0);
     EXPECT_TRUE(result.kept.fits_in(asked));
-    ResourcePool full = node.pool;  // As if somebody had taken all that is left.
+    ResourcePool full = node.pool;  // As if all remaining resources were in use.
     full.free = result.kept;
     for (size_t at = 0; at < full.devices.size(); ++at) {
       full.devices[at].used += full.devices[at].size - result.left.devices[at].used;
@@ -102,7 +102,7 @@ TEST(Backfill, WhoTakesWhatIsLeftDelaysNobody) {
     for (size_t ended = 1; ended < sets; ++ended) {
       ResourcePool alone = node.pool;
       ResourcePool shared = full;
-      // A device that has room and is not kept is for others: the waiting request does not wait for it.
+      // A device with free capacity that is not reserved is available to others: the waiting request does not need it.
       std::vector<bool> for_others;
       for (size_t at = 0; at < alone.devices.size(); ++at) {
         const Amount used = node.pool.devices[at].used;

@@ -14,7 +14,7 @@ using Slot = PlanNodes::Slot;
 
 ResourceSet asks(const Resources& resources) { return *ResourceSet::from(resources); }
 
-// Nodes 1, 2, …; the fullest comes first, as in the index.
+// Nodes 1, 2, …; the fullest first, as in the index.
 class Nodes : public PlanNodes {
  public:
   explicit Nodes(const std::vector<Resources>& nodes) {
@@ -45,7 +45,7 @@ class Nodes : public PlanNodes {
   std::vector<ResourcePool> pools_;
 };
 
-// No node gets more than it has, and strict strategies hold; aborts the test where not.
+// Fails unless no node exceeds its capacity and strict strategies hold.
 void check(const PlanRequest& request, const Nodes& nodes, const Plan& plan) {
   std::map<Slot, ResourcePool> pools;
   for (const size_t at : plan_order(request)) {
@@ -103,7 +103,7 @@ TEST(BundlePlan, SpreadUsesANodeTwiceOnlyWhereThereIsNoOther) {
 }
 
 TEST(BundlePlan, StrictSpreadMovesOneBundleForAnother) {
-  // The larger bundle would take node 1, the only one for the other.
+  // The larger bundle would take node 1, the only one that fits the other.
   const Nodes nodes({{.cpus = 4, .memory = 100}, {.cpus = 5}});
   EXPECT_EQ(plan(Strategy::kStrictSpread, {{.cpus = 4}, {.cpus = 1, .memory = 50}}, nodes), (std::vector<Slot>{2, 1}));
 }
@@ -119,7 +119,7 @@ TEST(BundlePlan, WhatWasLostGoesBesideWhatIsLeft) {
   EXPECT_TRUE(plan(Strategy::kStrictPack, {{.cpus = 1}}, nodes, {3}).empty());
 }
 
-// Two of three nodes, one of three, or none.
+// Returns a random filter: two of three nodes, one of three, or none.
 std::function<bool(Slot)> some_of(SeededRandom& random) {
   return [rest = static_cast<Slot>(random.below(4)), other = random.below(2) == 0](Slot slot) { return (slot % 3 == rest) == other; };
 }
@@ -128,7 +128,7 @@ TEST(BundlePlan, ABundleGoesOnlyWhereItSuitsAndOthersLeaveItTheRoom) {
   const Nodes nodes({{.cpus = 1}, {.cpus = 2}});
   const auto only = [](Slot wanted) { return [wanted](Slot slot) { return slot == wanted; }; };
   for (const Strategy strategy : {Strategy::kPack, Strategy::kSpread, Strategy::kStrictSpread}) {
-    // The first one would take the fuller node 1, and the larger one comes first elsewhere.
+    // The first would take the fuller node 1, although the larger bundle normally comes first.
     PlanRequest request{.strategy = strategy, .bundles = {{asks({.cpus = 1})}, {asks({.cpus = 1}), only(1)}}, .beside = {}};
     const Plan made = plan_bundles(request, nodes);
     ASSERT_TRUE(made.complete) << to_string(strategy);
@@ -144,7 +144,7 @@ TEST(BundlePlan, ABundleGoesOnlyWhereItSuitsAndOthersLeaveItTheRoom) {
   EXPECT_FALSE(plan_bundles(together, nodes).complete) << "no node suits both";
 }
 
-// Whether any assignment to different nodes exists, by trying all.
+// Whether any assignment to different nodes exists, by exhaustive search.
 bool can_spread(const std::vector<PlanRequest::Bundle>& bundles, const Nodes& nodes, size_t count, size_t at,
                 std::set<Slot>& used) {
   if (at == bundles.size()) return true;

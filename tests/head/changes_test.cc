@@ -1,4 +1,4 @@
-// What a read copy of the cluster is told of placement groups.
+// Placement group updates for read replicas of the cluster state.
 #include <gmock/gmock.h>
 
 #include "tests/head/core_fixture.h"
@@ -83,7 +83,7 @@ TEST_F(ChangesTest, AProgramIsToldWithTheNodeOfItsMachineAndSinceWhenItIsConnect
   EXPECT_EQ(changes.drivers(0).node(), "n1");
   EXPECT_EQ(changes.drivers(0).connected_for_ms(), 5000);
 
-  // Another stream of it is no new connection of the program.
+  // Another stream of the program is not a new connection.
   take(core->on_client_message(now, ClientSession{77}, message));
   changes = taken();
   ASSERT_EQ(changes.drivers_size(), 1);
@@ -120,7 +120,8 @@ TEST_F(ChangesTest, TheReasonOfAGroupThatWaitsIsToldAnewEverySecond) {
   EXPECT_EQ(taken().groups_size(), 0);
 }
 
-// A full node; in the order of service a trial of higher priority, a named actor, a placement group of two bundles and tasks wait.
+// A full node; in service order a trial with higher priority, a named actor, a placement group with two bundles and
+// tasks are waiting.
 class QueueTest : public ChangesTest {
  protected:
   void fill_queue() {

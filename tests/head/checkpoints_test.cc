@@ -1,4 +1,4 @@
-// Checkpoints of actors: kept by the incarnation that may, given to the next one, gone with the actor.
+// Checkpoints of actors: accepted from the current incarnation, passed to the next one, removed with the actor.
 #include <gmock/gmock.h>
 
 #include "head/actors/checkpoint_table.h"
@@ -46,7 +46,7 @@ TEST(CheckpointTableTest, LimitsAreNamed) {
   const auto full = table.keep(test_id<ActorId>(2), checkpoint(1, 1, std::string(6, 'x')));
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, ErrorCode::kUnavailable);
-  EXPECT_TRUE(*table.keep(test_id<ActorId>(1), checkpoint(1, 2, std::string(9, 'x'))));  // What it replaces makes room.
+  EXPECT_TRUE(*table.keep(test_id<ActorId>(1), checkpoint(1, 2, std::string(9, 'x'))));  // Replaced: frees space.
   EXPECT_TRUE(*table.keep(test_id<ActorId>(2), checkpoint(1, 1, std::string(6, 'x'))));
   table.check_invariants();
 }
@@ -61,7 +61,7 @@ class CheckpointsTest : public CoreFixture {
     *request.mutable_checkpoint() = made;
     take(core->on_node_message(now, node, message));
   }
-  // What the host was told last; none: nothing.
+  // The last reply to the host; no value: none.
   std::optional<protocol::Reply> answer() const {
     for (auto out = to_nodes.rbegin(); out != to_nodes.rend(); ++out) {
       if (out->message.has_relayed() && out->message.relayed().message().has_reply()) return out->message.relayed().message().reply();

@@ -1,4 +1,4 @@
-// A head's core with the messages that nodes and drivers would send, and what it answered.
+// A head core with the messages of simulated nodes and drivers, and its responses.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -33,14 +33,14 @@ class CoreFixture : public testing::Test {
  protected:
   CoreFixture() { restart_head(); }
 
-  // Only what was journaled survives.
+  // Only journaled state survives.
   void restart_head() {
     core = std::make_unique<HeadCore>(options, random);
     for (const auto& [row, value] : rows) core->load(row.first, row.second, value);
     take(core->start(now));
   }
 
-  // Requests of the API.
+  // API requests.
   Result<Actions> drain(std::string_view node, bool undo) {
     return core->act(now, [&] { return core->nodes().drain(node, undo, {}); });
   }
@@ -161,7 +161,7 @@ class CoreFixture : public testing::Test {
     take(core->on_node_message(now, session, message));
   }
   void tick() { take(core->on_tick(now)); }
-  // Time passes in steps of the head's ticks; these nodes keep sending heartbeats.
+  // Advances the time in steps of the head's ticks while these nodes send heartbeats.
   void pass(std::chrono::milliseconds span, const std::vector<NodeSession>& beating = {}) {
     for (const BootTime end = now + span; now < end;) {
       now += 100ms;

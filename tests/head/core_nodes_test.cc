@@ -1,4 +1,4 @@
-// Nodes as the head sees them: silent, lost, given up, back again, drained.
+// Node states at the head: silent, lost, given up, returned, drained.
 #include "head/kernel/core.h"
 
 #include <gmock/gmock.h>
@@ -38,11 +38,11 @@ TEST_F(HeadNodesTest, ANodeThatIsGivenUpIsFencedAndItsHostsAreStaleWhenItReturns
   spawn(1, 1, 1);
   const auto first = last_start();
   ready(kNode1, first);
-  pass(4100ms, {kNode2});  // Frozen: silent, its connection stands.
+  pass(4100ms, {kNode2});  // Frozen: silent, but its connection is open.
   EXPECT_EQ(closed_nodes, std::vector{kNode1});
   EXPECT_EQ(last_start().epoch(), 2u);
   const size_t before = acks();
-  heartbeat(kNode1);  // What lay in its socket.
+  heartbeat(kNode1);  // A message that was left in its socket.
   EXPECT_EQ(acks(), before);
   auto again = registration(1, 4);
   fill_report(*again.mutable_register_()->add_hosts(), first);
@@ -117,7 +117,7 @@ TEST_F(HeadNodesTest, AReconnectConfirmsWhatRunsAndRepeatsAnOrderThatWasLost) {
   EXPECT_EQ(starts()[0].host_id(), all[1].host_id());
   EXPECT_EQ(starts()[0].epoch(), all[1].epoch());
   EXPECT_TRUE(to_nodes.front().message.has_registered());
-  take(core->on_node_message(now, NodeSession{3}, again));  // Repeated: nothing.
+  take(core->on_node_message(now, NodeSession{3}, again));  // Repeated: no effect.
   EXPECT_EQ(starts().size(), 1u);
   EXPECT_EQ(state(1), protocol::ALIVE);
 }
@@ -165,7 +165,7 @@ TEST_F(HeadNodesTest, ANewWorkerHasNoSayInWhatItsPredecessorLeftBehind) {
   take(core->on_node_message(now, NodeSession{3}, registration(1, 4, 0, "second")));
   clear();
   pass(1500ms, {NodeSession{3}});
-  EXPECT_TRUE(ends().empty());  // It would say that the host is gone, which it cannot know.
+  EXPECT_TRUE(ends().empty());  // A response would claim that the host is gone, which is not known.
   ended(NodeSession{3}, first);
   EXPECT_TRUE(starts().empty());
   pass(2600ms, {NodeSession{3}});

@@ -1,4 +1,4 @@
-// A head that was killed and started again.
+// A head that was killed and restarted.
 #include "head/kernel/core.h"
 
 #include <gmock/gmock.h>

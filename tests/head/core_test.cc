@@ -99,7 +99,7 @@ TEST_F(HeadCoreTest, RepeatedReportsChangeNothing) {
   ended(kNode1, first);
   EXPECT_EQ(starts().size(), 2u);
   clear();
-  ready(kNode1, first);  // Late: of an epoch that has ended.
+  ready(kNode1, first);  // Late: from an epoch that has ended.
   ASSERT_EQ(ends().size(), 1u);
   EXPECT_EQ(ends()[0].host_id(), first.host_id());
   EXPECT_EQ(state(1), protocol::STARTING);
@@ -158,7 +158,7 @@ TEST_F(HeadCoreTest, EarlyDeathsInARowDelayTheRestart) {
   hello();
   spawn(1, 1, -1);
   ended(kNode1, last_start());
-  EXPECT_EQ(starts().size(), 2u);  // The first restart is at once.
+  EXPECT_EQ(starts().size(), 2u);  // The first restart is immediate.
   ended(kNode1, last_start());
   EXPECT_EQ(starts().size(), 2u);
   EXPECT_THAT(info(1).reason(), HasSubstr("restarts in 0.1 s, after 2 early deaths"));
@@ -205,7 +205,7 @@ TEST_F(HeadCoreTest, RowsAndExplanationsHaveTheirReasonsAsData) {
   const std::string waits = "等待 1 CPU：唯一的节点已用 1，共 1";
   EXPECT_TRUE(std::any_of(actors.actors().begin(), actors.actors().end(), [&](const v1::Actor& row) { return chinese(row) == waits; }));
   EXPECT_EQ(chinese(core->lists().queue(now, {}).queue(0)), waits);
-  // Line by line the data say what the text says.
+  // Structured data and text agree line by line.
   const auto explained = core->explainer().explain(now, to_string(test_id<ActorId>(2)));
   std::string text;
   for (const std::string& why : explained->why()) text += Reason::from_json(why)->text() + "\n";
@@ -261,7 +261,7 @@ TEST_F(HeadCoreTest, KillHoldsResourcesUntilTheHostIsReportedGone) {
   ASSERT_EQ(ends().size(), 1u);
   EXPECT_EQ(cpus_used(), kUnit);
   pass(1500ms, {kNode1});
-  EXPECT_GE(ends().size(), 2u);  // Repeated until it is answered.
+  EXPECT_GE(ends().size(), 2u);  // Repeated until answered.
   ended(kNode1, start, protocol::DeathCause::KILLED);
   EXPECT_EQ(cpus_used(), 0);
 }
@@ -309,7 +309,7 @@ TEST_F(HeadCoreTest, KillRefusesWhatIsNoActorAndNamesTheCommandForIt) {
   EXPECT_EQ(kill("n1", false, reply).error().code, ErrorCode::kInvalidArgument);
   EXPECT_THAT(kill("n1", false, reply).error().message, HasSubstr("volador drain"));
   EXPECT_EQ(kill("moon", false, reply).error().code, ErrorCode::kNotFound);
-  // Without a restart left it ends for good.
+  // Without restarts left it ends permanently.
   auto killed = kill(to_string(test_id<ActorId>(1)), true, reply);
   ASSERT_TRUE(killed) << killed.error().message;
   take(std::move(*killed));
@@ -326,7 +326,7 @@ TEST_F(HeadCoreTest, KillWithRestartIsCarriedOutOnce) {
   const auto kill = kill_message(1, false);
   send(kill);
   EXPECT_EQ(state(1), protocol::RESTARTING);
-  EXPECT_EQ(starts().size(), 1u);  // Not before the former host has ended.
+  EXPECT_EQ(starts().size(), 1u);  // Not before the previous host has ended.
   ended(kNode1, first, protocol::DeathCause::KILLED);
   ASSERT_EQ(starts().size(), 2u);
   EXPECT_EQ(last_start().epoch(), 2u);

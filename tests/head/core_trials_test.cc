@@ -1,4 +1,4 @@
-// What the head knows of trials, and what is asked of their programs.
+// Trial state at the head, and requests to the programs that run the trials.
 #include "head/kernel/core.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Experiments of before the head's start, and what the core says of those of now to whoever keeps them.
+// Experiments from before the head's start, and the core's messages about current ones for persistence.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 
@@ -103,7 +103,7 @@ class ExperimentsTest : public CoreFixture {
     options.keep_experiments = true;
     restart_head();
   }
-  static constexpr uint8_t kDriverNumber = 1;  // Of hello().
+  static constexpr uint8_t kDriverNumber = 1;  // Number of the driver in hello().
   std::vector<ExperimentNews> say(const protocol::ExperimentUpdate& update) {
     protocol::ClientMessage message;
     *message.mutable_experiment() = update;

@@ -41,7 +41,7 @@ TEST(FrontIndex, AgreesWithLookingAtEveryEntry) {
   std::map<RequestOrder, Demand, Less> all;
   int shape = 0;
   for (int step = 0; step < 20'000; ++step) {
-    // Grows to several blocks, and shrinks to nothing now and then.
+    // Grows to several blocks, and occasionally shrinks to nothing.
     const bool grows = (step / 2'000) % 3 != 2;
     const auto at = order(static_cast<int32_t>(random.below(3)), random.below(4'000));
     if (const auto known = all.find(at); known != all.end()) {

@@ -13,7 +13,7 @@ using testing::HasSubstr;
 constexpr NodeSession kNode3{3};
 constexpr ClientSession kDriver2{2};
 
-// Unlike those of actors.
+// Distinct from actor ids.
 GroupId group_id(uint8_t number) { return test_id<GroupId>(static_cast<uint8_t>(0xa0 + number)); }
 
 class GroupsTest : public CoreFixture {
@@ -76,7 +76,7 @@ class GroupsTest : public CoreFixture {
     return nodes;
   }
   std::string explain(uint8_t group) { return *core->explainer().text(now, to_string(group_id(group))); }
-  // Empty: none of it is left.
+  // 0: nothing is left.
   size_t group_rows() const {
     return static_cast<size_t>(
         std::count_if(rows.begin(), rows.end(), [](const auto& entry) { return entry.first.first == kGroupsTable; }));
@@ -122,7 +122,7 @@ TEST_F(GroupsTest, EachBundleLiesOnANodeWithItsLabels) {
   EXPECT_EQ(shown.bundles(0).labels(), "zone=b");
   EXPECT_EQ(shown.bundles(2).labels(), "");
   EXPECT_THAT(explain(1), HasSubstr("bundle 0: cpus 1 with zone=b on node n2"));
-  // Its node goes: it waits for another of that zone, and says so.
+  // Its node leaves: it waits for another one of that zone, with this reason.
   restart_head();
   join(kNode1, 1, 4, 0, {{"zone", "a"}});
   hello();
@@ -150,7 +150,7 @@ TEST_F(GroupsTest, LabelsThatNoNodeHasAreRefusedAndNamed) {
   send(message);
   EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kInfeasible));
   EXPECT_THAT(last_reply().error().message(), AllOf(HasSubstr("bundle 1 of"), HasSubstr("labels zone=c; no node has it"), HasSubstr("--labels=zone=c")));
-  // Each has a node, but strictly packed they would need one that has both.
+  // Each bundle fits on a node, but strict packing needs a single node for both.
   join(kNode2, 2, 4, 0, {{"zone", "c"}});
   protocol::LabelRule& other = *spec.mutable_bundle_labels(0)->add_rules();
   other.set_key("zone");
@@ -452,7 +452,7 @@ TEST_F(GroupsTest, AGroupThatIsPassedByGetsNodesSetAside) {
     if (out.message.has_start_host()) ready(out.session, out.message.start_host());
   }
   create(1, protocol::STRICT_SPREAD, {{.cpus = 2}, {.cpus = 2}});
-  for (uint8_t actor = 11; actor <= 60; ++actor) spawn(actor);  // Small ones, which would pass for ever.
+  for (uint8_t actor = 11; actor <= 60; ++actor) spawn(actor);  // Small ones, which could overtake forever.
   size_t ended_so_far = 0;
   for (int round = 0; round < 60 && row(1).state() != "ready"; ++round) {
     pass(1s, {kNode1, kNode2});
@@ -527,7 +527,7 @@ TEST_F(GroupsTest, AnActorThatWaitsLendsItsCpusToOthersOfItsBundleOnly) {
   EXPECT_EQ(state(2), protocol::STARTING) << "the bundle has room";
   EXPECT_EQ(state(3), protocol::PENDING) << "the node has not";
   const auto second = last_start();
-  waits(false);  // Overdrawn for a while.
+  waits(false);  // Temporarily overdrawn.
   spawn_in(4, 1, 0, 1);
   EXPECT_EQ(state(4), protocol::PENDING);
   ready(kNode1, second);

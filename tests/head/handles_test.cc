@@ -148,7 +148,7 @@ class HandlesTest : public CoreFixture {
     message.mutable_holds()->add_released(raw(test_id<ActorId>(actor)));
     send(message);
   }
-  // As a host says it, through its worker.
+  // A host's message, sent through its worker.
   void host_holds(NodeSession session, const protocol::StartHost& start, uint8_t actor, uint64_t sequence) {
     protocol::WorkerMessage message;
     message.mutable_relay()->set_host_id(start.host_id());
@@ -299,7 +299,7 @@ TEST_F(ObjectHandlesTest, AWorkerThatStartedAnewHasAnEmptyStoreAndCountsAnew) {
 
 class LightHandlesTest : public ObjectHandlesTest {
  protected:
-  // An actor of the head's book whose id says that it is a home.
+  // An actor registered at the head whose id is that of a home process.
   protocol::StartHost spawn_home() {
     protocol::ClientMessage message = spawn_message(1, 0);
     message.mutable_spawn()->set_request_id(raw(kHome));
@@ -323,7 +323,7 @@ TEST_F(LightHandlesTest, ItsHomeIsToldToEndALightActorThatWasPassedOnAndDropped)
   hello();
   spawn_home();
   const ActorId light = light_id(kHome, 1), kept = light_id(kHome, 2);
-  store_says(kNode1, 1, {light, kept});  // As a process would: before the word of its maker.
+  store_says(kNode1, 1, {light, kept});  // As a process may do: before the message of its creator.
   auto passed = holds(1);
   passed.mutable_holds()->add_passed_on(raw(light));
   send(passed);

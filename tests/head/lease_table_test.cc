@@ -15,7 +15,7 @@ TEST(LeaseTableTest, ALeaseEndsItsSpanAfterTheLastAcknowledgement) {
   LeaseTable leases(4000ms);
   leases.acknowledged(kFirst, kStart);
   leases.acknowledged(kFirst, kStart + 1s);
-  leases.acknowledged(kFirst, kStart);  // Late: changes nothing.
+  leases.acknowledged(kFirst, kStart);  // Late: no effect.
   EXPECT_TRUE(leases.ended(kStart + 4999ms).empty());
   EXPECT_EQ(leases.ended(kStart + 5000ms), std::vector{kFirst});
   EXPECT_EQ(leases.ends(kFirst), kStart + 5s);

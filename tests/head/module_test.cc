@@ -1,4 +1,4 @@
-// A module with one table and one request, which neither the kernel nor another module knows.
+// A module with one table and one request, unknown to the kernel and to other modules.
 #include "head/kernel/module.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::string_view kQuotasTable = "quotas";
 
-// CPUs that a project may use.
+// CPU quota of a project.
 class QuotaModule final : public Module {
  public:
   explicit QuotaModule(HeadCore& core) : context_(core.context()), tables_(core.tables()) {}

@@ -1,4 +1,4 @@
-// What people call actors, trials, runs and nodes, and what the head makes of it.
+// User-defined names of actors, trials, runs and nodes, and their resolution by the head.
 #include <gmock/gmock.h>
 
 #include "head/experiments/experiment_table.h"

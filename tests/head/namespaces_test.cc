@@ -1,4 +1,4 @@
-// Names of actors in namespaces: whose a name is, where it is looked for, and what the journal keeps of it.
+// Actor names in namespaces: ownership, lookup, and persistence in the journal.
 #include <gmock/gmock.h>
 
 #include "tests/head/core_fixture.h"
@@ -24,7 +24,7 @@ class NamespacesTest : public CoreFixture {
     message.mutable_find()->set_namespace_(actor_namespace);
     return message;
   }
-  // Of the last reply, which is about an actor: the number of its id.
+  // Id number of the actor in the last reply.
   int found() const {
     return last_reply().actor().actor_id().empty() ? -1 : static_cast<uint8_t>(last_reply().actor().actor_id()[0]);
   }
@@ -79,7 +79,7 @@ TEST_F(NamespacesTest, TheJournalKeepsThemAndOlderRowsAreOfTheDefaultOne) {
   hello(kDriver1, 1, "team-a");
   send(named(1, "hits"));
   send(named(2, "old", "default"));
-  // As a head of before there were namespaces wrote it.
+  // As written by a head without namespaces.
   auto& row = rows.at({std::string(kActorsTable), raw(test_id<ActorId>(2))});
   protocol::ActorRecord record;
   ASSERT_TRUE(record.ParseFromString(row));

@@ -35,7 +35,7 @@ class PlacementTest : public testing::Test {
     return {.actor = actor(number), .resources = *ResourceSet::from(asked), .wishes = {}, .program = "p", .priority = priority, .sequence = ++sequence};
   }
   void submit(uint32_t number, Resources asked, int32_t priority = 0) { placement.submit(now, request(number, asked, priority)); }
-  // The actors placed, in order; where they are is kept.
+  // Returns the placed actors in order; records their locations.
   std::vector<ActorId> schedule() {
     std::vector<ActorId> actors;
     for (const Placed& placed : placement.schedule(now)) {
@@ -114,7 +114,7 @@ TEST_F(PlacementTest, ALargerRequestThatWasPassedByForLongGetsItsNode) {
   submit(2, {.cpus = 2});
   schedule();
   submit(100, {.cpus = 4});
-  // Small ones come and go for ever: one ends, the next takes its place.
+  // Small requests come and go forever: whenever one ends, the next takes its place.
   uint32_t next = 3;
   std::deque<uint32_t> running{1, 2};
   for (int round = 0; round < 60 && !where.contains(actor(100)); ++round) {
@@ -263,7 +263,7 @@ TEST_F(PlacementTest, ThoseApartShareNoNode) {
   placement.release(actor(2));
   EXPECT_EQ(schedule(), std::vector{actor(3)});
   EXPECT_EQ(where[actor(3)], where[actor(2)]);
-  // As an earlier head left them; the node's own table is made anew.
+  // As left by an earlier head; the node's own table is rebuilt.
   add_node(1, {.cpus = 4});
   EXPECT_TRUE(placement.adopt(node(1), actor(1), *ResourceSet::from({.cpus = 1}), {}, "replicas"));
   PlacementRequest late = request(5, {.cpus = 1});
@@ -289,20 +289,20 @@ TEST_F(PlacementTest, CpusOfWhoWaitsAreOthersUntilItGoesOn) {
   submit(5, {.cpus = 1});
   EXPECT_EQ(schedule(), std::vector{actor(4)}) << "nothing is left but for who asks nothing";
   EXPECT_THAT(explain(actor(5)), HasSubstr("waits for cpus 1: 4 of 2 in use"));
-  // One that ends while its CPUs are lent gives back the rest only.
+  // An actor that ends while its CPUs are lent returns only the rest.
   EXPECT_TRUE(placement.lend_cpus(actor(1)));
   placement.release(actor(1));
   EXPECT_EQ(schedule(), std::vector<ActorId>{});
   placement.release(actor(2));
   EXPECT_EQ(schedule(), (std::vector{actor(3), actor(5)}));
-  // What an earlier head lent is adopted in full.
+  // CPUs lent by an earlier head are adopted in full.
   placement.set_node(node(1), "n1", {}, *ResourceSet::from({.cpus = 2}), {});
   for (uint32_t number = 6; number <= 7; ++number) EXPECT_TRUE(placement.adopt(node(1), actor(number), *ResourceSet::from({.cpus = 2}), {}));
   EXPECT_FALSE(placement.adopt(node(1), actor(8), *ResourceSet::from({.gpus = 1}), {0}));
 }
 
 TEST_F(PlacementTest, WhatCanNeverRunIsNamedWithTheLargestNode) {
-  EXPECT_TRUE(placement.check_feasible(request(1, {.gpus = 2}), "trial 3f2a"));  // No node yet: nobody knows.
+  EXPECT_TRUE(placement.check_feasible(request(1, {.gpus = 2}), "trial 3f2a"));  // No node yet: unknown.
   add_node(1, {.cpus = 16, .gpus = 1, .memory = int64_t{8} << 30});
   const auto message = [&](Resources asked) { return placement.check_feasible(request(9, asked), "trial 3f2a").error().message; };
   EXPECT_EQ(message({.gpus = 2}),
@@ -399,7 +399,7 @@ TEST_F(PlacementTest, RandomRequestsNeverBreakItAndNothingThatFitsIsLeftWaiting)
 
 // ---- reservations ----
 
-// A node of 8 CPUs and 2 GPUs; actor 1 holds both GPUs and a CPU, and actor 2 has waited long for a CPU and a GPU.
+// A node with 8 CPUs and 2 GPUs; actor 1 holds both GPUs and a CPU, and actor 2 has waited long for a CPU and a GPU.
 class ReservationTest : public PlacementTest {
  protected:
   void wait_for_gpu(Resources holder = {.cpus = 1, .gpus = 2}, Resources waiting = {.cpus = 1, .gpus = 1}) {
@@ -606,7 +606,7 @@ TEST_F(ReservationTest, AReservationLeavesANodeThatTakesNothing) {
   EXPECT_EQ(reserved_for(actor(3)), first);
 }
 
-// Of many requests that come and go, on nodes that come and go.
+// Many requests and nodes that come and go.
 class RandomQueueTest : public PlacementTest {
  protected:
   struct Waiting {
@@ -622,7 +622,7 @@ class RandomQueueTest : public PlacementTest {
     placement.submit(now, one);
     waiting[one.actor] = {one, runs, now};
   }
-  // Starts what can start, ends what is due, and gives how long the longest wait of a large request was.
+  // Starts what can start, ends what is due, and returns the longest wait of a large request.
   void turn() {
     now += 1s;
     for (auto one = ends.begin(); one != ends.end() && one->first <= now;) {
@@ -639,7 +639,7 @@ class RandomQueueTest : public PlacementTest {
     while (placement.take_placed_groups().size() > 0) {
     }
   }
-  // A request that waits although a node has what it asks for beside all that is reserved there for those before it.
+  // No request may wait if a node has its resources in addition to everything reserved there for earlier requests.
   void expect_no_idle_resources() {
     std::map<NodeId, std::vector<std::pair<RequestOrder, ResourceSet>>> reserved;
     for (const auto& [id, one] : waiting) {
@@ -699,7 +699,7 @@ TEST_F(RandomQueueTest, NobodyWaitsForWhatNoEarlierRequestCanUse) {
   }
 }
 
-// Small requests come faster than they end, for ever; every larger one starts all the same.
+// Small requests keep arriving faster than they end; every larger one must start nevertheless.
 TEST_F(RandomQueueTest, NoRequestStarvesWhileWhatRunsEnds) {
   for (uint64_t seed = 11; seed <= 14; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -766,7 +766,7 @@ TEST_F(ReservationTest, AGroupReservesForEachOfItsBundles) {
   EXPECT_TRUE(placement.reserved_for(group.holder).empty());
 }
 
-// ---- what is forgotten ----
+// ---- eviction ----
 
 TEST_F(PlacementTest, LabelsOfNodesThatLeftAreForgotten) {
   PlacementRequest patient = request(1, {.cpus = 1});

@@ -1,4 +1,4 @@
-// Lost objects: whoever wants one asks its owner over the head.
+// Reconstruction of lost objects: requests go to the owner through the head.
 #include <gmock/gmock.h>
 
 #include "tests/head/core_fixture.h"
@@ -66,7 +66,7 @@ TEST_F(RebuildsTest, AProgramAsksAnActor) {
   protocol::ClientName actor = program(1);
   actor.set_host_id(host.host_id());
   auto said = question(actor);
-  said.mutable_rebuild()->mutable_asker()->set_driver_id(raw(test_id<DriverId>(1)));  // Nobody asks in another's name.
+  said.mutable_rebuild()->mutable_asker()->set_driver_id(raw(test_id<DriverId>(1)));  // Impersonation.
   send(said, kOtherDriver);
   ASSERT_EQ(to_nodes.size(), 1u);
   EXPECT_EQ(to_nodes[0].message.relayed().message().rebuild().asker().driver_id(), raw(test_id<DriverId>(2)));

@@ -53,7 +53,7 @@ TEST_F(ResourceLedgerTest, AdoptTakesExactlyTheDevicesOfTheEarlierGrant) {
   EXPECT_FALSE(ledger.adopt(kLedgerNode, holder(2), asks(0, 1), {7}));
   EXPECT_FALSE(ledger.adopt(kLedgerNode, holder(2), asks(0, 1), {}));
   EXPECT_TRUE(ledger.adopt(kLedgerNode, holder(2), asks(0, 0.5), {2}));
-  // What an earlier head lent while its holder waited is held twice now.
+  // CPUs lent by an earlier head while their holder waited are now held twice.
   EXPECT_TRUE(ledger.adopt(kLedgerNode, holder(3), asks(9), {}));
   EXPECT_LT(ledger.find(kLedgerNode)->free.get("cpus"), 0);
   EXPECT_FALSE(ledger.grant(kLedgerNode, holder(4), asks(1)).has_value());

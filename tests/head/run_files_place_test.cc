@@ -27,7 +27,7 @@ class RunFilesPlaceTest : public CoreFixture {
     message.mutable_experiment()->set_directory(directory);
     send(message);
   }
-  // Who can read them, in the order in which they are asked.
+  // The members that can read the files, in the order of requests.
   std::vector<std::string> readers(const std::string& name) const {
     const auto place = core->lookups().find_run_files(name);
     std::vector<std::string> who;
@@ -68,7 +68,7 @@ TEST_F(RunFilesPlaceTest, OnlyWhoIsConnectedAndAfterwardsNobody) {
 }
 
 TEST_F(RunFilesPlaceTest, WhereTheMachineIsNotKnownNoNodeIsTakenForIt) {
-  join(kNode1, 1, 2);  // Says nothing of its machine.
+  join(kNode1, 1, 2);  // Does not report its machine.
   hello();
   report("digits", "/runs/digits");
   EXPECT_EQ(readers("digits"), std::vector<std::string>{"the program"});

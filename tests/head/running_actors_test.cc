@@ -1,4 +1,4 @@
-// Where an actor runs, for who looks into its process; and the measures that it has of its own, for who shows them.
+// Locations of actors for inspecting their processes, and their user-defined metrics.
 #include <gmock/gmock.h>
 
 #include <set>

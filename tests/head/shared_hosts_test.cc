@@ -1,4 +1,4 @@
-// What the head believes of processes that several actors share.
+// Tracking of processes shared by several actors.
 #include <gtest/gtest.h>
 
 #include "tests/head/core_fixture.h"
@@ -27,7 +27,7 @@ class SharedHostsInTheHead : public CoreFixture {
     return {};
   }
   std::string name_of(const protocol::StartHost& start) const { return node_of(start) == kNode1 ? "n1" : "n2"; }
-  // It says that its process bears the id of `process`.
+  // Reports `process` as the id of its process.
   void ready_in(const protocol::StartHost& start, const std::string& process) {
     protocol::WorkerMessage message;
     fill_report(*message.mutable_host_ready(), start);

@@ -1,4 +1,4 @@
-// Nodes, clients, experiments and the words of messages.
+// Nodes, clients, experiments and the texts of messages.
 #include <gmock/gmock.h>
 
 #include "head/clients/client_table.h"

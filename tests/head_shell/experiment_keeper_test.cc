@@ -37,7 +37,7 @@ class ExperimentKeeperTest : public ::testing::Test {
     for (const ExperimentNews& one : all) keeper->keep(one);
     keeper->stop();
   }
-  // Names of those that had ended, as they are given back.
+  // Names of the ended experiments that are restored.
   std::vector<std::string> ended(std::vector<ExperimentHistory>* histories = nullptr) {
     std::vector<std::string> names;
     auto keeper = open();
@@ -54,7 +54,7 @@ class ExperimentKeeperTest : public ::testing::Test {
     for (const auto& entry : std::filesystem::directory_iterator(options_.directory)) all.push_back(entry.path());
     return all;
   }
-  // As if it were written long ago.
+  // Simulates that it was written long ago.
   void age(const std::string& experiment, int hours) {
     for (const auto& file : files()) {
       std::ifstream in(file, std::ios::binary);

@@ -1,4 +1,4 @@
-// A real head on the loopback, in this process, and the members that talk to it.
+// A real head on loopback in this process, and the members that connect to it.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 
 namespace volador::head {
 
-// Messages that arrive on a link's thread, for the test's.
+// Passes messages from a link's thread to the test's.
 template <class Message>
 class Inbox {
  public:
@@ -34,7 +34,7 @@ class Inbox {
     messages_.push_back(message);
     changed_.notify_all();
   }
-  // The next one for which `wanted` holds; others before it are dropped.
+  // Returns the next message for which `wanted` holds; drops earlier ones.
   std::optional<Message> next(const std::function<bool(const Message&)>& wanted, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
     const auto until = std::chrono::steady_clock::now() + limit;
     std::unique_lock lock(mutex_);
@@ -106,7 +106,7 @@ class HeadFixture : public ::testing::Test {
       *body.mutable_program() = program;
       raw_driver->link->send(std::move(message));
     };
-    // The link may connect before its pointer is kept: wait for it.
+    // The link may connect before its pointer is stored: wait for it.
     auto kept = std::make_shared<std::promise<void>>();
     auto is_kept = kept->get_future().share();
     driver->link = control::connect_client_link(
@@ -125,7 +125,7 @@ class HeadFixture : public ::testing::Test {
     return driver;
   }
 
-  // A worker as the head sees it: registered with two CPUs; what the head says comes into the inbox.
+  // A worker as the head sees it: registered with two CPUs; messages of the head go to the inbox.
   struct Node {
     Inbox<protocol::HeadToWorker> inbox;
     std::unique_ptr<control::WorkerLink> link;

@@ -1,4 +1,4 @@
-// A whole head on the loopback: joins, roles, journal before acknowledgement, restarts, programs, logs, tokens.
+// A whole head on loopback: joins, roles, journal before acknowledgement, restarts, programs, logs, tokens.
 #include "head/shell/head_process.h"
 
 #include <gmock/gmock.h>
@@ -134,7 +134,7 @@ TEST_F(HeadProcessTest, WhoGuessesIsSlowedDown) {
   EXPECT_NE(refused.error().message.find("too many wrong tokens from 127.0.0.1"), std::string::npos) << refused.error().message;
 }
 
-// What each role may call: written down here once more, so that a change of the head's table is a change of two places.
+// Methods allowed for each role; repeated here so that a change of the head's table must be made in two places.
 const std::map<std::string, std::string> kAllowed{
     {"/volador.protocol.Control/Join", "none host driver node operator"},
     {"/volador.protocol.Control/Worker", "node"},
@@ -179,7 +179,7 @@ const std::map<std::string, std::string> kAllowed{
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "driver operator"},
 };
 
-// One empty message, then the end: the status that comes back.
+// Sends one empty message and the end; returns the resulting status.
 grpc::Status call_with_an_empty_message(const std::shared_ptr<grpc::Channel>& channel, const std::string& method) {
   grpc::GenericStub stub(channel);
   grpc::CompletionQueue queue;
@@ -270,7 +270,7 @@ TEST_F(HeadProcessTest, ANodeGetsCertificatesOnlyForHostsThatWerePlacedOnIt) {
   EXPECT_EQ(elsewhere.error().code, ErrorCode::kPermissionDenied);
   EXPECT_THAT(elsewhere.error().message, ::testing::HasSubstr("it was placed on b"));
 
-  // The incarnation is over: its host has nothing to say any more.
+  // The incarnation has ended: messages of its host no longer count.
   protocol::WorkerMessage ended;
   ended.mutable_host_ended()->set_host_id(raw(host));
   ended.mutable_host_ended()->set_actor_id(raw(actor));
@@ -413,7 +413,7 @@ TEST_F(HeadProcessTest, ARestartKeepsIdentityAddressTokensAndActors) {
 TEST_F(HeadProcessTest, WhatIsNotStoredIsNotAcknowledged) {
   if (!volador::testing::RedisServer::installed()) GTEST_SKIP() << "not run: redis-server is not installed";
   std::filesystem::create_directory(directory_.path() / "redis");
-  volador::testing::RedisServer redis(directory_.path() / "redis", {"--appendfsync", "always"});  // Else it may forget at its own kill.
+  volador::testing::RedisServer redis(directory_.path() / "redis", {"--appendfsync", "always"});  // Survives a kill.
   ASSERT_TRUE(redis.start());
   HeadOptions with_redis = options();
   with_redis.store = "redis://127.0.0.1:" + std::to_string(redis.port());
@@ -423,7 +423,7 @@ TEST_F(HeadProcessTest, WhatIsNotStoredIsNotAcknowledged) {
   redis.kill();
   driver->link->send(spawn_message(*driver, first));
   EXPECT_FALSE(driver->inbox.next(reply_to(first), 300ms).has_value());
-  // The head is read-only: it serves, and refuses what it could not keep.
+  // The head is read-only: it serves requests and rejects those that it could not store.
   EXPECT_TRUE(api(head_->ready().operator_token)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
   driver->link->send(spawn_message(*driver, second));
   auto refused = driver->inbox.next(reply_to(second));
@@ -459,7 +459,7 @@ TEST_F(HeadProcessTest, AnEmptiedStoreIsNotServedAsIfNew) {
   std::filesystem::remove(options().paths.cluster("heron").head().journal());
   head_.reset();
   auto again = try_start(options());
-  if (again) {  // The first opening of all: nothing can be lost after it.
+  if (again) {  // The first opening: nothing can be lost after it.
     again->reset();
     again = try_start(options());
     ASSERT_TRUE(again.has_value());
@@ -495,7 +495,7 @@ TEST_F(HeadProcessTest, AProgramTravelsFromItsDriverToTheNodeThatAsks) {
   EXPECT_TRUE(uploaded.has_value()) << uploaded.error().message;
   asks.join();
   EXPECT_EQ(*control::sha256_of_file(destination), *sha256);
-  // The head has it now; a second copy needs no driver, and a repeated upload is harmless.
+  // The head has stored it; a second copy needs no driver, and a repeated upload has no effect.
   EXPECT_TRUE(control::download_program(node, *sha256, directory_.path() / "second", 20s).has_value());
   EXPECT_TRUE(control::upload_program(drives, source, *sha256, 20s).has_value());
   const auto unknown = control::download_program(node, security::sha256("unknown"), directory_.path() / "third", 20s);
@@ -571,7 +571,7 @@ TEST_F(HeadProcessTest, SaysToItsDriversThatItStopsForGoodAndWaitsForTheirGoodby
   goodbye.mutable_goodbye();
   driver->link->send(goodbye);
   stopper.join();
-  driver->link->close();  // Else it greets the next head.
+  driver->link->close();  // Otherwise it would connect to the next head.
   head_->stop();
   start();
   auto status = api(head_->ready().operator_token)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest());

@@ -1,4 +1,4 @@
-// Files of a run on another machine, asked of members that the test plays.
+// Files of a run on another machine, requested from members simulated by the test.
 #include <gtest/gtest.h>
 
 #include <future>
@@ -14,7 +14,8 @@ using security::Role;
 
 class RunFileReaderTest : public HeadFixture {
  protected:
-  // A driver and a node on the same machine, which is not the head's; the experiment is known when it returns.
+  // Connects a driver and a node on the same machine, which is not the head's; the experiment is registered when it
+  // returns.
   void begin(bool with_node) {
     start();
     if (with_node) {
@@ -28,13 +29,13 @@ class RunFileReaderTest : public HeadFixture {
     update.mutable_experiment()->set_state("running");
     update.mutable_experiment()->set_directory("/runs/digits");
     driver_->link->send(update);
-    protocol::ClientMessage ping;  // What came before it has been handled when it is answered.
+    protocol::ClientMessage ping;  // Its reply implies that earlier messages were handled.
     ping.mutable_ping()->set_sequence(1);
     driver_->link->send(ping);
     ASSERT_TRUE(driver_->inbox.next([](const auto& message) { return message.has_pong(); }));
   }
 
-  // What the head asks; the answer is to be filled in.
+  // Returns the head's request, with a reply to fill in.
   protocol::ReadRunFiles asked_of_node() {
     const auto message = node_->inbox.next([](const auto& one) { return one.has_read_run_files(); });
     EXPECT_TRUE(message) << "nothing was asked";
@@ -219,7 +220,7 @@ TEST_F(RunFileReaderTest, TheProgramAloneIsAskedUntilItGoes) {
   EXPECT_EQ(open("").get().error().code, ErrorCode::kInvalidArgument);
 }
 
-// Numbers of questions are easily guessed.
+// Request numbers are easy to guess.
 TEST_F(RunFileReaderTest, OnlyWhoWasAskedCanAnswer) {
   begin(true);
   auto opening = open("weights");

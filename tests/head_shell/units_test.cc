@@ -1,4 +1,4 @@
-// The small parts of the head's shell that need no network.
+// Components of the head's shell that need no network.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -14,11 +14,11 @@ using namespace std::chrono_literals;
 
 namespace {
 
-constexpr Time kHeadBoot = 5000s;  // What the head's boot clock says when the run begins.
+constexpr Time kHeadBoot = 5000s;  // The head's boot clock at the start of the run.
 
 std::string digits(const std::string& bytes) { return bytes.empty() ? "" : short_id(id_from_raw<ActorId>(bytes)); }
 
-// What a message is and whom it concerns, without anything whose order is not fixed.
+// Kind and subject of a message, without parts whose order is not fixed.
 std::string brief(const protocol::WorkerMessage& m) {
   using Kind = protocol::WorkerMessage;
   switch (m.kind_case()) {
@@ -143,7 +143,7 @@ void ClusterSim::crash_head() {
   note("head crashes");
   head_.reset();
   head_frozen_until_ = now_;
-  // Batches may be durable although nothing of them has left.
+  // Batches may be durable although none of their messages has left.
   const uint64_t durable = batches_.empty() || store_is_away() ? 0 : random_.below(batches_.size() + 1);
   if (store_is_away()) sometimes_.happened("the head crashed while its store was away");
   for (uint64_t at = 0; at < durable; ++at) {
@@ -192,7 +192,7 @@ void ClusterSim::take(head::Actions actions) {
   }
 }
 
-// As the head's shell does: what says nothing that the journal holds does not wait for it.
+// As in the head's shell: messages that do not depend on the journal do not wait for it.
 void ClusterSim::send_unjournaled(head::Actions& actions) {
   std::erase_if(actions.to_nodes, [this](head::ToNode& one) {
     if (!one.message.has_heartbeat_ack()) return false;
@@ -202,7 +202,7 @@ void ClusterSim::send_unjournaled(head::Actions& actions) {
   });
 }
 
-// As the head's shell does.
+// As in the head's shell.
 bool ClusterSim::refuse_while_read_only(uint64_t link, const protocol::ClientMessage& message) {
   if (!store_is_away()) return false;
   const std::string* request = nullptr;
@@ -220,7 +220,7 @@ bool ClusterSim::refuse_while_read_only(uint64_t link, const protocol::ClientMes
   return true;
 }
 
-// One transaction may hold several batches, as the journal's writer makes them.
+// One transaction may contain several batches, as the journal's writer creates them.
 void ClusterSim::commit_next() {
   if (store_is_away()) {
     after(store_away_until_ - now_, [this] { commit_next(); });
@@ -232,7 +232,7 @@ void ClusterSim::commit_next() {
     Batch batch = std::move(batches_.front());
     batches_.pop_front();
     for (const auto& mutation : batch.actions.journal) {
-      // The order of a value's maps is not fixed: its bytes are added up.
+      // The order of a value's maps is not fixed: its bytes are summed.
       const std::string value = mutation.value.value_or("");
       const uint64_t sum = std::accumulate(value.begin(), value.end(), uint64_t{0}, [](uint64_t before, char byte) { return before + static_cast<uint8_t>(byte); });
       note(mutation.table, fmt::format("{} {} {}", to_string(id_from_raw<ActorId>(mutation.key)), value.size(), sum));
@@ -292,7 +292,7 @@ ClusterSim::Connection* ClusterSim::connection(uint64_t id) {
 void ClusterSim::send(uint64_t id, bool to_head, Payload payload, bool repeat) {
   Connection* link = connection(id);
   if (link == nullptr || !(to_head ? link->peer_open : link->head_open)) return;
-  if (!(to_head ? link->head_open : link->peer_open)) return;  // Nobody reads it.
+  if (!(to_head ? link->head_open : link->peer_open)) return;  // Nothing reads it.
   if (!repeat && faults_on_ && faults_.repeats && chance(0.03) && !std::holds_alternative<Fin>(payload)) {
     sometimes_.happened("a message was repeated");
     after(random_between(0ms, 2000ms), [this, id, to_head, payload] { send(id, to_head, payload, true); });
@@ -369,7 +369,7 @@ void ClusterSim::drop_if_closed(uint64_t id) {
   if (found != connections_.end() && !found->second.peer_open && !found->second.head_open) connections_.erase(found);
 }
 
-// What it sent before still arrives, then the head learns of the end.
+// Earlier messages still arrive, then the head sees the end.
 void ClusterSim::close_by_peer(uint64_t id) {
   Connection* link = connection(id);
   if (link == nullptr || !link->peer_open) return;
@@ -386,7 +386,7 @@ void ClusterSim::close_by_head(uint64_t id) {
   link->to_head.clear();
 }
 
-// What is on its way is lost; both sides learn of the end within a tenth of a second.
+// Messages in transit are lost; both sides see the end within a tenth of a second.
 void ClusterSim::cut(uint64_t id) {
   Connection* link = connection(id);
   if (link == nullptr) return;

@@ -1,9 +1,9 @@
-// A whole cluster in one thread under a virtual clock: the head's core with a journal, the workers' cores with modelled
-// processes, drivers, and a network; a seed decides delays, cuts, stalls, repeats, freezes and crashes.
+// Simulates a whole cluster in one thread with a virtual clock: the head's core with a journal, the workers' cores with
+// modelled processes, drivers, and a network; a seed determines delays, cuts, stalls, repeats, freezes and crashes.
 //
-// Only journal rows of committed batches survive the head, and no message of an uncommitted batch leaves. Every node has a boot
-// clock of its own that starts elsewhere and runs up to 2 % fast or slow. Every host tries to commit all the time, by the lease
-// page of its worker, as real hosts do; an oracle outside the cluster says whether it may.
+// Only journal rows of committed batches survive the head, and no message of an uncommitted batch is sent. Every node
+// has its own boot clock, which starts elsewhere and runs up to 2 % fast or slow. Every host tries to commit
+// continuously, by the lease page of its worker, like real hosts; an oracle outside the cluster decides whether it may.
 #pragma once
 
 #include <chrono>
@@ -29,11 +29,11 @@ namespace volador::sim {
 using Time = std::chrono::nanoseconds;  // Since the start of the run.
 
 struct Faults {
-  bool cuts = true;          // A connection ends, both sides learn it.
-  bool stalls = true;        // Nothing goes through for a while; later it does, in order.
+  bool cuts = true;          // A connection ends; both sides see it.
+  bool stalls = true;        // Nothing is delivered for a while, then everything in order.
   bool repeats = true;       // A message is delivered a second time, at once or later.
-  bool node_freezes = true;  // Worker and hosts stand still.
-  bool worker_freezes = true;  // The worker alone does.
+  bool node_freezes = true;  // Worker and hosts stop running temporarily.
+  bool worker_freezes = true;  // Only the worker does.
   bool worker_crashes = true;  // Its hosts follow within a second; a new worker starts on the machine.
   bool machine_crashes = true;
   bool head_crashes = true;
@@ -46,7 +46,7 @@ struct Faults {
   std::chrono::milliseconds head_down_max{9000};
 };
 
-// How often something happened: over all seeds each must have.
+// Counters of events; over all seeds each must be above 0.
 struct Sometimes {
   std::map<std::string, uint64_t> counts;
   void happened(const std::string& what) { ++counts[what]; }
@@ -57,14 +57,14 @@ class ClusterSim {
   ClusterSim(uint64_t seed, const Faults& faults, Sometimes& sometimes);
   ~ClusterSim();
 
-  // Faults for `busy`, then everything is healed and checked, then everybody leaves and that is checked.
+  // Injects faults for `busy`, then heals everything and checks, then disconnects all members and checks again.
   void run(Time busy);
-  // Of everything that was delivered and done, in order.
+  // Hash of all deliveries and actions, in order.
   uint64_t history() const { return history_; }
   uint64_t hosts_ended() const { return hosts_ended_; }
   uint64_t hosts_ended_before_leaving() const { return hosts_ended_before_leaving_; }
   void without_kills() { kills_ = false; }
-  void trace() { trace_ = true; }  // Prints the history as it happens.
+  void trace() { trace_ = true; }  // Prints the history while it runs.
   uint64_t commits() const { return commits_; }
 
  private:
@@ -77,7 +77,7 @@ class ClusterSim {
     size_t peer = 0;            // Index of the node or driver.
     bool peer_open = true;
     bool head_open = true;
-    uint64_t head_number = 0;   // The head process that it reached.
+    uint64_t head_number = 0;   // The head process that it is connected to.
     Time stalled_until{0};
     std::deque<Payload> to_head;
     std::deque<Payload> to_peer;
@@ -94,11 +94,11 @@ class ClusterSim {
     ResourceSet resources;
     std::vector<int32_t> gpus;
     std::shared_ptr<Page> page;
-    bool process = false;  // It runs; else it is being launched.
+    bool process = false;  // True: running; false: being launched.
     bool ending = false;
-    bool lent = false;  // Its CPUs, at some time.
+    bool lent = false;  // Its CPUs were lent at some time.
     bool shared = false;
-    std::set<ActorId> handles;  // On actors of drivers, that were passed to it.
+    std::set<ActorId> handles;  // Handles on actors of drivers that were passed to it.
     uint64_t holds_said = 0;
   };
   struct Node {
@@ -115,15 +115,15 @@ class ClusterSim {
     Time worker_frozen_until{0};
     Time hosts_frozen_until{0};
     std::map<HostId, Host> hosts;     // Of this worker process.
-    worker::SharedHosts shared;       // Which of them are one process.
-    std::map<HostId, Host> orphans;   // Of one that crashed, until they are gone.
+    worker::SharedHosts shared;       // Hosts that share a process.
+    std::map<HostId, Host> orphans;   // Of a crashed worker, until they are gone.
     std::shared_ptr<Page> page;
   };
   struct Request {
     protocol::ClientMessage message;
     bool is_spawn = false;
     ActorId actor;
-    GroupId group = {};  // That it makes or removes.
+    GroupId group = {};  // Group that it creates or removes.
   };
   struct Driver {
     size_t index = 0;
@@ -131,19 +131,19 @@ class ClusterSim {
     bool alive = true;
     bool welcomed = false;
     uint64_t connection = 0;
-    std::map<std::string, Request> open;  // Not answered, by request id.
+    std::map<std::string, Request> open;  // Unanswered requests by id.
     std::map<ActorId, protocol::ActorInfo> seen;
     std::set<ActorId> acknowledged;
     std::set<GroupId> groups;  // Acknowledged, not removed.
-    std::set<ActorId> handles;  // On actors that end with them.
+    std::set<ActorId> handles;  // Handles on actors that end with them.
     uint64_t holds_said = 0;
   };
-  struct Wish {  // What a test knows of an actor that it spawned.
+  struct Wish {  // Expected state of a spawned actor.
     size_t driver = 0;
     bool detached = false;
     bool killed = false;
     int32_t max_restarts = 0;
-    bool in_group = false;  // Which may end it.
+    bool in_group = false;  // Its group may end it.
     bool ends_with_handles = false;
   };
   struct Batch {

@@ -1,4 +1,4 @@
-// Programs of the simulated cluster: what they ask for, hold and drop.
+// Programs of the simulated cluster: their requests, handles and disconnects.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -180,10 +180,10 @@ void ClusterSim::driver_says(Driver& driver, protocol::HoldActors holds) {
   holds.set_sequence(++driver.holds_said);
   protocol::ClientMessage message;
   *message.mutable_holds() = std::move(holds);
-  if (driver.welcomed) send(driver.connection, true, std::move(message));  // Else it says all of them when it is.
+  if (driver.welcomed) send(driver.connection, true, std::move(message));  // Otherwise all of them are sent when it is.
 }
 
-// At once into the worker's socket, which reads it when it runs.
+// Written to the worker's socket at once; the worker reads it when it runs.
 void ClusterSim::host_says(size_t index, uint64_t generation, HostId id, protocol::HoldActors holds) {
   const auto host = nodes_[index]->hosts.find(id);
   if (host == nodes_[index]->hosts.end()) return;
@@ -198,7 +198,7 @@ void ClusterSim::host_says(size_t index, uint64_t generation, HostId id, protoco
   });
 }
 
-// A handle goes to a host as an argument; the driver, whose call has ended then, may drop its own at once.
+// Passes a handle to a host as an argument; the driver, whose call has ended then, may drop its own at once.
 void ClusterSim::pass_or_drop_handle(Driver& driver) {
   auto chosen = driver.handles.begin();
   std::advance(chosen, static_cast<ptrdiff_t>(random_.below(driver.handles.size())));
@@ -232,7 +232,7 @@ void ClusterSim::pass_or_drop_handle(Driver& driver) {
   sometimes_.happened("a driver dropped a handle");
 }
 
-// What somebody holds has not ended for want of handles; what nobody holds has ended.
+// An actor with a handle has not ended for lack of handles; one without handles has ended.
 void ClusterSim::check_handles() const {
   std::set<ActorId> held;
   for (const auto& node : nodes_) {

@@ -1,4 +1,4 @@
-// What goes wrong in the simulated cluster, and what must hold afterwards.
+// Faults of the simulated cluster and the invariants checked afterwards.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -161,7 +161,8 @@ void ClusterSim::check_healed() {
       if (row.state() == "dead" && !wish.killed && (driver->alive || wish.detached)) {
         const bool used_up = wish.max_restarts >= 0 && row.restarts() >= wish.max_restarts;
         const bool threw = row.reason().find("constructor threw") != std::string::npos;
-        const bool orphaned = row.reason().find("driver") != std::string::npos;  // Its stream was lost for longer than the grace.
+        const bool orphaned = row.reason().find("driver") != std::string::npos;  // Its stream was lost for longer than
+                                                                                 // the grace period.
         const bool ended_with_group = wish.in_group && row.reason().find("was removed") != std::string::npos;
         const bool unheld = wish.ends_with_handles && row.reason().find("had a handle") != std::string::npos;  // check_handles().
         if (!used_up && !threw && !orphaned && !ended_with_group && !unheld) fail(fmt::format("actor {} is dead without need: {}", row.id(), row.reason()));
@@ -177,7 +178,7 @@ void ClusterSim::check_healed() {
   }
 }
 
-// A group that waits says why; one that is ready has every bundle, and its actors run where their bundles are.
+// A waiting group has a reason; a ready one has every bundle, and its actors run where their bundles are.
 void ClusterSim::check_groups() const {
   v1::ListRequest all;
   all.set_limit(100'000);
@@ -219,7 +220,7 @@ void ClusterSim::leave() {
     send(driver->connection, true, std::move(goodbye));
   }
   after(3s, [this] {
-    const uint64_t operator_link = 1'000'000'000;  // Sees every actor that is left.
+    const uint64_t operator_link = 1'000'000'000;  // Sees every remaining actor.
     protocol::ClientMessage hello;
     hello.mutable_hello()->set_protocol_version(1);
     hello.mutable_hello()->set_driver_id(raw(new_id<DriverId>(random_)));
@@ -238,7 +239,7 @@ void ClusterSim::leave() {
     const auto actors = head_->lists().actors(head_now(), all);
     for (const auto& row : actors.actors()) {
       if (row.state() == "dead") continue;
-      if (!row.detached()) {  // What a detached actor made ends with it.
+      if (!row.detached()) {  // Actors created by a detached actor end with it.
         bool detached_left = false;
         for (const auto& other : actors.actors()) detached_left = detached_left || (other.detached() && other.state() != "dead");
         if (!detached_left) fail(fmt::format("actor {} outlives its driver", row.id()));

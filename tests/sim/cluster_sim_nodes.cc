@@ -1,4 +1,4 @@
-// Workers of the simulated cluster, and the processes that they start.
+// Workers of the simulated cluster and the processes that they start.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -100,7 +100,7 @@ void ClusterSim::apply(Node& node, worker::Actions actions) {
       after(1ms, [this, index = node.index, generation = node.generation, host = cancel->host] {
         node_event(index, generation, [this, host](Node& n) {
           const auto found = n.hosts.find(host);
-          if (found == n.hosts.end() || found->second.process) return;  // It came up meanwhile and is being killed.
+          if (found == n.hosts.end() || found->second.process) return;  // It started meanwhile and is being killed.
           n.hosts.erase(found);
           n.shared.remove(host);
           apply(n, n.core->on_launch_failed(local(n), host, {}));
@@ -186,7 +186,7 @@ void ClusterSim::host_ready(size_t index, uint64_t generation, HostId id) {
   });
 }
 
-// It lends its CPUs, or takes them back; as of a task that waits for others.
+// Lends its CPUs, or takes them back, like a task that waits for others.
 void ClusterSim::host_waits(size_t index, uint64_t generation, HostId id, bool waits) {
   node_event(index, generation, [this, id, waits](Node& node) {
     const auto found = node.hosts.find(id);
@@ -230,7 +230,7 @@ void ClusterSim::crash_worker(Node& node, bool machine) {
   node.core.reset();
   if (machine) {
     node.orphans.clear();
-    if (Connection* link = connection(node.connection)) {  // No word of it reaches the head.
+    if (Connection* link = connection(node.connection)) {  // None of its messages reaches the head.
       link->peer_open = false;
       link->to_peer.clear();
       link->to_head.clear();
@@ -255,7 +255,7 @@ void ClusterSim::crash_worker(Node& node, bool machine) {
 
 void ClusterSim::orphan_gone(size_t index, HostId id) { nodes_[index]->orphans.erase(id); }
 
-// Every host that runs tries to commit; the oracle lets nothing pass that the head must exclude.
+// Every running host tries to commit; the oracle rejects commits that the head must exclude.
 void ClusterSim::commit_round() {
   std::map<ActorId, const Host*> committing;
   for (const auto& node : nodes_) {

@@ -1,4 +1,5 @@
-// The cluster under faults from seeds. VOLADOR_SIM_SEEDS: how many; VOLADOR_SIM_SEED: only this one; VOLADOR_SIM_TRACE: print it.
+// The cluster under faults from seeds. VOLADOR_SIM_SEEDS: number of seeds; VOLADOR_SIM_SEED: only this one;
+// VOLADOR_SIM_TRACE: prints it.
 #include "tests/sim/cluster_sim.h"
 #include "tests/how_many.h"
 
@@ -50,7 +51,7 @@ Outcome run_once(uint64_t seed, const Faults& faults, Time busy, Sometimes& some
 TEST(ClusterSimTest, AtMostOneIncarnationCommitsAndNothingAcknowledgedIsLostUnderAnyFault) {
   Sometimes sometimes;
   uint64_t commits = 0;
-  uint64_t histories = 0;  // A change that keeps the behaviour keeps this number for the same seeds.
+  uint64_t histories = 0;  // A refactoring without a change of behaviour keeps this number for the same seeds.
   const std::vector<uint64_t> all = seeds();
   for (const uint64_t seed : all) {
     const Outcome first = run_once(seed, {}, 40s, sometimes);
