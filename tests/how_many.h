@@ -1,9 +1,9 @@
-// How much a test repeats.
+// Number of repetitions of a test.
 #pragma once
 
 namespace volador {
 
-// The sanitizers look at the same code whatever the seed, and take ten times as long for it.
+// The sanitizers see the same code for every seed and take ten times as long.
 template <class Count>
 constexpr Count how_many([[maybe_unused]] Count usually, [[maybe_unused]] Count under_a_sanitizer) {
 #ifdef VOLADOR_SANITIZED

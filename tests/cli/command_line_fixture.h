@@ -1,4 +1,4 @@
-// Runs command lines in the test's process, in a home of their own.
+// Runs command lines in the test's process, with their own home.
 #pragma once
 
 #include <gtest/gtest.h>

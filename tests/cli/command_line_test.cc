@@ -81,7 +81,7 @@ TEST_F(CommandLine, WithoutAClusterItSaysHowToGetOne) {
 }
 
 TEST_F(CommandLine, AnUnreachableHeadIsNamed) {
-  // A token of the right form; nobody listens on port 1.
+  // A token of the right form; nothing listens on port 1.
   const Output output = run({"status", "--address=127.0.0.1:1", "--token=nonsense"});
   EXPECT_EQ(output.code, 5);
   EXPECT_EQ(output.error.find("nonsense"), std::string::npos) << "a token is never printed";

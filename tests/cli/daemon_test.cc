@@ -79,7 +79,7 @@ TEST_F(DaemonTest, DescriptorsOfOursAreClosedInIt) {
 
 class StopProcesses : public ::testing::Test {
  protected:
-  // A process that names itself as the worker of a node; `stubborn`: it does not end when asked to.
+  // A process registered as the worker of a node; `stubborn`: it ignores requests to end.
   pid_t start_worker(const std::string& node, bool stubborn) {
     const auto file = paths_.cluster("heron").node(node).pid();
     EXPECT_TRUE(make_private_directory(file.parent_path()));

@@ -1,4 +1,4 @@
-// Views in lines of 80, 120 and 200 columns, with names that are longer than any line should hold.
+// Views in lines of 80, 120 and 200 columns, with overlong names.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -264,7 +264,7 @@ TEST(Fit, QueueNamesPlaceAndBlocker) {
   EXPECT_THAT(text, HasSubstr("group trainers (52eceb10)"));
   EXPECT_THAT(text, HasSubstr("vit-sweep"));
   EXPECT_THAT(text, HasSubstr("… 3 more: --limit=5"));
-  // Rows of a head that does not tell positions and blockers.
+  // Rows of a head that does not send positions and blockers.
   const auto old = nlohmann::json::parse(R"({"total": 1, "rows": [{"id": "1", "display": "Cell", "kind": "Cell", "resources": {"cpus": 1}, "reason": "why", "since_ms": 1}]})");
   EXPECT_THAT(queue_text(old, wide_terminal(0), 10'000), AllOf(HasSubstr("Cell"), HasSubstr("cpus 1"), HasSubstr("why")));
   EXPECT_EQ(queue_text(nlohmann::json::parse(R"({"rows": []})"), wide_terminal(80), 0), "nothing waits for resources\n");

@@ -24,7 +24,8 @@ std::string source_text(const fs::path& file) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Texts that the sources hand to the catalogue: the literal after tr( or fill(, after fill_translated( and its language.
+// Literals that the sources pass to the catalogue: the argument of tr( or fill(, or after the language in
+// fill_translated(.
 std::set<std::string> texts_of_sources() {
   std::set<std::string> texts;
   const std::regex call(R"re(\b(?:tr|fill|translated|fill_translated)\((?:[a-z_.()]*language[()]*, )?((?:"(?:[^"\\]|\\.)*"\s*)+))re");

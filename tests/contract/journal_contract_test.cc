@@ -1,4 +1,4 @@
-// One contract for every journal: SQLite, Redis, and the fake in memory.
+// Contract of every journal implementation: SQLite, Redis, and the in-memory fake.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -214,14 +214,14 @@ TEST_P(JournalContract, WhatWasCommittedSurvivesAKilledWriter) {
   reopen();
   const Rows rows = rows_of(*journal_);
   for (uint32_t i = 0; i <= last; ++i) ASSERT_TRUE(rows.contains({"t", std::to_string(i)})) << i << " of " << last;
-  // All of a batch or nothing.
+  // A batch is stored completely or not at all.
   EXPECT_EQ(std::to_string(rows.size() - 2), rows.at({"last", "i"}));
 }
 
 INSTANTIATE_TEST_SUITE_P(Stores, JournalContract, ::testing::Values("sqlite", "redis", "memory"),
                          [](const auto& tested) { return std::string(tested.param); });
 
-// ---- SQLite alone ----
+// ---- SQLite only ----
 
 class SqliteJournalFiles : public ::testing::Test {
  protected:
@@ -230,7 +230,7 @@ class SqliteJournalFiles : public ::testing::Test {
 };
 
 TEST_F(SqliteJournalFiles, ATornLogOpensAtAWholeBatch) {
-  // The files of a head that was killed: copied while the journal is open.
+  // The files of a killed head: copied while the journal is open.
   const auto torn = directory_.path() / "torn.db", wal = directory_.path() / "journal.db-wal", torn_wal = directory_.path() / "torn.db-wal";
   auto journal = open_sqlite_journal({.file = file()});
   ASSERT_TRUE(journal.has_value()) << journal.error().message;
@@ -283,7 +283,7 @@ TEST_F(SqliteJournalFiles, DamageIsNamedAndNeverReadAsData) {
       EXPECT_NE(error.message.find(file().string()), std::string::npos) << error.message;
       ++named;
     } else {
-      // Free space, or an index: the rows are whole.
+      // Free space or an index: the rows are intact.
       ++harmless;
       ASSERT_EQ(rows.size(), 300u) << "byte " << at;
       for (const auto& [name, value] : rows) ASSERT_EQ(value, std::string(500, 'v')) << "byte " << at;
@@ -330,7 +330,7 @@ TEST_F(SqliteJournalFiles, ASecondHeadOnAFolderIsRefusedAndToldByWhom) {
   EXPECT_TRUE(DirectoryLock::acquire(directory_.path()).has_value());
 }
 
-// ---- Redis alone ----
+// ---- Redis only ----
 
 class RedisJournalServer : public ::testing::Test {
  protected:
@@ -342,7 +342,7 @@ class RedisJournalServer : public ::testing::Test {
 };
 
 TEST_F(RedisJournalServer, AServerRestartedUnderUsLosesNothing) {
-  volador::testing::RedisServer server(directory_.path(), {"--appendfsync", "always"});  // Else what it acknowledged may not be in its file.
+  volador::testing::RedisServer server(directory_.path(), {"--appendfsync", "always"});  // Syncs before it acknowledges.
   ASSERT_TRUE(server.start());
   auto journal = open_redis_journal(options(server.port()));
   ASSERT_TRUE(journal.has_value()) << journal.error().message;
@@ -366,7 +366,7 @@ TEST_F(RedisJournalServer, PartsOfAClusterKeepOutOfEachOthersWay) {
   asked.part = "studies";
   auto part = open_redis_journal(asked);
   ASSERT_TRUE(part.has_value()) << part.error().message;
-  ASSERT_TRUE((*whole)->commit(std::vector{put("nodes", "a", "1")}).has_value());  // Not shut out.
+  ASSERT_TRUE((*whole)->commit(std::vector{put("nodes", "a", "1")}).has_value());  // Not fenced.
   ASSERT_TRUE((*part)->commit(std::vector{put("studies", "b", "2")}).has_value());
   EXPECT_EQ(rows_of(**part), (Rows{{{"studies", "b"}, "2"}}));
   EXPECT_EQ(rows_of(**whole), (Rows{{{"nodes", "a"}, "1"}}));

@@ -16,14 +16,14 @@ constexpr JournalWriterOptions kFast{.retry_first = 1ms, .retry_last = 2ms};
 
 std::vector<Mutation> put(std::string key) { return {{"t", std::move(key), "v"}}; }
 
-// Submits an empty step and waits for it: all before it are durable then.
+// Submits an empty step and waits for it: all earlier steps are then durable.
 void wait_until_durable(JournalWriter& writer) {
   std::promise<void> done;
   writer.submit({}, [&done] { done.set_value(); });
   done.get_future().wait();
 }
 
-// A journal whose commits wait at a gate.
+// A journal whose commits block until released.
 class GatedJournal final : public Journal {
  public:
   Result<void> load(const Visit&) override { return {}; }
@@ -139,7 +139,7 @@ TEST(JournalWriter, ARowThatBreaksALimitFailsItsOwnStepOnly) {
   {
     JournalWriter writer(journal, kFast, [](const Error& error) { FAIL() << error.message; });
     writer.submit(put("before"), [&order] { order.push_back("before"); });
-    std::vector<Mutation> poison = put(std::string(2000, 'k'));  // Beyond the 1024 bytes that a key may have.
+    std::vector<Mutation> poison = put(std::string(2000, 'k'));  // Longer than the maximum key length of 1024 bytes.
     poison.push_back({"t", "of the same step", "v"});
     writer.submit(std::move(poison), [] { FAIL() << "it was not stored"; },
                   [&order](const Error& error) {

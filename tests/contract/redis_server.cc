@@ -40,7 +40,7 @@ bool answers(int port) {
   bool pong = false;
   if (connect(fd, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0 && write(fd, "PING\r\n", 6) == 6) {
     char first = 0;
-    // "+PONG", "-NOAUTH" with a password; "-LOADING" means later.
+    // "+PONG", or "-NOAUTH" with a password; "-LOADING": not ready yet.
     pong = read(fd, &first, 1) == 1 && (first == '+' || (read(fd, &first, 1) == 1 && first == 'N'));
   }
   close(fd);

@@ -1,4 +1,4 @@
-// A Redis server of a test's own: Debian's redis-server on a free port of the loopback, its files in a folder of the test.
+// A Redis server for tests: Debian's redis-server on a free loopback port, with files in a folder of the test.
 #pragma once
 
 #include <sys/types.h>
@@ -11,7 +11,7 @@ namespace volador::testing {
 
 class RedisServer {
  public:
-  // With an append-only file, unless `arguments` say otherwise.
+  // With an append-only file unless `arguments` override it.
   explicit RedisServer(std::filesystem::path folder, std::vector<std::string> arguments = {});
   ~RedisServer();
   RedisServer(const RedisServer&) = delete;
@@ -19,9 +19,9 @@ class RedisServer {
 
   static bool installed();
   int port() const { return port_; }
-  // False: it does not answer.
+  // Returns false if it does not respond.
   bool start();
-  // SIGKILL, waited for.
+  // Sends SIGKILL and waits.
   void kill();
 
  private:

@@ -8,7 +8,7 @@
 namespace volador::dashboard {
 namespace {
 
-// A socket of the loopback that listens; whoever connects gets no answer.
+// A listening loopback socket that never responds.
 class SilentServer {
  public:
   SilentServer() : socket_(::socket(AF_INET, SOCK_STREAM, 0)) {
@@ -23,7 +23,7 @@ class SilentServer {
   }
   ~SilentServer() { ::close(socket_); }
 
-  // Waits until somebody has connected and begun to speak.
+  // Waits until a client has connected and sent data.
   int accept() const {
     const int line = ::accept(socket_, nullptr, nullptr);
     char letter = 0;
@@ -68,7 +68,7 @@ TEST(AlertSender, EndsAtOnceBetweenTwoAttempts) {
   options.plan = {.attempts = 2, .first_pause = std::chrono::hours(1)};
   AlertSender sender(options);
   sender.take(crashed());
-  ::close(server.accept());  // It ends without an answer: the next attempt would come in an hour.
+  ::close(server.accept());  // It ends without a response: the next attempt would follow in an hour.
   sender.stop();
 }
 

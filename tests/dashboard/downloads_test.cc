@@ -11,7 +11,7 @@
 namespace volador::dashboard {
 namespace {
 
-// Turns that are posted run at once, as far as the stack goes.
+// Runs posted functions immediately, on the stack.
 void at_once(std::function<void()> function) { function(); }
 
 std::string all_of(BodySource& body, size_t* pieces = nullptr) {

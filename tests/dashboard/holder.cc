@@ -1,5 +1,5 @@
-// A program with a placement group of two bundles, an actor in it and three objects, for tests that look at them: prints "ready" and goes on
-// until its input ends.
+// A program with a placement group of two bundles, an actor in it and three objects, for tests that inspect them:
+// prints "ready" and runs until the end of its input.
 #include <volador/volador.h>
 
 #include <cstdio>

@@ -12,7 +12,7 @@
 namespace volador::dashboard {
 namespace {
 
-// Answers when the test does.
+// Responds when the test triggers it.
 class LateHandler final : public HttpHandler {
  public:
   void on_request(HttpRequest, Respond respond) override { asked.set_value(std::move(respond)); }
@@ -28,7 +28,7 @@ class LateHandler final : public HttpHandler {
   std::vector<std::pair<std::string, std::string>> headers_;
 };
 
-// Answers at once, and takes a request with an authorization as shown by its sender.
+// Responds immediately and accepts any request with an authorization.
 class PromptHandler final : public HttpHandler {
  public:
   void on_request(HttpRequest request, Respond respond) override {
@@ -62,7 +62,7 @@ class Client {
   Client& operator=(const Client&) = delete;
 
   void say(std::string_view text) { EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size())); }
-  // What has come when `end` has, or the server has closed.
+  // Returns the data received up to `end`, or until the server closed.
   std::string read_to(std::string_view end) {
     std::string text;
     char byte;
@@ -98,7 +98,7 @@ TEST(HttpServerTest, AnAnswerMayComeLater) {
   EXPECT_TRUE(answer.ends_with("late")) << answer;
 }
 
-// Hello times below a second: the kernel defers accepts by whole ones.
+// Hello times below a second: the kernel defers accepts by whole seconds.
 const HttpLimits kFewStrangers{.strangers = {.connections = 8, .unproved = 2, .unproved_of_address = 2, .hello_time = std::chrono::milliseconds(900), .crowded_time = std::chrono::milliseconds(10)},
                                .stranger_time = std::chrono::seconds(1),
                                .idle_time = std::chrono::seconds(20)};

@@ -1,6 +1,6 @@
-// Random sequences of subscribing, changing what is shown, leaving, connecting anew and reading slowly, with rows and curves that change
-// meanwhile. A model of the page applies the messages as dashboard/web/src/live/collection.ts does; in the end, and at every "current",
-// it must hold exactly what the server's model holds.
+// Random sequences of subscribing, changing the view, unsubscribing, reconnecting and reading slowly, while rows and
+// curves change. A model of the page applies the messages as dashboard/web/src/live/collection.ts does; at the end, and
+// at every "current", it must contain exactly the data of the server's model.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -76,7 +76,7 @@ class SubscriptionModel {
       case 5:
       case 6: return report();
       case 7: client_->tell_time(++now_); return;
-      default: read(below(4)); return;  // A slow link takes few messages.
+      default: read(below(4)); return;  // A slow connection reads few messages.
     }
   }
   void finish() {

@@ -301,7 +301,7 @@ TEST_F(LiveClientTest, LogsBeginWithTheirTailAndFollowOnlyTheirActor) {
   EXPECT_TRUE(one.follows_logs());
   v1::LogLine line;
   line.set_text("old");
-  model_.add_log_lines("aa", {line});  // Part of the tail that comes.
+  model_.add_log_lines("aa", {line});  // Part of the following tail.
   one.give_logs(1, LiveClient::FoundLogs{.actor = "aa", .lines = {line}});
   line.set_text("new");
   model_.add_log_lines("aa", {line});

@@ -57,7 +57,7 @@ PastRun past_run(const std::string& state = "finished") {
   return past;
 }
 
-// What the core says of restored rows, soon before or after.
+// Updates of restored rows from the core, which may come before or after.
 v1::Changes from_core(const std::string& state = "finished") {
   v1::Changes changes;
   *changes.add_experiments() = experiment_of(state);

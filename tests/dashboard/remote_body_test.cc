@@ -7,7 +7,7 @@
 namespace volador::dashboard {
 namespace {
 
-// Somebody who sends what the test says, when it says so.
+// A sender controlled by the test.
 class Sender final : public LaterPieces {
  public:
   explicit Sender(bool& gone) : gone_(gone) {}
@@ -29,7 +29,7 @@ class Sender final : public LaterPieces {
 
 class RemoteBodyTest : public testing::Test {
  protected:
-  // What the server's thread does next.
+  // Runs the pending functions of the server's thread.
   void run_turns() {
     while (!turns_.empty()) {
       const auto turn = std::move(turns_.front());
@@ -102,7 +102,7 @@ TEST_F(RemoteBodyTest, AClientThatLeavesEndsTheTransferAndNothingIsHandedToIt) {
   want();
   send("abc");
   Sender* const sender = sender_.get();
-  sender->send("def");  // Is on its way to the server's thread.
+  sender->send("def");  // Still queued for the server's thread.
   sender_.reset();
   body_.reset();
   EXPECT_TRUE(gone_);

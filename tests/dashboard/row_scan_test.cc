@@ -54,7 +54,7 @@ TEST(RowScan, FurtherPathsThanThereIsRoomForAreFoundNowhere) {
   EXPECT_EQ(found[RowScan::kPathsMax], "");
 }
 
-// What a whole parser finds at that path.
+// The value that a full parser finds at that path.
 const Json* member_of(const Json& row, std::string_view path) {
   const auto whole = row.find(path);
   if (whole != row.end()) return &*whole;

@@ -1,5 +1,5 @@
-// A program for tests of the best trial: five trials with given values, some of them equal, falling, absent or NaN. It prints its own
-// answers as one line of JSON: the best trial by the last values and by the best ones.
+// Program for tests of the best trial: five trials with scripted values, some of them equal, falling, absent or NaN.
+// Prints the expected results as one line of JSON: the best trial by the last values and by the best values.
 #include <fmt/format.h>
 #include <volador/volador.h>
 
@@ -12,11 +12,11 @@
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
 
-// Where there is no value the report lacks the metric.
+// No value: the report lacks the metric.
 const std::vector<std::vector<std::optional<double>>>& script() {
   static const std::vector<std::vector<std::optional<double>>> kScript = {
-      {0.9, 0.2, 0.1},           // The best value of all, as those of the fifth one; the first trial counts.
-      {0.3, 0.8, 0.6},           // The best last value, as that of the third one.
+      {0.9, 0.2, 0.1},           // The best value overall, as in the fifth trial; the first trial counts.
+      {0.3, 0.8, 0.6},           // The best last value, as in the third trial.
       {0.2, 0.4, 0.6},
       {0.3, 0.5, std::nullopt},  // 0.5 is its last value.
       {0.9, 0.9, kNan},
@@ -24,7 +24,7 @@ const std::vector<std::vector<std::optional<double>>>& script() {
   return kScript;
 }
 
-// The first two come last: who reports first does not count.
+// The first two trials report last: the order of reports must not matter.
 void scripted(const tune::Config& config) {
   const auto row = static_cast<size_t>(config.integer("row"));
   if (row < 2) std::this_thread::sleep_for(std::chrono::milliseconds(400));

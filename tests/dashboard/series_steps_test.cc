@@ -42,7 +42,7 @@ TEST(SeriesSteps, TheNewestCanChangeUntilTheNextOne) {
   EXPECT_EQ(steps.newest_s(), kFirst + 10);
 }
 
-// What keeps each step whole says what must be there.
+// Compares with a plain list that keeps every step.
 TEST(SeriesSteps, KeepsWhatAPlainListKeeps) {
   constexpr uint64_t kSeed = 5;
   SeededRandom random(kSeed);

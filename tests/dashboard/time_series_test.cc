@@ -135,7 +135,7 @@ TEST(SeriesStore, WhatWasMeasuredOfOneCanBeAnothers) {
   EXPECT_EQ(store.bytes(), same.bytes());
 }
 
-// What ended is read as before, takes less, and goes on where it is measured again.
+// An ended series stays readable, takes less memory, and continues when it is measured again.
 TEST(SeriesStore, ASeriesThatRestsTakesLess) {
   SeriesStore store;
   for (int64_t step = 0; step < 50; ++step) store.add("actor/a", "cpu_cores", (kBegin + 10 * step) * 1000, static_cast<float>(step % 7), 1);

@@ -1,5 +1,6 @@
-// Preloaded into the processes of one machine: their wall clock runs ahead of the kernel's by the number of nanoseconds in the file that
-// VOLADOR_FAULT_CLOCK names, an int64_t that the test changes while they run. Monotonic and boot clocks stay as they are.
+// Preloaded into the processes of one simulated machine: their wall clock is ahead of the kernel's by the nanoseconds
+// in the file named by VOLADOR_FAULT_CLOCK, an int64_t that the test changes at run time. Monotonic and boot clocks are
+// unaffected.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>

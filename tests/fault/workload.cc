@@ -1,11 +1,11 @@
-// Work for the fault tests: calls, tasks and objects whose every result is known beforehand. Each execution of a call or task
-// appends a line to a ledger that no fault reaches, and the program writes down how each of them ended.
+// Workload of the fault tests: calls, tasks and objects with known results. Each execution of a call or task appends a
+// line to a ledger that faults do not affect, and the program records the result of each.
 //
 //   fault_workload kind=counters|tasks|objects seed=N ledger=FILE results=FILE stop=FILE [actors=N] [window=N] [work_ms=N]
 //                  [bound_s=N]
 //
-// It submits work until the file `stop` exists. Then whatever is under way has bound_s seconds to end. Exit codes: 0 all work ended;
-// 3 some did not (stderr names each); 1 the program itself failed.
+// Submits work until the file `stop` exists. Pending work then has bound_s seconds to end. Exit codes: 0 all work
+// ended; 3 some did not (stderr names each); 1 the program itself failed.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-// One write of one line, so that lines of several processes do not mix.
+// Writes a line with one write, so that lines of several processes do not mix.
 void append_line(const std::string& file, const std::string& line) {
   const int fd = ::open(file.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0 || ::write(fd, line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
@@ -34,7 +34,7 @@ void append_line(const std::string& file, const std::string& line) {
   ::close(fd);
 }
 
-// Names this process's life: pids are used again.
+// Identifies this process instance: pids are reused.
 std::string incarnation_name() {
   timespec now{};
   clock_gettime(CLOCK_BOOTTIME, &now);
@@ -43,7 +43,7 @@ std::string incarnation_name() {
 
 struct Count {
   std::string incarnation;
-  int64_t calls = 0;  // That this incarnation executed, this one included.
+  int64_t calls = 0;  // Calls executed by this incarnation, including this one.
 };
 VOLADOR_FIELDS(Count, incarnation, calls);
 
@@ -55,7 +55,7 @@ class Counter {
     if (work_ms_ > 0) std::this_thread::sleep_for(std::chrono::milliseconds(work_ms_));
     append_line(ledger_, fmt::format("{} {} {}\n", number_, incarnation_, call));
     const auto now = Clock::now();
-    if (now - said_at_ > 100ms) {  // For the program's standard error, which may lie on a disk that is full.
+    if (now - said_at_ > 100ms) {  // For the program's standard error, which may be on a full disk.
       said_at_ = now;
       fmt::print("counter {} executed call {}{:.>200}\n", number_, call, "");
       std::fflush(stdout);
@@ -81,7 +81,7 @@ int64_t twice(int64_t value, int64_t work_ms, std::string ledger) {
 
 using Numbers = std::vector<double>;
 Numbers numbers_of(int64_t seed) {
-  Numbers numbers(50'000);  // 400 kB: they travel through the object stores.
+  Numbers numbers(50'000);  // 400 kB: sent through the object stores.
   for (size_t at = 0; at < numbers.size(); ++at) numbers[at] = static_cast<double>((static_cast<size_t>(seed) * 31 + at) % 1000);
   return numbers;
 }
@@ -89,7 +89,7 @@ double sum_of(const Numbers& numbers) { return std::accumulate(numbers.begin(), 
 double sum_behind(const volador::Ref<Numbers>& numbers) { return sum_of(numbers.get()); }
 volador::Ref<Numbers> make_numbers(int64_t seed) { return volador::put(numbers_of(seed)); }
 
-// How everything ended, one line each: "KIND NUMBER ok VALUE…" or "KIND NUMBER error CODE MESSAGE".
+// The result of each item, one line each: "KIND NUMBER ok VALUE…" or "KIND NUMBER error CODE MESSAGE".
 class Results {
  public:
   explicit Results(std::string file) : file_(std::move(file)) {}
@@ -107,7 +107,7 @@ class Results {
     const std::lock_guard<std::mutex> hold(mutex_);
     return open_.size();
   }
-  // The longest first.
+  // Longest first.
   std::vector<std::pair<std::string, double>> still_open() const {
     const std::lock_guard<std::mutex> hold(mutex_);
     std::vector<std::pair<std::string, double>> all;
@@ -176,7 +176,7 @@ void run_counters(const Given& given, const std::shared_ptr<Results>& results) {
   while (results->open() > 0 && Clock::now() < end) std::this_thread::sleep_for(20ms);
 }
 
-// Submits by `one(number)` and keeps at most `window` under way.
+// Submits by `one(number)` and keeps at most `window` in flight.
 template <class One>
 void run_stream(const Given& given, const std::shared_ptr<Results>& results, One one) {
   for (int64_t number = 1; !is_asked_to_stop(given); ++number) {
@@ -194,7 +194,8 @@ void run_tasks(const Given& given, const std::shared_ptr<Results>& results) {
   });
 }
 
-// Half of the objects are made by tasks, so that they can be made again where their node is lost; half by this program.
+// Half of the objects are created by tasks, so that they can be reconstructed if their node is lost; half by this
+// program.
 void run_objects(const Given& given, const std::shared_ptr<Results>& results) {
   run_stream(given, results, [&](int64_t number) {
     if (number % 2 == 0) {
@@ -207,7 +208,7 @@ void run_objects(const Given& given, const std::shared_ptr<Results>& results) {
       follow(results, fmt::format("put {}", number), volador::task<&sum_of>(put).resources({.cpus = 0.5}).max_retries(-1).submit());
     } catch (const volador::Exception& error) {
       results->end(fmt::format("put {}", number), fmt::format("error {} {}", to_string(error.error().code), error.what()));
-      std::this_thread::sleep_for(100ms);  // The store of this machine is away for a while.
+      std::this_thread::sleep_for(100ms);  // The store of this machine is temporarily unavailable.
     }
   });
 }
@@ -240,7 +241,7 @@ int main(int argc, char** argv) try {
   for (size_t at = 0; at < std::min<size_t>(left.size(), 20); ++at) fmt::print(stderr, "{} is under way for {:.1f} s\n", left[at].first, left[at].second);
   std::fflush(nullptr);
   if (left.empty()) return 0;
-  ::_exit(3);  // Without waiting for what hangs.
+  ::_exit(3);  // Does not wait for hanging work.
 } catch (const volador::Exception& error) {
   fmt::print(stderr, "error: {}\n", error.what());
   return 1;

@@ -1,6 +1,6 @@
-// Archives of checkpoints: whatever stands in them, unpacking gives a directory or an error, writes nothing beside its
-// target, and leaves nothing behind after an error. The input is the stream within; compression and checksum are made
-// to fit, so that entries are reached.
+// Archives of checkpoints: for any contents, unpacking gives a directory or an error, writes nothing outside its
+// target, and leaves nothing behind after an error. The input is the inner stream; compression and checksum are
+// generated to match, so that entries are reached.
 #include "runtime/files/directory_archive.h"
 
 #include <cstdio>
@@ -24,7 +24,7 @@ std::string entry(uint8_t kind, const std::string& name, const std::string& cont
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  static const TemporaryDirectory scratch;  // Until the end of the process.
+  static const TemporaryDirectory scratch;  // Kept until the end of the process.
   const fs::path archive = scratch.path() / "archive.vla";
   const fs::path target = scratch.path() / "target";
   std::ofstream(archive, std::ios::binary) << forged_archive({reinterpret_cast<const char*>(data), size});

@@ -1,4 +1,4 @@
-// usage: fuzz_X [--seconds=2] [--seed=N] [file…]     Files are run as they are, for replaying a finding.
+// usage: fuzz_X [--seconds=2] [--seed=N] [file…]     Files are run unchanged, to reproduce a finding.
 #include "tests/fuzz/driver.h"
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace {
 constexpr size_t kInputBytesMax = 1 << 16;
 constexpr size_t kIterationsMax = 2'000'000;
 
-std::string g_input;  // What runs now: written out when the parser aborts.
+std::string g_input;  // Current input: written to a file if the parser aborts.
 
 void run(std::string input) {
   g_input = std::move(input);
@@ -53,7 +53,7 @@ std::string mutate(std::string input, const std::vector<std::string>& corpus, st
       case 4:
         input.resize(at);
         break;
-      case 5: {  // Lengths and counts at their edges.
+      case 5: {  // Boundary values of lengths and counts.
         static constexpr uint32_t kEdges[] = {0,      1,      0x7f,      0x80,       0xff,
                                               0x7fff, 0xffff, 0x4000000, 0x7fffffff, 0xffffffff};
         const uint32_t edge = kEdges[below(std::size(kEdges))];

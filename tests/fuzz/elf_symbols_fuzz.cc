@@ -1,4 +1,5 @@
-// Symbol tables of programs: whatever a file holds, only the file is read, and what is found lies within its function.
+// Symbol tables of programs: for any file contents, no reads outside the file, and found addresses lie within their
+// function.
 #include "runtime/stacks/elf_symbols.h"
 
 #include <elf.h>
@@ -11,7 +12,8 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace volador;
-  const std::vector<char> file(data, data + size);  // Of just this size: what is read beyond it a sanitizer sees.
+  const std::vector<char> file(data, data + size);  // Exactly this size, so that a sanitizer detects reads beyond the
+                                                    // end.
   const stacks::ElfSymbols symbols(file);
   VOLADOR_CHECK(symbols.size() <= size, "more functions than bytes");
   for (const uint64_t address : {uint64_t{0}, uint64_t{0x1000}, uint64_t{0x1010}, uint64_t{0x2000}, ~uint64_t{0}}) {

@@ -1,5 +1,5 @@
-// Records of experiments on the head's disk: whatever stands in one is folded or refused, and the summary of what was
-// folded is the same history.
+// Records of experiments on the head's disk: any contents are folded or rejected, and the summary of the folded records
+// is the same history.
 #include "head/experiments/experiment_history.h"
 
 #include <google/protobuf/stubs/logging.h>
@@ -25,7 +25,7 @@ ExperimentHistory summed_up(const ExperimentHistory& history) {
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  const google::protobuf::LogSilencer quiet;  // A line for each text that is no UTF-8.
+  const google::protobuf::LogSilencer quiet;  // Otherwise logs a line for each invalid UTF-8 text.
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   std::istringstream file(bytes);
   while (volador::head::next_record(file)) {

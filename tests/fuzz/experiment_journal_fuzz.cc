@@ -1,4 +1,4 @@
-// An experiment's journal: whatever stands in it gives records or an error; what was read writes and reads back the same.
+// Experiment journals: any contents give records or an error; parsed records round-trip.
 #include "tune/results/experiment_journal.h"
 
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// experiment_state.json: whatever stands in it gives a state or an error; what was read writes and reads back the same.
+// experiment_state.json: any contents give a state or an error; a parsed state round-trips.
 #include "tune/results/experiment_state.h"
 
 #include <cstdlib>

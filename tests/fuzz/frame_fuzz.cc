@@ -1,5 +1,5 @@
-// Frames of the call channel: whatever comes, whole or in pieces, gives the same frames or the same refusal, holds no
-// more memory than bytes arrived, and the cores at both ends take it without a crash.
+// Frames of the call channel: any input, complete or in pieces, gives the same frames or the same rejection, uses no
+// more memory than the bytes received, and does not crash the cores at both ends.
 #include <algorithm>
 
 #include "runtime/net/callee_core.h"

@@ -1,4 +1,4 @@
-// The peek at the head of an HTTP request: no endless wait for more, and what more bytes may not change.
+// Peek at the head of an HTTP request: never waits without end, and decisions do not change with more bytes.
 #include "dashboard/request_guard.h"
 #include "tests/fuzz/driver.h"
 

@@ -1,4 +1,4 @@
-// The TLS client hello peek: no crash, no endless wait for more, and a name only of the allowed characters.
+// Peek at the TLS client hello: no crash, no endless wait, and names with allowed characters only.
 #include "runtime/net/server_name.h"
 #include "tests/fuzz/driver.h"
 
@@ -11,7 +11,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     for (const char c : **whole) VOLADOR_CHECK(c > ' ' && c < 0x7f && c != '/', "a name with a bad character");
   }
   if (whole && !*whole) VOLADOR_CHECK(size < net::kClientHelloBytesMax, "asks for more than the limit");
-  // A refusal is final: more bytes do not change it. And a prefix never gives another name.
+  // A rejection is final: more bytes do not change it. A prefix never gives another name.
   const auto half = net::parse_server_name(bytes.substr(0, size / 2));
   if (!half) VOLADOR_CHECK(!whole, "a refused beginning was accepted");
   if (half && *half) VOLADOR_CHECK(!whole || *whole == *half, "a prefix gives another name");

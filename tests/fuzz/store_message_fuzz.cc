@@ -1,5 +1,5 @@
-// Messages to an object store, from processes and from other nodes' stores: whatever they say, in whatever order, the books agree
-// afterwards, who breaks the protocol is cut off, and nothing is left when everybody has gone.
+// Messages to an object store from processes and from stores of other nodes: for any contents and order the tables stay
+// consistent, protocol violations end the connection, and nothing is left after all clients disconnected.
 #include <algorithm>
 #include <set>
 #include <span>
@@ -18,7 +18,7 @@ using namespace volador::worker;
 const NodeId kHere(std::array<uint8_t, 16>{1});
 const NodeId kThere(std::array<uint8_t, 16>{2});
 
-// Numbers from the input; 0 when it is used up.
+// Numbers from the input; 0 at its end.
 class Input {
  public:
   Input(const uint8_t* data, size_t size) : rest_(data, size) {}
@@ -29,7 +29,7 @@ class Input {
     rest_ = rest_.subspan(1);
     return first;
   }
-  // Mostly small, now and then extreme.
+  // Mostly small, occasionally extreme.
   int64_t number() {
     const uint8_t first = byte();
     switch (first) {
@@ -100,7 +100,7 @@ class Store {
   }
   static bool is_node(uint64_t client) { return client == 4; }
 
-  // As the server lets it through: from another node's store only what concerns references.
+  // Filtered like in the server: stores of other nodes may only send messages about references.
   void say(uint64_t client, const protocol::ToStore& message) {
     using Kind = protocol::ToStore;
     const auto kind = message.kind_case();
@@ -174,7 +174,7 @@ class Store {
       if (connected_.erase(static_cast<uint64_t>(cut.client)) > 0) carry_out(table_.on_gone(now_, cut.client));
     }
   }
-  // Copies come, or do not.
+  // Copies arrive, or do not.
   void settle(Input& input) {
     for (const ObjectKey& key : std::exchange(fetches_, {})) {
       if (input.byte() % 4 == 3) {
@@ -207,7 +207,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 }
 
 std::vector<std::string> volador::fuzz::seeds() {
-  // A client reserves, shares an arena, puts, is read by another, lends, releases; copies of another node; frees.
+  // A client reserves, shares an arena, puts, is read by another, lends, releases; copies on another node; frees.
   const auto step = [](std::vector<int> bytes) {
     std::string text;
     for (const int byte : bytes) text += static_cast<char>(byte);

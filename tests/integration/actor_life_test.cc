@@ -1,5 +1,5 @@
-// Names in namespaces, health checks, an actor's own measures, stacks and timelines: real processes under a head that
-// the command line started, and what the command line says of them.
+// Names in namespaces, health checks, user metrics, stacks and timelines, with real processes, a head started by the
+// command line, and the output of the command line.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ class Patient {
     std::puts(words.c_str());
     std::fflush(stdout);
   }
-  // What its health check does from now on.
+  // Sets the behaviour of its health check.
   void fall(std::string how) { how_ = std::move(how); }
   bool well() {
     if (how_ == "false") return false;
@@ -53,7 +53,7 @@ class Patient {
     if (how_ == "hang") hang();
     return true;
   }
-  // Waits for what never comes.
+  // Waits for an event that never occurs.
   __attribute__((noinline)) void hang() {
     std::unique_lock<std::mutex> hold(mutex_);
     never_.wait(hold, [] { return false; });
@@ -108,7 +108,7 @@ volador::ActorStatus wait_for(const volador::ActorHandle<T>& actor, volador::Act
 
 // ---- namespaces ----
 
-// Since the machine's start.
+// Time since boot.
 std::chrono::milliseconds begun_at(pid_t pid) {
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   std::string line;
@@ -328,7 +328,7 @@ TEST(Timeline, HasCallsAndTasksWithTheirTimes) {
   const auto light = volador::actor<Patient>().isolation(Isolation::kShared).spawn();
   light.call<&Patient::computes>(30).get(60s);
   EXPECT_EQ(volador::task<&cube>(3).submit().get(60s), 27);
-  auto nap = volador::task<&naps>().submit();  // In the same process, which would end without anything to do.
+  auto nap = volador::task<&naps>().submit();  // In the same process, which would end when idle.
   const auto hanging = patient.call<&Patient::hang>();
   const auto file = head->home() / "trace.json";
   std::map<std::string, nlohmann::json> longest;
@@ -371,7 +371,7 @@ TEST(Timeline, HasCallsAndTasksWithTheirTimes) {
   patient.kill();
 }
 
-// The last one: it ends the cluster.
+// Last test: it ends the cluster.
 TEST(StoppedCluster, EndsWhatWaitsForIt) {
   const auto giant = volador::actor<Patient>().resources({.cpus = 1000}).wait_if_infeasible().spawn();
   auto call = giant.call<&Patient::add>(1);

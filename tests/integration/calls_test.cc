@@ -1,4 +1,4 @@
-// What calls on actors can do besides running one after another: run at once, be cancelled, share a deadline, be made again after a
+// Features of actor calls beyond sequential execution: concurrency, cancellation, shared deadlines, retries after a
 // death. Real processes on a private cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ std::filesystem::path& folder() {
   return path;
 }
 
-// A call that stays until another one opens the door.
+// A call that blocks until another one opens the door.
 class Door {
  public:
   int enter() {
@@ -107,7 +107,7 @@ class Worker {
   int cancelled() { return cancelled_; }
   bool running() { return running_; }
   int count() { return ++count_; }
-  // Waits for a call of its own; its cancellation travels on.
+  // Waits for a nested call; cancellation propagates to it.
   std::string ask(const volador::ActorHandle<Worker>& other);
   double left() { return volador::time_left() ? std::chrono::duration<double>(*volador::time_left()).count() : -1; }
   double left_of_a_nested_call(const volador::ActorHandle<Worker>& other);
@@ -176,7 +176,7 @@ TEST(Deadline, TravelsWithTheCallAndToItsOwnCalls) {
   const double left = outer.call_for<&Worker::left_of_a_nested_call>(50s, inner).get();
   EXPECT_GT(left, 0);
   EXPECT_LE(left, 50);
-  // Whichever of the two callers sees the deadline pass first.
+  // Either of the two callers may see the deadline pass first.
   constexpr int kTimes = 5;
   for (int i = 0; i < kTimes; ++i) {
     const auto late = outer.call_for<&Worker::ask>(100ms, inner).result(60s);
@@ -243,9 +243,9 @@ TEST(CancelTask, ByForceItsProcessEndsAndTheNextOneRuns) {
   wait_until([&] { return ::kill(pid, 0) != 0; });
 }
 
-// ---- again after a death ----
+// ---- retries after a death ----
 
-// Writes a line for each call that it runs: incarnation and number.
+// Writes a line for each executed call: incarnation and number.
 class Ledger {
  public:
   explicit Ledger(std::string file) : file_(std::move(file)) {}
@@ -260,7 +260,7 @@ class Ledger {
 };
 VOLADOR_ACTOR(Ledger, &Ledger::add, &Ledger::pid);
 
-constexpr int kDeaths = 5;  // Of one actor: a further one would wait ever longer for its restart.
+constexpr int kDeaths = 5;  // Per actor: further restarts would have ever longer delays.
 constexpr int kBatch = 50;
 
 void kill_some_times(const volador::ActorHandle<Ledger>& ledger, int seed) {
@@ -278,7 +278,7 @@ void kill_some_times(const volador::ActorHandle<Ledger>& ledger, int seed) {
   }
 }
 
-// Calls until the actor has died so often; then looks at what it wrote.
+// Calls until the actor has died this often, then checks its ledger.
 void call_through_deaths(int seed) {
   const std::string file = folder() / ("ledger" + std::to_string(seed));
   auto ledger = volador::actor<Ledger>(file).max_restarts(-1).max_task_retries(-1).spawn();
@@ -354,7 +354,7 @@ class Reader {
   void rows(int count, volador::Sink<Row>& out) {
     for (int i = 0; i < count; ++i) out.push({i, std::string(100, static_cast<char>('a' + i % 26))});
   }
-  // One at a time, each when it is asked for.
+  // Produces one item at a time, on demand.
   void steps(int count, volador::Sink<int>& out) {
     for (int i = 0; i < count; ++i) {
       {
@@ -438,7 +438,7 @@ TEST(Stream, AReaderThatIsSlowHoldsUpTheMethodAndOneThatLeavesEndsIt) {
     auto endless = actor.stream<&Reader::endless>();
     EXPECT_EQ(endless.next()->size(), 10'000u);
     int before = -1;
-    while (actor.call<&Reader::pushed>().get(60s) != before) {  // Until it stands still.
+    while (actor.call<&Reader::pushed>().get(60s) != before) {  // Until it no longer changes.
       before = actor.call<&Reader::pushed>().get(60s);
       std::this_thread::sleep_for(100ms);
     }

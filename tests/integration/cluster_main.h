@@ -1,4 +1,4 @@
-// main() of a test program against a cluster that the command line starts.
+// main() of a test program against a cluster started by the command line.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -9,11 +9,13 @@
 
 namespace volador::testing {
 
-// `cluster`: points to the one that is made for the tests, while they run. What its constructor sets in the environment leads init() there.
+// `cluster`: set to the cluster that is created for the tests, while they run. Its constructor sets environment
+// variables that init() uses.
 template <class Cluster>
 int run_tests_on(Cluster*& cluster, int argc, char** argv, InitOptions options = {}) {
   std::optional<Cluster> made;
-  if (std::getenv("VOLADOR_ROLE") == nullptr) {  // Else it is a new start to run actors: init() takes over.
+  if (std::getenv("VOLADOR_ROLE") == nullptr) {  // Otherwise the process was started to run actors: init() does not
+                                                 // return.
     made.emplace();
     cluster = &*made;
   }

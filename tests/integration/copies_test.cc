@@ -1,4 +1,4 @@
-// What is in an object that was copied here, after the node that put it has died. Two workers that the command line starts.
+// Objects nested in a copied object, after the node that put them has died. Two workers started by the command line.
 #include <gtest/gtest.h>
 #include <volador/volador.h>
 
@@ -37,7 +37,7 @@ struct Parcel {
 VOLADOR_FIELDS(Parcel, numbers, cells);
 using ParcelRef = volador::Ref<Parcel>;
 
-// Puts on its own node what it is given.
+// Puts its argument on its own node.
 class Packer {
  public:
   ParcelRef pack(NumbersRef numbers, std::vector<ActorHandle<Cell>> cells) { return volador::put(Parcel{std::move(numbers), std::move(cells)}); }
@@ -61,12 +61,12 @@ TEST(Copies, WhatIsInOneOutlivesTheNodeThatPutIt) {
   for (const Isolation isolation : {Isolation::kProcess, Isolation::kShared}) cells.push_back(volador::actor<Cell>(20).isolation(isolation).node(here).spawn());
   ParcelRef parcel = packer.call<&Packer::pack>(numbers, cells).get(60s);
   ASSERT_NE(home_of(parcel), home_of(numbers));
-  EXPECT_EQ(parcel.get(60s).cells.size(), 2u);  // It is here now.
+  EXPECT_EQ(parcel.get(60s).cells.size(), 2u);  // It has been copied here now.
   numbers = {};
   const std::vector<ActorHandle<Cell>> seen{ActorHandle<Cell>(cells[0].id()), ActorHandle<Cell>(cells[1].id())};
   cells.clear();
   ASSERT_EQ(::kill(workers->pid_of(other), SIGKILL), 0);
-  std::this_thread::sleep_for(8s);  // Longer than a node that was cut off is waited for.
+  std::this_thread::sleep_for(8s);  // Longer than the timeout for a disconnected node.
   {
     const Parcel kept = parcel.get(60s);
     EXPECT_EQ(kept.numbers.get(60s), counted);

@@ -44,7 +44,7 @@ std::set<std::string> nodes_of(const volador::PlacementGroup& group) {
 }
 std::string short_of(const volador::PlacementGroup& group) { return to_string(group.id()).substr(0, 8); }
 
-// Until the cluster holds nothing any more, or a minute.
+// Waits until the cluster holds no resources, at most a minute.
 void expect_nothing_held() {
   nlohmann::json used;
   for (int i = 0; i < 600; ++i) {
@@ -245,7 +245,7 @@ TEST(Groups, ManyAtOnceLeaveNothingBehind) {
   expect_nothing_held();
 }
 
-// ---- A group for each trial.
+// ---- Placement group per trial.
 
 namespace tune = volador::tune;
 

@@ -1,4 +1,4 @@
-// Actors that nobody has a handle on any more. Real processes on a private cluster.
+// Actors whose last handle is dropped. Real processes on a private cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <volador/volador.h>
@@ -43,7 +43,7 @@ class Keeper {
 };
 VOLADOR_ACTOR(Keeper, &Keeper::keep, &Keeper::value, &Keeper::drop, &Keeper::make, &Keeper::give);
 
-// Handles as they lie in an object.
+// Handles stored in an object.
 struct Team {
   std::string name;
   std::vector<ActorHandle<Cell>> cells;
@@ -70,7 +70,7 @@ int ask(ActorHandle<Cell> cell) {
   return cell.call<&Cell::value>().get();
 }
 
-// One that keeps nothing alive.
+// A handle that does not keep the actor alive.
 ActorHandle<Cell> look_at(const ActorHandle<Cell>& cell) { return ActorHandle<Cell>(cell.id()); }
 
 volador::ActorStatus wait_dead(const ActorHandle<Cell>& cell) {
@@ -84,7 +84,7 @@ void expect_unheld(const ActorHandle<Cell>& cell) {
   EXPECT_EQ(status.state, ActorState::kDead);
   EXPECT_THAT(status.death.message, HasSubstr("had a handle on it any more"));
 }
-// Longer than it takes to end one.
+// Waits longer than it takes to end an actor.
 void let_others_end() {
   auto other = volador::actor<Cell>(0).spawn();
   const auto seen = look_at(other);
@@ -96,7 +96,7 @@ void let_others_end() {
 
 class Handles : public testing::TestWithParam<Isolation> {
  protected:
-  // Named: of a shared host, but in the head's book.
+  // Named: in a shared host, but registered at the head.
   static volador::ActorBuilder<Cell> cell(int value) {
     return volador::actor<Cell>(value).isolation(GetParam()).name(a_name());
   }
@@ -164,7 +164,7 @@ TEST_P(Handles, DetachedActorsAndThoseOfTheirCreatorNeedNoHandle) {
   const auto mine = look_at(cell(6).with_creator().spawn());
   const auto named = look_at(cell(7).name("by-name-only").spawn());
   const auto found = volador::get_actor<Cell>("by-name-only");
-  expect_unheld(named);  // What a name found does not keep it.
+  expect_unheld(named);  // A handle found by name does not keep it alive.
   EXPECT_EQ(found.call<&Cell::value>().result(60s).error().code, volador::ErrorCode::kActorDied);
   EXPECT_EQ(detached.call<&Cell::value>().get(60s), 5);
   EXPECT_EQ(mine.call<&Cell::value>().get(60s), 6);
@@ -225,7 +225,7 @@ TEST(HandlesOfLightActors, AHolderThatIsKilledHoldsNothing) {
   EXPECT_EQ(wait_dead(seen).state, ActorState::kDead);
 }
 
-// A light one tells why by its calls.
+// A nested actor returns the reason in its calls.
 void expect_ended(const ActorHandle<Cell>& cell) {
   EXPECT_EQ(wait_dead(cell).state, ActorState::kDead);
   EXPECT_THAT(cell.call<&Cell::value>().result(60s).error().message, HasSubstr("had a handle on it any more"));
@@ -266,7 +266,7 @@ TEST_P(HandlesInObjects, WhoPutItMayEnd) {
   auto mine = cell(22);
   const auto seen = look_at(mine);
   auto teams = volador::task<&put_teams>(std::exchange(mine, {})).submit().get(60s);
-  let_others_end();  // The task's process has ended too: idle ones do after half a second.
+  let_others_end();  // The task's process has ended too: idle ones end after half a second.
   EXPECT_EQ(teams.get().at(0).get().cells.at(0).call<&Cell::value>().get(60s), 22);
   auto inner = teams.get().at(0);
   teams = {};

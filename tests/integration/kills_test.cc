@@ -1,5 +1,6 @@
-// Calls on actors whose hosts are killed at random, again and again: each ends, and none runs twice in an incarnation. Real processes on a
-// private cluster. VOLADOR_TEST_KILLS: how many; VOLADOR_TEST_SEED: of the random choices, printed.
+// Calls on actors whose hosts are killed at random: each call ends, and none runs twice in an incarnation. Real
+// processes on a private cluster. VOLADOR_TEST_KILLS: number of kills; VOLADOR_TEST_SEED: seed of the random choices,
+// printed.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -20,10 +21,10 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 constexpr size_t kActors = 12;       // At a time.
-constexpr int kKillsOfAnActor = 3;   // Then another one takes its place: who dies early again and again is restarted later and later.
-constexpr size_t kCallsUnderWay = 30;  // Of an actor.
+constexpr int kKillsOfAnActor = 3;   // Then it is replaced: the restart delay grows with repeated early deaths.
+constexpr size_t kCallsUnderWay = 30;  // Per actor.
 
-// Writes down what it ran, in a file of this incarnation.
+// Records executed calls in a file per incarnation.
 class Scribe {
  public:
   explicit Scribe(const std::string& folder) {
@@ -54,7 +55,7 @@ struct Place {
   std::deque<Made> under_way;
 };
 
-// What ran, by incarnation, and how often in all.
+// Executed calls by incarnation, and the total number of executions of each.
 struct Ledger {
   explicit Ledger(const fs::path& folder) {
     for (const auto& entry : fs::directory_iterator(folder)) {
@@ -76,7 +77,7 @@ struct Ledger {
 
 class Kills : public ::testing::TestWithParam<int> {
  protected:
-  // Calls and kills until so many were killed; how each call ended.
+  // Calls and kills until the number of kills is reached; returns the result of each call.
   std::map<uint64_t, volador::Result<uint64_t>> run(int kills) {
     std::map<uint64_t, volador::Result<uint64_t>> ended;
     std::vector<Place> places(kActors);
@@ -130,7 +131,7 @@ class Kills : public ::testing::TestWithParam<int> {
   std::mt19937_64 random_{seed()};
 };
 
-// Without retries: at most once in all, in the order of the calls, and the caller is not told that it was not when it was.
+// Without retries: at most once in total, in the order of the calls, and never reported as not executed if it was.
 TEST_P(Kills, ACallEndsAndRunsOnceInAnIncarnation) {
   const auto ended = run(kills());
   const Ledger ledger(folder_.path());

@@ -1,4 +1,4 @@
-// Actors that take all the memory there is. Real processes on a private cluster whose limit lies a little above what is in use.
+// Actors that exhaust the memory. Real processes on a private cluster whose limit is slightly above current usage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <volador/volador.h>
@@ -35,14 +35,14 @@ TEST(Memory, WhereItRunsShortTheLargestActorThatComesBackEndsAndTheReasonIsSaid)
   auto greedy = volador::actor<Hoard>().max_restarts(1).spawn();
   EXPECT_EQ(precious.call<&Hoard::take>(kSmall).get(60s), kSmall);
   const auto first = greedy.status().epoch;
-  const auto taken = greedy.call<&Hoard::take>(kLarge).result(60s);  // The end may come after the answer.
+  const auto taken = greedy.call<&Hoard::take>(kLarge).result(60s);  // The process may be killed after the response.
   while (greedy.status().epoch == first) std::this_thread::sleep_for(5ms);
   EXPECT_THAT(greedy.status().death.message, testing::AllOf(HasSubstr("ran out of memory"), HasSubstr("--memory-threshold")));
   EXPECT_EQ(greedy.call<&Hoard::held>().get(60s), 0) << "a new incarnation";
   EXPECT_EQ(precious.call<&Hoard::held>().get(60s), kSmall) << "it lives on";
 }
 
-// Of the fullest level, were `room` more bytes in use.
+// Usage of the fullest level if `room` more bytes were in use.
 double share_with(int64_t room) {
   double share = 0;
   for (const auto& level : volador::worker::memory_levels()) {

@@ -18,7 +18,7 @@ using testing::HasSubstr;
 using volador::Array;
 using volador::Ref;
 
-constexpr size_t kLarge = 100'000;  // Numbers: far beyond what travels inside a reference.
+constexpr size_t kLarge = 100'000;  // Numbers: far above the inline limit of a reference.
 
 double sum(const std::vector<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
 double sum_array(const Array<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
@@ -117,7 +117,7 @@ TEST(Objects, AnArrayIsReadInPlaceAndWrittenInPlace) {
 
 TEST(Objects, WhatATaskPutsLivesOnInTheCallersReference) {
   const auto ref = volador::task<&make_numbers>(kLarge, 4.0).submit().get(60s);
-  std::this_thread::sleep_for(700ms);  // Its process has ended: idle ones do after half a second.
+  std::this_thread::sleep_for(700ms);  // Its process has ended: idle ones end after half a second.
   EXPECT_EQ(sum(ref.get()), 4.0 * kLarge);
   const auto many = volador::task<&make_many>(size_t{5}).submit().get(60s);
   for (size_t i = 0; i < many.size(); ++i) EXPECT_EQ(sum(many[i].get()), static_cast<double>(i * kLarge));
@@ -172,7 +172,7 @@ TEST(Objects, MoreThanFitsIsAnErrorAndNothingIsLost) {
   EXPECT_EQ(sum(kept.get()), kLarge);
 }
 
-// Descriptors of this process, and shared memory that it has mapped.
+// Number of this process's descriptors, and of its shared memory mappings.
 size_t descriptors() { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {})); }
 size_t mappings() {
   std::ifstream maps("/proc/self/maps");
@@ -191,7 +191,7 @@ bool eventually(const F& condition) {
 
 TEST(Objects, AHundredThousandComeAndGoAndLeaveNoDescriptorAndNoMapping) {
   const std::vector<double> numbers(2'500, 1.0);  // 20 kB: stored.
-  EXPECT_TRUE(volador::put(numbers).is_valid());    // Opens the way to the store.
+  EXPECT_TRUE(volador::put(numbers).is_valid());    // Opens the connection to the store.
   EXPECT_TRUE(eventually([] { return mappings() == 0; })) << "of the tests before";
   const size_t open_before = descriptors();
   for (int i = 0; i < 100'000; ++i) ASSERT_TRUE(volador::put(numbers).is_valid());
@@ -269,7 +269,7 @@ TEST(Objects, AReaderThatIsKilledWhileItReadsHoldsNothingAndHarmsNobody) {
 
 TEST(Objects, ManyComeAndGoWithoutFillingTheStore) {
   const auto keeper = volador::actor<Keeper>().spawn();
-  for (int i = 0; i < 300; ++i) {  // 2.4 GB in all, through a few MB of memory.
+  for (int i = 0; i < 300; ++i) {  // 2.4 GB in total, through a few MB of memory.
     const auto ref = volador::put(std::vector<double>(1'000'000, i));
     ASSERT_EQ((keeper.call<&Keeper::add>(ref, 0.0).get(60s)), 1e6 * i);
   }
@@ -288,7 +288,7 @@ TEST(Objects, AReferenceInsideAnObjectLivesAsLongAsThatOne) {
 }
 
 TEST(Objects, AnObjectMayReferToVeryManyOthers) {
-  constexpr size_t kMany = 1'200;  // More than one message names.
+  constexpr size_t kMany = 1'200;  // More than fit in one message.
   auto one = volador::put(std::vector<double>(kLarge, 1.0));
   std::vector<Boxed> boxes;
   for (size_t i = 0; i < kMany; ++i) boxes.push_back(volador::put(std::vector<Numbers>{one}));

@@ -1,5 +1,5 @@
-// A program for the fault tests: trials whose every step has one right value, and that write down what they do where the runtime
-// cannot reach, so that lost, repeated and invented steps show.
+// Program for the fault tests: trials whose steps have known values and that record their actions outside of the
+// runtime, so that lost, repeated and invented steps are detected.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -53,7 +53,7 @@ class Oracle : public tune::Trainable {
   }
 
  private:
-  // The same at every step, of each trial another, and hard to compress.
+  // Identical at every step, different for each trial, and incompressible.
   std::string frozen() const {
     std::string bytes(static_cast<size_t>(frozen_bytes_), '\0');
     uint64_t value = seed_;

@@ -1,5 +1,5 @@
-// A run that writes all that runs write into their results, for permissions_test.py. Argument: the folder for its results;
-// prints its directory.
+// A run that writes every kind of result file, for permissions_test.py. Argument: the folder for its results; prints
+// its directory.
 #include <volador/volador.h>
 
 #include <cstdio>

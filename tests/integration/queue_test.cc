@@ -1,4 +1,4 @@
-// Answers that methods give later, and the queue that is made of them. Real processes on a private cluster.
+// Deferred responses of methods, and the queue built on them. Real processes on a private cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <volador/volador.h>
@@ -22,9 +22,9 @@ volador::Error error_of(const std::function<void()>& code) {
   return {volador::ErrorCode::kInternal, "it threw nothing"};
 }
 
-// ---- answers given later ----
+// ---- deferred responses ----
 
-// Who asks for a number waits until another call gives one.
+// A request for a number blocks until another call provides one.
 class Desk {
  public:
   volador::Deferred<int> ask() {
@@ -145,7 +145,7 @@ TEST(Queue, ManyProducersAndConsumersInOtherProcesses) {
   volador::get(producers, 60s);
   std::vector<int> all;
   for (const auto& got : volador::get(consumers, 60s)) {
-    std::map<int, int> last;  // Of each producer.
+    std::map<int, int> last;  // By producer.
     for (const int item : got) {
       const auto [at, first] = last.try_emplace(item / kEach, item);
       if (!first) {
@@ -161,7 +161,7 @@ TEST(Queue, ManyProducersAndConsumersInOtherProcesses) {
   EXPECT_EQ(all, expected);
 }
 
-// A call that waits for an item blocks nobody, and one whose caller is gone takes none.
+// A call that waits for an item does not block others, and one whose caller has exited takes no item.
 int waits_for_ever(const Queue<int>& queue) { return queue.get(); }
 
 TEST(Queue, AConsumerThatEndedTakesNoItem) {

@@ -1,4 +1,5 @@
-// Objects of a node that dies: made again by their tasks, or lost with that node's name. Two workers that the command line starts.
+// Objects of a node that dies: reconstructed by their tasks, or lost with an error that names the node. Two workers
+// started by the command line.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <volador/volador.h>
@@ -36,7 +37,7 @@ NumbersRef twice(Numbers numbers) {
   for (int64_t& one : numbers) one *= 2;
   return volador::put(numbers);
 }
-// Somebody who only got references.
+// An actor that only received references.
 class Borrower {
  public:
   void keep(NumbersRef ref) { kept_.push_back(std::move(ref)); }
@@ -55,7 +56,7 @@ class Borrower {
 };
 VOLADOR_ACTOR(Borrower, &Borrower::keep, &Borrower::sum, &Borrower::trouble, &Borrower::give);
 
-// Submits a task of its own.
+// Submits its own task.
 class Submitter {
  public:
   NumbersRef submit(std::string node, int64_t first, int milliseconds) {
@@ -80,15 +81,16 @@ TEST(Rebuild, WhatADeadNodeHadIsMadeAgainByItsTasksOrLostByName) {
   };
   const std::string victim = home_of(on("second", {0}, 0).get(60s).at(0)) == home_of(mine) ? "first" : "second";
   const pid_t pid = workers->pid_of(victim);
-  ASSERT_NE(home_of(on(victim, {0}, 0).get(60s).at(0)), home_of(mine));  // The tasks' process has room for objects now.
+  ASSERT_NE(home_of(on(victim, {0}, 0).get(60s).at(0)), home_of(mine));  // The tasks' process has free space for
+                                                                         // objects now.
   const std::string survivor = victim == "first" ? "second" : "first";
   const auto borrower = volador::actor<Borrower>().node(survivor).spawn();
   const auto submitter = volador::actor<Submitter>().node(survivor).spawn(), doomed = volador::actor<Submitter>().node(survivor).spawn();
-  for (const auto& one : {submitter, doomed}) one.call<&Submitter::submit>(victim, 0, 0).get(60s);  // Their tasks' processes are there, too.
+  for (const auto& one : {submitter, doomed}) one.call<&Submitter::submit>(victim, 0, 0).get(60s);  // Warm-up.
   auto of_actor = submitter.call<&Submitter::submit>(victim, 6000, 1000), of_doomed = doomed.call<&Submitter::submit>(victim, 7000, 1000);
   auto made = on(victim, {1000, 2000, 3000, 4000, 5000}, 1000);
   std::this_thread::sleep_for(700ms);
-  ASSERT_EQ(::kill(pid, SIGSTOP), 0);  // The task ends, its objects never come here.
+  ASSERT_EQ(::kill(pid, SIGSTOP), 0);  // The task ends, but its objects never arrive here.
   std::vector<NumbersRef> all = made.get(60s);
   auto fourth_kept = borrower.call<&Borrower::keep>(all.at(3)), fifth_kept = borrower.call<&Borrower::keep>(all.at(4));
   all.resize(4);  // The fifth is only borrowed from now on.
@@ -102,11 +104,13 @@ TEST(Rebuild, WhatADeadNodeHadIsMadeAgainByItsTasksOrLostByName) {
   borrower.call<&Borrower::keep>(of_actor.get(60s)).get(60s);
   borrower.call<&Borrower::keep>(of_doomed.get(60s)).get(60s);
 
-  EXPECT_EQ(sum(first.get(120s)), sum_from(1000));  // Read here.
+  EXPECT_EQ(sum(first.get(120s)), sum_from(1000));  // Read by this process.
   EXPECT_EQ(volador::task<&sum>(second).submit().get(120s), sum_from(2000));  // Read by a task, which is run again.
   EXPECT_EQ(sum(volador::task<&twice>(second).submit().get(60s).get(60s)), 2 * sum_from(2000));
-  EXPECT_EQ(borrower.call<&Borrower::sum>(size_t{0}).get(120s), sum_from(4000));  // Others have it made again by who submitted its task,
-  EXPECT_EQ(borrower.call<&Borrower::sum>(size_t{1}).get(120s), sum_from(5000));  // which need not refer to it any more,
+  EXPECT_EQ(borrower.call<&Borrower::sum>(size_t{0}).get(120s), sum_from(4000));  // Borrowers request reconstruction
+                                                                                  // from the submitter of the task,
+  EXPECT_EQ(borrower.call<&Borrower::sum>(size_t{1}).get(120s), sum_from(5000));  // which need not hold a reference any
+                                                                                  // more,
   EXPECT_EQ(borrower.call<&Borrower::sum>(size_t{2}).get(120s), sum_from(6000));  // and may be an actor.
   EXPECT_EQ(sum(borrower.call<&Borrower::give>(size_t{2}).get(60s).get(60s)), sum_from(6000));
   EXPECT_EQ(sum(all.at(3).get(60s)), sum_from(4000));
@@ -115,7 +119,7 @@ TEST(Rebuild, WhatADeadNodeHadIsMadeAgainByItsTasksOrLostByName) {
   EXPECT_THAT(trouble, HasSubstr(volador::short_id(home_of(third))));
   EXPECT_THAT(trouble, HasSubstr("of program rebuild_test"));
   EXPECT_THAT(trouble, HasSubstr("which submitted the task that brought it, has ended"));
-  third.any().stored()->set_origin({});  // As one that was put, not brought by a task.
+  third.any().stored()->set_origin({});  // As an object that was put, not returned by a task.
   const auto gone = third.result(60s);
   ASSERT_FALSE(gone);
   EXPECT_EQ(gone.error().code, volador::ErrorCode::kObjectLost);

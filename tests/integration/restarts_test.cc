@@ -1,4 +1,4 @@
-// Actors whose hosts are killed: what they know afterwards. Real processes on a private cluster.
+// State of actors after their hosts were killed. Real processes on a private cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <volador/volador.h>
@@ -87,7 +87,7 @@ TEST(Restarts, ACheckpointEverySoManyCallsLosesOnlyThoseAfterIt) {
 TEST(Restarts, ByDefaultTheStateOfTheLastSecondIsThere) {
   auto counter = volador::actor<Counter>(0).max_restarts(1).spawn();
   EXPECT_EQ(counter.call<&Counter::add>(7).get(60s), 7);
-  // The head has it when explain says so; here it is enough to wait for longer than the interval.
+  // explain would show when the head has it; waiting longer than the interval suffices here.
   std::this_thread::sleep_for(2500ms);
   kill_host(counter);
   EXPECT_EQ(counter.call<&Counter::value>().get(60s), 7);

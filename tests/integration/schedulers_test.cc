@@ -1,4 +1,4 @@
-// Searchers and schedulers that pause, copy and promote trials, over real processes on a private cluster.
+// Searchers and schedulers that pause, copy and promote trials, with real processes on a private cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -22,7 +22,7 @@ namespace determined = tune::determined;
 using testing::IsSubsetOf;
 using testing::UnorderedElementsAre;
 
-// A step gains most at a rate of 0.01. What it counts itself shows whether its checkpoints came back.
+// A step gains most at a rate of 0.01. Its own counter shows whether its checkpoints were restored.
 class Climber : public tune::Trainable {
  public:
   void setup(const tune::Config& config) override { gain_ = 1 - std::abs(std::log10(config.real("lr")) + 2); }
@@ -45,12 +45,12 @@ class Climber : public tune::Trainable {
 VOLADOR_TRAINABLE(Climber);
 
 struct Ran {
-  std::map<tune::TrialId, int64_t> steps;                // That each trial reported, up to the last.
-  std::map<tune::TrialId, std::set<int64_t>> processes;  // That each ran in.
+  std::map<tune::TrialId, int64_t> steps;                // Steps that each trial reported, up to the last.
+  std::map<tune::TrialId, std::set<int64_t>> processes;  // Processes in which each trial ran.
   int64_t results = 0;
 };
 
-// Fails where a trial went on from something else than what it had saved.
+// Fails if a trial continued from anything other than its own checkpoint.
 Ran what_ran(const tune::Analysis& analysis) {
   Ran ran;
   for (const auto& row : analysis.results()) {
@@ -169,7 +169,7 @@ TEST(ResourceChanging, ATrialGoesOnWithWhatAnotherOneLeaves) {
   const auto told = std::count_if(story.moments.begin(), story.moments.end(),
                                   [](const auto& moment) { return moment.text.text().starts_with("resized after step"); });
   EXPECT_EQ(told, static_cast<std::ptrdiff_t>(cpus.size()) - 1);
-  // Told the same again, a loop decides the same.
+  // Replaying the same events gives the same decisions.
   options.resume = analysis.directory();
   EXPECT_EQ(what_ran(tune::run<Resized>(options)).results, ran.results);
   options.resume.clear();
@@ -182,8 +182,7 @@ TEST(ResourceChanging, ATrialGoesOnWithWhatAnotherOneLeaves) {
   }
 }
 
-// ---- Determined's searchers say which trials there are and how far each trains: a searcher and a scheduler that do as
-// they say.
+// ---- Determined's searchers determine the trials and their lengths: a matching searcher and scheduler.
 
 struct Determined {
   explicit Determined(const determined::SearchOptions& options, const determined::Hyperparameters& hyperparameters,
@@ -215,7 +214,7 @@ struct Determined {
   const int64_t max_length;
   const std::unique_ptr<determined::Search> search;
   std::deque<determined::Create> to_start;
-  std::deque<determined::RequestId> started;  // Whose trials are not known yet.
+  std::deque<determined::RequestId> started;  // Requests whose trials are not known yet.
   std::map<determined::RequestId, tune::TrialId> trials;
   std::map<tune::TrialId, determined::RequestId> requests;
   std::map<determined::RequestId, int64_t> length;

@@ -1,4 +1,4 @@
-// Actors that share a process: the same API, one crash for all of them. Real processes on a private cluster.
+// Actors that share a process: same API, one crash ends all of them. Real processes on a private cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <volador/volador.h>
@@ -40,7 +40,7 @@ class Cell {
   void rows(int count, volador::Sink<int>& sink) {
     for (int row = 0; row < count; ++row) sink.push(row);
   }
-  // Asks the next one, which asks the next one: as many threads wait as there are links.
+  // Calls the next one, which calls the next one: the chain blocks one thread per link.
   int chain(std::vector<volador::ActorHandle<Cell>> others);
   volador::ActorHandle<Cell> child(int start);
 
@@ -71,7 +71,7 @@ VOLADOR_ACTOR(Saved, &Saved::add);
 
 auto shared(int start) { return volador::actor<Cell>(start).isolation(Isolation::kShared); }
 
-// An actor that the head keeps in its books, as one with a name or restarts is.
+// An actor registered at the head, like one with a name or restarts.
 template <class T>
 void wait_dead(const volador::ActorHandle<T>& actor) {
   while (actor.status().state != volador::ActorState::kDead) std::this_thread::sleep_for(5ms);
@@ -103,7 +103,7 @@ TEST(Shared, OneHasANameAndItsOwnContext) {
   EXPECT_THAT(cell.call<&Cell::fail>().result(60s).error().message, HasSubstr("std::runtime_error: on purpose"));
   cell.kill(5s);
   wait_dead(cell);
-  // Dead it is from the kill on; its host ends it meanwhile.
+  // It counts as dead from the kill on, while its host is still ending it.
   for (int i = 0; i < 6'000 && std::filesystem::exists(folder); ++i) std::this_thread::sleep_for(10ms);
   EXPECT_FALSE(std::filesystem::exists(folder));
   EXPECT_THROW(volador::get_actor<Cell>("the-cell"), volador::Exception);
@@ -141,19 +141,19 @@ TEST(Shared, ACrashEndsAllAndEachComesBackByItsOwnPolicy) {
   EXPECT_EQ(anew.call<&Cell::add>(1).get(60s), 11);
   EXPECT_NE(anew.call<&Cell::pid>().get(60s), pid);
   EXPECT_EQ(anew.status().restarts, 1);
-  EXPECT_EQ(anew.call<&Cell::crash>().result(60s).error().code, volador::ErrorCode::kActorDied);  // Its restart is used up.
+  EXPECT_EQ(anew.call<&Cell::crash>().result(60s).error().code, volador::ErrorCode::kActorDied);  // No restart left.
   EXPECT_EQ(saved.call<&Saved::add>(1).get(60s), 9);
   saved.kill();
 }
 
 TEST(Shared, WhoWaitsForOthersOfItsHostHoldsUpNobody) {
-  // Far more that wait than threads that the host begins with.
+  // Far more waiting calls than the host's initial threads.
   std::vector<volador::ActorHandle<Cell>> cells;
   for (int at = 0; at < 60; ++at) cells.push_back(shared(1).max_restarts(1).spawn());
   const auto first = cells.back();
   cells.pop_back();
   EXPECT_EQ(first.call<&Cell::chain>(cells).get(60s), 60);
-  // As many that sleep and say nothing.
+  // The same number of calls that sleep without declaring that they wait.
   std::vector<volador::Future<int>> slow;
   for (const auto& cell : cells) slow.push_back(cell.call<&Cell::slow>(3'000));
   EXPECT_EQ(first.call<&Cell::add>(1).get(60s), 2);
@@ -197,7 +197,7 @@ TEST(Shared, OneEndsWithTheActorThatMadeIt) {
   EXPECT_EQ(child.call<&Cell::add>(1).result(60s).error().code, volador::ErrorCode::kActorDied);
 }
 
-// ---- those that the head does not know one by one: no name, no restarts, no resources ----
+// ---- actors not registered individually at the head: no name, no restarts, no resources ----
 
 class Asker {
  public:

@@ -1,4 +1,4 @@
-// More objects than the node's memory takes: real processes of a private cluster with a small store.
+// More objects than fit in the node's memory: real processes of a private cluster with a small store.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -90,7 +90,7 @@ TEST(Free, AnObjectGivenUpIsGoneForAllAndItsReaderReadsOn) {
   volador::free(ref);
   const auto lost = [&ref] { return volador::task<&is_lost>(ref).submit().get(60s); };
   bool gone = lost();
-  for (const auto end = std::chrono::steady_clock::now() + 20s; !gone && std::chrono::steady_clock::now() < end;) gone = lost();  // It goes through the store.
+  for (const auto end = std::chrono::steady_clock::now() + 20s; !gone && std::chrono::steady_clock::now() < end;) gone = lost();  // Through the store.
   EXPECT_TRUE(gone);
   EXPECT_EQ(sum(array), 7.0 * kNumbers);
   try {
@@ -102,7 +102,7 @@ TEST(Free, AnObjectGivenUpIsGoneForAllAndItsReaderReadsOn) {
   volador::free(volador::put(7));
 }
 
-// The process that waits for others ends without a word; its worker is killed. What it spilled must be gone with it.
+// The waiting process ends abruptly; its worker is killed. Its spilled data must be removed too.
 TEST(Spill, AKilledWorkerLeavesNothingOnDisk) {
   volador::testing::VoladorUser user;
   const auto folder = user.home() / "fast-disk";
@@ -141,7 +141,7 @@ TEST(Spill, AKilledWorkerLeavesNothingOnDisk) {
   EXPECT_TRUE(std::filesystem::is_empty(folder));
 }
 
-// Puts so many arrays and keeps them.
+// Puts this many arrays and keeps them.
 int put_and_keep(int count) {
   const auto cluster = volador::init();
   std::vector<Ref<Array<double>>> refs;

@@ -1,4 +1,4 @@
-// Functions as tasks on real processes of a private cluster.
+// Functions as tasks in real processes of a private cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ int pid_after(int milliseconds) {
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
   return getpid();
 }
-// Once so many of them run at the same time.
+// Returns once this many run at the same time.
 int pid_when_together(const std::string& folder, size_t count) {
   namespace fs = std::filesystem;
   std::ofstream(fs::path(folder) / std::to_string(getpid()));
@@ -37,7 +37,7 @@ int fails(const std::string& how) {
   if (how == "throw") throw std::runtime_error("on purpose");
   std::abort();
 }
-// Dies or throws as often as the file has room for letters.
+// Crashes or throws until the file is full of letters.
 int succeeds_at_the_third(const std::string& file, bool dies) {
   std::ofstream(file, std::ios::app) << 'x';
   if (std::filesystem::file_size(file) < 3) {
@@ -62,7 +62,7 @@ class Worker {
 };
 VOLADOR_ACTOR(Worker, &Worker::square_slowly, &Worker::calls, &Worker::pid);
 
-// Leaves a trace of each time that it runs.
+// Records each execution.
 int runs_once(const std::string& file, int milliseconds) {
   std::ofstream(file, std::ios::app) << 'x';
   std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
@@ -89,9 +89,10 @@ TEST(Tasks, RunSideBySideInProcessesOfTheirOwn) {
   EXPECT_FALSE(seen.contains(getpid()));
 }
 
-// That they are short is known from their first time; so they go to one process, from which those that wait come back.
+// They are known to be short from their first run, so that they go to one process, from which waiting ones are
+// recalled.
 TEST(Tasks, ThatWaitForEachOtherMeetAlthoughTheyAreKnownAsShort) {
-  std::this_thread::sleep_for(1500ms);  // The runners of before end: one is left to which all go.
+  std::this_thread::sleep_for(1500ms);  // Earlier runners end: a single one is left, which gets all tasks.
   const volador::TemporaryDirectory alone;
   for (int i = 0; i < 8; ++i) volador::task<&pid_when_together>(alone.path().string(), size_t{1}).submit().get(60s);
   for (int round = 0; round < 3; ++round) {
@@ -114,7 +115,7 @@ TEST(Tasks, ShortOnesDoNotWaitForALongOneOfTheirFunction) {
   futures[0].cancel({.force = true});
 }
 
-// Now and then one takes so long that those behind it are called back while others begin.
+// Occasionally a task takes so long that those queued behind it are recalled while others start.
 TEST(Tasks, ThatAreCalledBackRunOnce) {
   const volador::TemporaryDirectory folder;
   constexpr int kTasks = 3000;
@@ -188,14 +189,14 @@ int fans_out(int depth) {
 }
 
 TEST(Tasks, ThatWaitForTheirOwnGiveTheirCpusToThem) {
-  // Each of them asks for a CPU, and more wait than there are.
+  // Each requires a CPU, and more wait than there are.
   std::vector<volador::Future<int>> trees;
   for (int i = 0; i < 5; ++i) trees.push_back(volador::task<&fans_out>(2).submit());
   for (const auto& tree : trees) EXPECT_EQ(tree.get(100s), 4);
   EXPECT_EQ(volador::task<&fans_out>(1).resources({.cpus = 4}).submit().get(60s), 2) << "all CPUs there are";
 }
 
-// Its process stays half a second for the next task. An actor that asks for all CPUs there are comes alive before.
+// Its process stays for half a second for the next task. An actor that requires all CPUs must start earlier.
 TEST(Tasks, AnIdleRunnerLendsItsCpus) {
   bool met = false;
   for (int round = 0; round < 20 && !met; ++round) {

@@ -12,7 +12,7 @@ void train(const tune::Config& config) {
     std::vector<double> weights;
     for (int i = 0; i <= 60; ++i) weights.push_back(step + i * 0.1);
     tune::add_histogram("layer/weights", weights);
-    std::vector<uint8_t> pixels;  // Grows by a column a step: the size says which step it is.
+    std::vector<uint8_t> pixels;  // Grows by one column per step: the size identifies the step.
     for (int i = 0; i < (2 + step) * 2; ++i)
       pixels.insert(pixels.end(), {static_cast<uint8_t>(10 * i), static_cast<uint8_t>(step), 255});
     tune::add_image("sample", tune::Image::rgb(2 + step, 2, pixels));

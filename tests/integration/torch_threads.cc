@@ -1,4 +1,4 @@
-// LibTorch inside an actor uses as many threads as CPUs were granted, though OpenMP was loaded long before the grant was known.
+// LibTorch in an actor uses as many threads as CPUs were granted, although OpenMP was loaded long before.
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 #include <volador/volador.h>
@@ -15,7 +15,7 @@ VOLADOR_ACTOR(Threads, &Threads::count);
 int main(int argc, char** argv) try {
   auto cluster = volador::init(argc, argv, {.address = "local", .num_cpus = 8});
   for (const int cpus : {1, 3, 2}) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The later ones take hosts that were forked ahead.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));  // Later ones use prestarted hosts.
     auto threads = volador::actor<Threads>().resources({.cpus = static_cast<double>(cpus)}).spawn();
     const int counted = threads.call<&Threads::count>().get();
     fmt::print("{} CPUs: {} threads\n", cpus, counted);

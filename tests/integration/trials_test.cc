@@ -1,4 +1,4 @@
-// What a trial leaves and how a run is told, over real processes on a private cluster.
+// Results of trials and names of runs, with real processes on a private cluster.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -24,7 +24,7 @@ std::string text_of(const fs::path& path) {
   return text.str();
 }
 
-// Prints, leaves files, and saves where it is asked to.
+// Prints, writes files, and saves when a checkpoint is due.
 void speaks(const tune::Config& config) {
   int64_t step = tune::get_checkpoint() ? tune::get_checkpoint()->step() : 0;
   std::printf("at rate %s\n", config["rate"].to_json().c_str());
@@ -37,7 +37,7 @@ void speaks(const tune::Config& config) {
   }
 }
 
-// Dies once without a word, after its first checkpoint.
+// Crashes once without a message, after its first checkpoint.
 void dies_once(const tune::Config&) {
   int64_t step = tune::get_checkpoint() ? tune::get_checkpoint()->step() : 0;
   while (step < 4) {
@@ -48,9 +48,9 @@ void dies_once(const tune::Config&) {
   }
 }
 
-// Saves a large file that stays as it is, and a small one. Dies once, after its second checkpoint.
+// Saves a large unchanged file and a small one. Crashes once, after its second checkpoint.
 void carries_weights(const tune::Config&) {
-  std::string weights(3 << 20, '\0');  // That do not shrink.
+  std::string weights(3 << 20, '\0');  // Incompressible.
   uint64_t state = 1;
   for (char& weight : weights) weight = static_cast<char>((state = state * 6364136223846793005ULL + 1442695040888963407ULL) >> 56);
   int64_t step = 0;
@@ -106,7 +106,7 @@ TEST_F(Trials, ArtifactsOfAProcessThatDiedAreThoseOfItsLastCheckpoint) {
   EXPECT_EQ(trial.status, tune::TrialStatus::kFinished) << trial.error;
   EXPECT_EQ(trial.failures, 1);
   const fs::path artifacts = analysis.directory() / folder_of(trial) / "artifacts";
-  EXPECT_NE(text_of(artifacts / "step_1"), text_of(artifacts / "step_3"));  // Of two processes.
+  EXPECT_NE(text_of(artifacts / "step_1"), text_of(artifacts / "step_3"));  // From two processes.
   EXPECT_EQ(text_of(artifacts / "step_1"), text_of(artifacts / "step_2"));
   EXPECT_EQ(text_of(artifacts / "step_3"), text_of(artifacts / "step_4"));
 }

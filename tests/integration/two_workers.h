@@ -1,4 +1,4 @@
-// A cluster of two workers that the command line starts, to which init() of this program leads.
+// A cluster of two workers started by the command line, to which init() of this program connects.
 #pragma once
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 
 namespace volador::testing {
 
-// A head with its worker "first", and a worker "second" beside; each offers 4 CPUs and what its flags say.
+// A head with its worker "first", and a worker "second"; each offers 4 CPUs and the resources in its flags.
 class TwoWorkers {
  public:
   explicit TwoWorkers(std::vector<std::string> first = {}, std::vector<std::string> second = {})
@@ -47,9 +47,9 @@ class TwoWorkers {
 
  private:
   VoladorUser user_;
-  const std::vector<std::string> second_;  // Its flags.
+  const std::vector<std::string> second_;  // Flags of the second worker.
   std::string address_, token_;
-  std::map<std::string, pid_t> pids_;  // Of the workers.
+  std::map<std::string, pid_t> pids_;  // Pids of the workers.
 };
 
 }  // namespace volador::testing

@@ -46,7 +46,7 @@ v1::GetStudyRequest get_of(const std::string& study) {
   return request;
 }
 
-// ---- The shelf, with a map for a store.
+// ---- The registry, with a map as the store.
 
 struct Store {
   std::map<std::pair<std::string, std::string>, std::string> rows;
@@ -93,7 +93,7 @@ TEST(StudyShelf, ReopensInTheSameStateWhateverWasStoredHow) {
   }
   EXPECT_EQ(store.count("study_states"), 1U);
   EXPECT_LT(store.count("study_events"), 100U);
-  // The same from here on: what it proposes next rests on all it was told.
+  // Same behaviour from here on: the next proposals depend on all events.
   StudyShelf again = store.reopened(limits, 1060);
   (void)shelf.take_mutations();
   EXPECT_EQ(again.ask(ask_of("line", 5), 2000)->trials(4).config_json(),
@@ -110,7 +110,7 @@ TEST(StudyShelf, CreatesOnceAndSaysWhatDiffers) {
   EXPECT_THAT(shelf.create(request, 1000).error().message,
               HasSubstr("there is a study \"line\" already: take another name, or load_if_exists"));
   request.set_load_if_exists(true);
-  request.set_space_json(R"({"x":{"uniform":[-5,5]}})");  // The same with fewer spaces.
+  request.set_space_json(R"({"x":{"uniform":[-5,5]}})");  // The same request with different whitespace.
   EXPECT_EQ(shelf.create(request, 1000)->created_ms(), 1000);
   request.set_seed(7);
   EXPECT_THAT(shelf.create(request, 1000).error().message, HasSubstr("with another seed"));

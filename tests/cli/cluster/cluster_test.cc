@@ -39,7 +39,7 @@ class Cluster : public ::testing::Test {
     EXPECT_EQ(run.code, 0) << run.error;
     return run.code == 0 ? run.json() : nlohmann::json();
   }
-  // The nodes that `volador list nodes` shows alive, once they are `count`, or after 10 s.
+  // Returns the nodes that `volador list nodes` shows alive, once there are `count`, or after 10 s.
   std::vector<std::string> alive_nodes(size_t count) {
     std::vector<std::string> names;
     for (int i = 0; i < 100; ++i) {
@@ -54,7 +54,7 @@ class Cluster : public ::testing::Test {
     std::sort(names.begin(), names.end());
     return names;
   }
-  // What must not be there once everything was stopped: files of processes and sockets.
+  // Files of processes and sockets that must not exist after everything was stopped.
   std::vector<std::string> leftovers() const {
     std::vector<std::string> found = processes_of(user_.home());
     for (const auto& entry : std::filesystem::recursive_directory_iterator(user_.home())) {
@@ -66,7 +66,7 @@ class Cluster : public ::testing::Test {
       if (entry.path().filename().native().find("volador") != std::string::npos) found.push_back(entry.path());
     return found;
   }
-  // A program with trials that sleep for minutes, once one of its actors runs.
+  // Starts a program with trials that sleep for minutes; returns once one of its actors runs.
   pid_t start_trials(int64_t count, std::vector<std::string> arguments = {}) {
     arguments.insert(arguments.begin(), {fmt::format("--num-samples={}", count), "--seconds=600"});
     const pid_t driver = user_.start(TUNE_SLEEP_BINARY, arguments);
@@ -232,7 +232,7 @@ TEST_F(Cluster, AnUnreachableHeadIsSaidInTime) {
 TEST_F(Cluster, ANameThatAnotherMachineHasIsRefusedByTheHead) {
   const auto started = start_head();
   const std::string address = started["address"];
-  const VoladorUser elsewhere;  // Another state folder, so that only the head can tell.
+  const VoladorUser elsewhere;  // Another state folder, so that the information must come from the head.
   const Finished twice = elsewhere.run({"start", "--address=" + address, "--name=first", "--num-cpus=1"},
                                        {{"VOLADOR_TOKEN", started["join_token"]}});
   EXPECT_EQ(twice.code, 2) << twice.error;
@@ -259,7 +259,7 @@ TEST_F(Cluster, ANodesLogsAreReadThroughTheHead) {
   EXPECT_EQ(worker.code, 0) << worker.error;
   EXPECT_THAT(worker.out, HasSubstr("connected to the head"));
 
-  // What the actor writes goes through its pipe into the worker's files; those are read.
+  // The output of the actor goes through its pipe to the worker's files, which are read.
   const nlohmann::json actors = user_.run({"list", "actors", "--json"}).json()["actors"];
   const std::string source = actors[0]["id"].get<std::string>().substr(0, 8) + "-0 err";
   for (int i = 1; i <= 50; ++i)
@@ -271,7 +271,7 @@ TEST_F(Cluster, ANodesLogsAreReadThroughTheHead) {
   }
   EXPECT_EQ(all.code, 0) << all.error;
   EXPECT_THAT(all.out, HasSubstr("(worker) "));
-  // Lines that the head has already heard of have the trial's name, others that of their file.
+  // Lines already registered at the head have the trial's name, others that of their file.
   const std::string either = fmt::format("\\(({}|trial [0-9a-f]+ err)\\)", source);
   EXPECT_THAT(all.out, ContainsRegex(fmt::format("{0} line 49\n{0} line 50\n", either)));
   EXPECT_THAT(all.out, Not(HasSubstr("line 48")));
@@ -399,7 +399,7 @@ TEST_F(Cluster, LogsOfAnActorThatEndedAreReadFromItsNodeByAnotherHead) {
   ASSERT_EQ(actors.size(), 1u);
   const std::string id = actors[0]["id"];
   ASSERT_EQ(user_.run({"stop"}).code, 0);
-  start_head();  // It has kept no line.
+  start_head();  // The new head has no stored lines.
   ASSERT_EQ(alive_nodes(1).size(), 1u);
   const Finished logs = user_.run({"logs", id});
   EXPECT_EQ(logs.code, 0) << logs.error;
@@ -413,7 +413,7 @@ TEST_F(Cluster, AJoinTokenLetsNoProgramIn) {
   const Finished status = user_.run({"status"}, with);
   EXPECT_EQ(status.code, 5) << status.out;
   EXPECT_THAT(status.error, HasSubstr("volador token create --role="));
-  std::string other = started["join_token"];  // The right form and length, and of no cluster.
+  std::string other = started["join_token"];  // Correct form and length, but of no cluster.
   std::fill(other.begin() + 8, other.end(), 'q');
   const Finished random = user_.run({"status"}, {{"VOLADOR_TOKEN", other}, {"VOLADOR_ADDRESS", started["address"]}});
   EXPECT_EQ(random.code, 5) << random.out;
@@ -474,7 +474,7 @@ TEST_F(Cluster, StopLeavesOtherClustersAndOtherProcessesAlone) {
   const Finished second = user_.run({"start", "--head", "--cluster=crane", "--port=0", "--num-cpus=1", "--json"});
   ASSERT_EQ(second.code, 0) << second.error;
   const pid_t other_worker = second.json()["pids"][1];
-  // A pid file that names a process of today with a start of another day: the number was given away.
+  // A pid file whose start time does not match the running process: the pid was reused.
   const auto pid_file = user_.home() / "clusters/heron/nodes/ghost/worker.pid";
   std::filesystem::create_directories(pid_file.parent_path());
   const pid_t stranger = user_.start("/usr/bin/sleep", {"600"});
@@ -539,7 +539,7 @@ TEST_F(Cluster, BlockStaysInTheForegroundUntilItIsStopped) {
   EXPECT_THAT(processes_of(user_.home()), IsEmpty());
 }
 
-// Until it ends by itself; -1: it does not.
+// Waits for it to exit; -1: it does not.
 int code_of(pid_t pid) {
   int status = 0;
   for (int i = 0; i < 1200; ++i) {
@@ -584,7 +584,7 @@ TEST_F(Cluster, AProgramEndsWithItsClusterAndItsRunGoesOnInTheNextOne) {
   for (const auto& trial : run["trials"]) EXPECT_EQ(trial["steps"], 200);
 }
 
-// Of a private cluster its worker is the program's child, and the head that one's.
+// In a private cluster the worker is a child of the program, and the head a child of the worker.
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
   std::ifstream list(fmt::format("/proc/{0}/task/{0}/children", parent));
@@ -596,7 +596,7 @@ TEST_F(Cluster, AProgramEndsWithItsPrivateClusterToo) {
   for (const bool end_head : {false, true}) {
     const auto error = user_.home() / (end_head ? "head" : "worker");
     const pid_t driver = user_.start("/bin/sh", {"-c", fmt::format("exec {} --num-samples=1 --reports=6000 --seconds=600 2>{}", TUNE_SLEEP_BINARY, error.native())});
-    // Its display says that a trial runs.
+    // Wait until its display shows a running trial.
     for (int i = 0; i < 600 && text_of(error).find("running") == std::string::npos; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ASSERT_THAT(text_of(error), HasSubstr("running"));
     ASSERT_EQ(children_of(driver).size(), 1U);
@@ -604,7 +604,7 @@ TEST_F(Cluster, AProgramEndsWithItsPrivateClusterToo) {
     if (end_head) {
       const std::vector<pid_t> inner = children_of(asked);
       ASSERT_FALSE(inner.empty());
-      asked = *std::min_element(inner.begin(), inner.end());  // The first that it started.
+      asked = *std::min_element(inner.begin(), inner.end());  // The first process that it started.
     }
     ASSERT_EQ(::kill(asked, SIGTERM), 0);
     EXPECT_EQ(code_of(driver), 1) << text_of(error);
@@ -616,7 +616,7 @@ TEST_F(Cluster, AProgramEndsWithItsPrivateClusterToo) {
 TEST_F(Cluster, AnExperimentIsPausedResumedAndStoppedByItsNameAndATrialByItsId) {
   start_head();
   const pid_t driver = start_trials(2, {"--reports=6000", "--cpus=0.5"});
-  // Without the results folder of this machine the cluster is asked.
+  // Without this machine's results folder the cluster is queried.
   const std::map<std::string, std::string> elsewhere = {{"HOME", (user_.home() / "elsewhere").native()}};
   const auto with_status = [this](const std::string& status) {
     std::vector<std::string> ids;

@@ -35,7 +35,7 @@ std::vector<char*> pointers(std::vector<std::string>& texts) {
 
 VoladorUser::~VoladorUser() {
   for (const pid_t pid : started_) {
-    if (::waitpid(pid, nullptr, WNOHANG) != 0) continue;  // It has ended, or the test has seen its end.
+    if (::waitpid(pid, nullptr, WNOHANG) != 0) continue;  // It has ended, or the test has reaped it.
     ::kill(pid, SIGKILL);
     ::waitpid(pid, nullptr, 0);
   }

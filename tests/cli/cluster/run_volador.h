@@ -1,4 +1,4 @@
-// Runs the real binary as a user would, with a state folder of its own.
+// Runs the real binary with its own state folder.
 #pragma once
 
 #include <sys/types.h>
@@ -21,19 +21,20 @@ struct Finished {
   nlohmann::json json() const { return nlohmann::json::parse(out); }
 };
 
-// A machine's user: everything that is started ends with this object.
+// A user of a machine: everything started ends with this object.
 class VoladorUser {
  public:
   VoladorUser() = default;
   ~VoladorUser();
   const std::filesystem::path& home() const { return folder_.path(); }
-  // The binary with these arguments, VOLADOR_HOME and `environment`.
+  // Runs the binary with these arguments, VOLADOR_HOME and `environment`.
   Finished run(std::vector<std::string> arguments, const std::map<std::string, std::string>& environment = {}) const;
-  // The same in a terminal of that many columns and 40 rows, with `input` typed into it. Stdout and stderr come together, in `out`, with lines that end
-  // in "\r\n".
+  // As run(), in a terminal with that many columns and 40 rows, with `input` typed into it. Stdout and stderr are
+  // combined in `out`, with lines that end in "\r\n".
   Finished run_in_terminal(std::vector<std::string> arguments, int columns, const std::map<std::string, std::string>& environment = {},
                            const std::string& input = "") const;
-  // Another program in the background, with the same environment; its output is thrown away. Its parent is the caller.
+  // Starts another program in the background with the same environment; its output is discarded. Its parent is the
+  // caller.
   pid_t start(const std::string& program, std::vector<std::string> arguments);
 
  private:
@@ -44,7 +45,7 @@ class VoladorUser {
 
 // Whether the process exists and has not ended.
 bool is_alive(pid_t pid);
-// Command lines of every process whose environment names this folder as VOLADOR_HOME.
+// Command lines of all processes whose VOLADOR_HOME is this folder.
 std::vector<std::string> processes_of(const std::filesystem::path& home);
 
 }  // namespace volador::testing

@@ -1,4 +1,4 @@
-// What the real binary shows in a terminal: lines that fit, questions before something is destroyed, the user's language.
+// Terminal output of the real binary: lines that fit, confirmation before destructive actions, the user's language.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ class InATerminal : public ::testing::Test {
                                     "--labels=zone=a,rack=17,disk=nvme"});
     ASSERT_EQ(run.code, 0) << run.error;
   }
-  // Lines as the terminal shows them: without escape sequences of the cursor.
+  // Lines as displayed: without cursor escape sequences.
   static std::vector<std::string> lines_of(const std::string& out) {
     std::string plain;
     for (size_t at = 0; at < out.size(); ++at) {

@@ -1,4 +1,4 @@
-// volador tune … on runs of real programs: one that ended, one that goes on, one that was killed.
+// volador tune … on runs of real programs: ended, running and killed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -26,7 +26,7 @@ class TuneRuns : public ::testing::Test {
     const nlohmann::json runs = listed.code == 0 ? listed.json()["runs"] : nlohmann::json::array();
     return runs.size() == 1 ? runs[0] : nlohmann::json();
   }
-  // The run once it is in this state and has this many trials; null after 20 s.
+  // Returns the run once it has this state and number of trials; null after 20 s.
   nlohmann::json await_run(const std::string& state, int trials) {
     for (int i = 0; i < 200; ++i) {
       const nlohmann::json run = only_run();
@@ -101,7 +101,7 @@ TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
   const nlohmann::json running = await_run("running", 0);
   ASSERT_FALSE(running.is_null());
   const std::string directory = running["directory"];
-  std::string first;  // To have started.
+  std::string first;  // The trial to start first.
   for (int i = 0; i < 200 && first.empty(); ++i) {
     const Finished drawn = user_.run({"tune", "plot", directory, "--kind=gantt", "--out=-"});
     if (const size_t at = drawn.out.find("<title>trial "); at != std::string::npos) first = drawn.out.substr(at + 13, 8);

@@ -1,4 +1,4 @@
-// A user's program against an installed Volador: an actor in a private cluster, called from main.
+// A user program built against an installed Volador: an actor in a private cluster, called from main.
 #include <volador/volador.h>
 
 #include <cstdio>

@@ -1,4 +1,4 @@
-// A user's program on LibTorch: an actor that holds a tensor.
+// A user program with LibTorch: an actor that holds a tensor.
 #include <torch/torch.h>
 #include <volador/volador.h>
 
