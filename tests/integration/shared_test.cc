@@ -153,7 +153,7 @@ TEST(Shared, WhoWaitsForOthersOfItsHostHoldsUpNobody) {
   const auto first = cells.back();
   cells.pop_back();
   EXPECT_EQ(first.call<&Cell::chain>(cells).get(60s), 60);
-  // The same number of calls that sleep without declaring that they wait.
+  // An equal number of calls that sleep without declaring that they wait.
   std::vector<volador::Future<int>> slow;
   for (const auto& cell : cells) slow.push_back(cell.call<&Cell::slow>(3'000));
   EXPECT_EQ(first.call<&Cell::add>(1).get(60s), 2);

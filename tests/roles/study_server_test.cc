@@ -110,7 +110,7 @@ TEST(StudyShelf, CreatesOnceAndSaysWhatDiffers) {
   EXPECT_THAT(shelf.create(request, 1000).error().message,
               HasSubstr("there is a study \"line\" already: take another name, or load_if_exists"));
   request.set_load_if_exists(true);
-  request.set_space_json(R"({"x":{"uniform":[-5,5]}})");  // The same request with different whitespace.
+  request.set_space_json(R"({"x":{"uniform":[-5,5]}})");  // Repeats the request with different whitespace.
   EXPECT_EQ(shelf.create(request, 1000)->created_ms(), 1000);
   request.set_seed(7);
   EXPECT_THAT(shelf.create(request, 1000).error().message, HasSubstr("with another seed"));

@@ -114,9 +114,9 @@ class ClusterSim {
     uint64_t connection = 0;  // 0: none.
     Time worker_frozen_until{0};
     Time hosts_frozen_until{0};
-    std::map<HostId, Host> hosts;     // Of this worker process.
+    std::map<HostId, Host> hosts;     // Hosts of this worker process.
     worker::SharedHosts shared;       // Hosts that share a process.
-    std::map<HostId, Host> orphans;   // Of a crashed worker, until they are gone.
+    std::map<HostId, Host> orphans;   // Hosts of a crashed worker, until they are gone.
     std::shared_ptr<Page> page;
   };
   struct Request {

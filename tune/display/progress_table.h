@@ -33,7 +33,7 @@ struct ProgressRow {
   std::optional<double> value;          // Metric; no value before the first report.
   std::vector<std::string> parameters;  // In the order of ProgressSnapshot::parameters; empty if the trial does not
                                         // Error of a failed trial.
-  Reason error;                         // Of a failed trial.
+  Reason error;                         // Set for failed trials.
   std::string resources = {};           // If they change; adds a column if any row has some.
 };
 

@@ -47,7 +47,7 @@ struct RunPace {
   std::optional<int64_t> to_start = 0;     // Trials that do not exist yet; no value: unlimited.
   std::optional<int64_t> steps_max = {};   // Limit of each trial.
   std::vector<Rung> rungs = {};            // By bracket, then step; empty: a trial may end at any step.
-  bool copies = false;                     // Trials may become copies of others and thereby change their step.
+  bool copies = false;                     // Trials may become copies of others and then change their step.
   std::vector<double> starts_s = {}, stops_s = {};  // Measured durations; empty: taken as 0.
   double saving_of_step_s = 0;             // Checkpoint time per step,
   double pausing_of_step_s = 0;            // and time per step of pauses with the starts after them.

@@ -112,7 +112,7 @@ TEST_F(RunFileTransfersTest, ACheckpointComesAsATarFileThatEndsWithAnEmptyPiece)
   EXPECT_GT(got.size(), FilePieces::kPieceBytes);
 }
 
-// The same rule as for files of the head's machine (run_files_test.cc); this test checks that it is applied.
+// Applies the rule for files of the head's machine (run_files_test.cc) to transfers.
 TEST_F(RunFileTransfersTest, NothingLeadsOutOfTheDirectoryOfTheRun) {
   fs::create_symlink(root() / "outside", run() / "link");
   fs::create_directory_symlink(root(), run() / "folder");

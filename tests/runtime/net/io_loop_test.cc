@@ -49,7 +49,7 @@ class PolledSignal final : public Pollable {
   UniqueFd fd_;
 };
 
-// Makes a call, during which the loop's own thread stands back from the second call on.
+// Waits for the event and leads the loop on this thread (led_loop.h); the loop's own thread yields.
 void wait_led(OnceEvent& event) {
   LedLoop::run_installed_until([&] { return event.has_happened_to_leader(); }, std::nullopt);
   const LedLoop::Follower follower;
