@@ -31,8 +31,8 @@ struct RunOptions {
   Space space = {};                // Parameters; constants and nesting allowed.
   std::string metric = {};         // Metric that ranks trials; required by schedulers and searchers that compare trials.
   Mode mode = Mode::kMax;
-  bool strict_metric = true;       // The first result must have the metric if searcher or scheduler need it. false: it may come later; results without it are not compared.
-  std::vector<Objective> objectives = {};    // Several objectives: {{"error", Mode::kMin}, {"speed", Mode::kMax}}; the default metric is the first one.
+  bool strict_metric = true;       // Fails if the first result lacks a needed metric; false: it may come later, results without it are not compared.
+  std::vector<Objective> objectives = {};    // {{"error", Mode::kMin}, {"speed", Mode::kMax}}; the default metric is the first.
   std::vector<std::string> constraints = {}; // Metrics that must be at most 0; with tune::nsga2(), Analysis::pareto_front().
   int64_t num_samples = 1;         // Draws from the space, each multiplied by the grid size. -1: until something stops the run.
   SearcherFactory searcher = {};   // By default tune::random_search().
@@ -42,16 +42,16 @@ struct RunOptions {
   int64_t max_concurrent_trials = 0;             // 0: as many as the cluster can run.
   std::chrono::nanoseconds time_budget{0};       // Duration of the whole run; 0: unlimited.
   int64_t max_failures = 0;                      // Retries per trial after failures; -1: unlimited.
-  std::chrono::nanoseconds retry_backoff{0};     // Delay before the retry after a trial's first failure; doubles with each further failure; 0: none.
-  std::chrono::nanoseconds retry_backoff_max = std::chrono::minutes(5);  // Upper limit of this delay. A lost node does not count as a failure: no delay.
+  std::chrono::nanoseconds retry_backoff{0};     // Delay before a trial's first retry; doubles with each failure; 0: none.
+  std::chrono::nanoseconds retry_backoff_max = std::chrono::minutes(5);  // Limit of the delay; none after a lost node.
   bool fail_fast = false;                        // The first failed trial ends the run; requires max_failures 0.
   int64_t max_losses = 10;                       // Retries per trial after its node was lost; -1: unlimited.
   CheckpointOptions checkpoint = {};             // {.frequency = 1, .at_end = true, .num_to_keep = 2, .score_attribute = "accuracy"}
   std::filesystem::path storage_path = {};       // Parent directory of the results; by default ~/volador_results.
-  std::filesystem::path resume = {};             // Directory of an earlier run to resume with the same options; num_samples and time_budget may grow.
+  std::filesystem::path resume = {};             // Directory of a run to resume; num_samples and time_budget may grow.
   bool resume_errored = false;                   // With resume: failed trials continue from their last checkpoint.
   bool restart_errored = false;                  // With resume: failed trials start again from the beginning.
-  std::optional<uint64_t> seed = std::nullopt;   // Makes the configurations reproducible; by default random, stored in experiment_state.json.
+  std::optional<uint64_t> seed = std::nullopt;   // Reproducible configurations; by default random, kept in the state file.
   // With a searcher that learns, .seed alone fixes the configurations only if trials end in the same order. This option
   // fixes them independently of timing: it wraps the searcher in tune::deterministic() with a window of
   // max_concurrent_trials, or 8. Not with schedulers that compare trials.
@@ -68,9 +68,9 @@ struct RunOptions {
   std::string trial_folder = {};                 // Folder of a trial in the run's directory; must contain {id}; by default "{id}".
   std::vector<std::string> tags = {};            // Tags of the run, for lists and the dashboard.
   std::vector<std::filesystem::path> warm_start = {};  // Directories of earlier runs that the searcher learns from first.
-  std::vector<Resources> bundles_per_trial = {};       // Placement group per trial: it runs in the first bundle, its actors and tasks in the others.
+  std::vector<Resources> bundles_per_trial = {};       // Placement group per trial: bundle 0 runs it, the others its actors and tasks.
   Strategy bundle_strategy = Strategy::kPack;
-  int64_t artifact_bytes_max = int64_t{1} << 30;       // Limit of a trial's artifacts folder, which is copied to the driver's disk; 0: disabled.
+  int64_t artifact_bytes_max = int64_t{1} << 30;       // Limit of a trial's artifacts on the driver's disk; 0: disabled.
   std::vector<std::shared_ptr<Callback>> callbacks = {};  // Called on a dedicated thread.
 };
 
