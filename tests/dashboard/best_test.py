@@ -1,5 +1,5 @@
-"""One run has one best trial, whoever is asked: the program, the API, the live topic, the commands, volador view, also after a restart of
-the head: best_test.py [Class.test …].
+"""A run has the same best trial in the program, the API, the live topic, the commands and volador view, also after a restart of the
+head: best_test.py [Class.test …].
 
 Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where the binary is not there.
 """

@@ -39,7 +39,7 @@ class Access(Cluster):
     def routes(self):
         for path, methods in self.viewer.get("/api/v1/openapi.json")["paths"].items():
             for method, operation in methods.items():
-                if operation["x-access"] == "nobody":  # Signing in: nobody has a role yet.
+                if operation["x-access"] == "nobody":  # Signing in, which precedes any role.
                     continue
                 yield method.upper(), re.sub(r"\{\w+\}", "nothing-of-that-name", path), operation["x-access"]
 
@@ -349,7 +349,7 @@ class Live(Cluster):
         self.assertGreater(len(series[0]["x"]), 0)
         live.close()
 
-    # Of a process that runs a trial.
+    # Checks a process that runs a trial.
     def check_stack_and_timeline(self, actor):
         stack = self.viewer.get(f"/api/v1/actors/{actor}/stack")
         self.assertTrue(stack["actor"].startswith(actor))
@@ -477,7 +477,7 @@ class Live(Cluster):
             self.assertEqual(self.viewer.ask("POST", path, {}).status, 403)
             self.assertEqual(self.operator.ask("POST", path, {"restart": 1}).status, 400)
             self.assertEqual(self.operator.ask("POST", f"/api/v1/actors/{actor['node']}:kill", {}).status, 400)
-            body = {"restart": True, "request_id": "kill it"}  # It has no restart left: it ends for good.
+            body = {"restart": True, "request_id": "kill it"}  # Without a restart left it ends permanently.
             first, second = (self.operator.ask("POST", path, body) for _ in range(2))
             self.assertEqual((first.status, first.text), (200, second.text))
             self.assertEqual(json.loads(first.text), {"actor": actor["id"], "display": actor["display"], "restarts": False})

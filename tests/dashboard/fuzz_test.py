@@ -17,8 +17,8 @@ from set_up import BIN
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
 import pypi_folder  # noqa: E402
 
-# Left out: signing in, which guesses tokens; that what fits the file is accepted, since it cannot say what a space, a searcher or a filter is; and wrong tokens, after twenty of
-# which nobody on this machine is answered for a minute (contract_test.py tries every route with them).
+# Omitted: signing in, which would guess tokens; that valid data is accepted, since the schema cannot describe spaces, searchers and filters; and
+# wrong tokens, twenty of which block this machine for a minute (contract_test.py tries every route with them).
 CHECKS = ("not_a_server_error,status_code_conformance,content_type_conformance,response_headers_conformance,response_schema_conformance,negative_data_rejection,"
           "missing_required_header,unsupported_method,allow_header_conformance,use_after_free")
 

@@ -189,7 +189,7 @@ class Foreign(set_up.Cluster):
         actor = [row["id"] for row in rows("actors") if row["state"] == "alive"][0]
         spare = calls["Cluster"]("CreateToken", role="viewer", note="spare").token.id
         loss = [{"metric": "loss", "mode": "min"}]
-        # Of each call a request, and another one that the same id does not stand for.
+        # For each call a request, and a different one that must not be sent with the same id.
         requests = {
             "CreateToken": ({"role": "viewer", "note": "a"}, {"role": "viewer", "note": "b"}),
             "RevokeToken": ({"id": spare}, {"id": spare + "x"}),

@@ -16,7 +16,7 @@ from set_up import BIN, Client, Cluster, WebSocket, main
 
 class Runs(Cluster):
     def setUp(self):
-        self.before = {row["name"] for row in self.viewer.get("/api/v1/experiments")["rows"]}  # Of programs that were killed, perhaps a moment ago.
+        self.before = {row["name"] for row in self.viewer.get("/api/v1/experiments")["rows"]}  # Remains of programs that were killed, perhaps just now.
         self.program = subprocess.Popen([BIN / "tune_sleep", "--num-samples=2", "--seconds=300", "--reports=3000"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(self.end)
         self.wait_for(lambda: self.runs() and self.viewer.get(self.at(self.name) + "/curves")["curves"])

@@ -23,7 +23,7 @@ BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin"))
 
 
 def environment_of(home, *unset):
-    """Of programs whose files lie below it, and whose user has set nothing."""
+    """The environment of programs with this home and no settings of the user."""
     unset = ("VOLADOR_ADDRESS", "VOLADOR_TOKEN", *unset)
     return {**{name: value for name, value in os.environ.items() if name not in unset}, "VOLADOR_HOME": home, "HOME": home}
 
@@ -127,7 +127,7 @@ class WebSocket:
 
 
 class Case(unittest.TestCase):
-    """One that starts programs with its `environment`."""
+    """A test case that starts programs with its `environment`."""
 
     def wait_for(self, holds):
         """A head that starts anew may refuse connections meanwhile."""
@@ -162,7 +162,7 @@ class Case(unittest.TestCase):
 class Cluster(Case):
     """A cluster of one node, with a visitor of each role."""
 
-    options = ()  # Of volador start, besides.
+    options = ()  # Further options of volador start.
 
     @classmethod
     def setUpClass(cls):

@@ -14,7 +14,7 @@ import time
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "integration"))
 import machines  # noqa: E402
 
-DISK_BYTES = 160 << 20  # Of one machine: its cluster files and copies of the test's program fit several times.
+DISK_BYTES = 160 << 20  # Disk of one machine: its cluster files and copies of the test's program fit several times.
 
 
 def is_alive(pid):

@@ -147,7 +147,7 @@ class Faults(machines.LanTest):
         self.stop_all()
 
     def saved(self):
-        """Of each trial the node on which it ended, and what its last checkpoint brought."""
+        """For each trial the node on which it ended, and the result of its last checkpoint."""
         (directory,) = self.storage.glob("oracle_*")
         last = [max(trial.parent.glob("checkpoint_*")) for trial in directory.glob("*/params.json")]
         nodes = {row["id"]: row["node"] for row in json.loads(self.head.volador("list", "trials", "--json").stdout)["trials"]}
@@ -157,7 +157,7 @@ class Faults(machines.LanTest):
         self.start_experiment(step_timeout_ms=1500)
         (head,) = self.head.head_pids()
         os.kill(head, signal.SIGKILL)
-        time.sleep(6)  # Actors are parked after 3.5 s, and steps that wait for longer than they may take are nobody's fault.
+        time.sleep(6)  # Actors are suspended after 3.5 s, and steps that time out meanwhile do not count as failures.
         self.head.volador("start", "--head")
         again = self.finish_experiment()
         self.assertEqual(again, 0, "something healthy was restarted:\n" + self.said())
@@ -189,7 +189,7 @@ class Faults(machines.LanTest):
         return made["id"], made["token"]
 
     def test_tokens_revoked(self):
-        """Of a machine and of a program on another one, both at work: the program of a third one goes on."""
+        """Revokes the tokens of a working machine and of a program on another one: the program on a third one continues."""
         leaver, elsewhere = self.lan.machines[2], self.lan.machines[1]
         address = next(word for word in self.join_command if word.startswith("--address="))
         leaver.volador("stop")

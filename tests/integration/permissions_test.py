@@ -1,4 +1,4 @@
-"""Nobody but their owner can read results and other files of Volador, whatever the umask, unless VOLADOR_RESULTS_MODE says so.
+"""Only their owner can read results and other files of Volador, for any umask, unless VOLADOR_RESULTS_MODE allows it.
 
 Environment: VOLADOR_BIN, the folder of the programs.
 """
@@ -77,7 +77,7 @@ class Permissions(unittest.TestCase):
             self.assertIn(name, names)
         files = {path: mode for path, mode in modes(home).items() if not stat.S_ISDIR(mode)}
         for path, mode in files.items():
-            if "scratch" not in path.parts:  # Of users' code; nobody else can enter the folder.
+            if "scratch" not in path.parts:  # Written by user code; other users cannot enter the folder.
                 self.assertEqual(stat.S_IMODE(mode) & 0o077, 0, f"{path}: {stat.S_IMODE(mode):04o}")
         for path, mode in modes(home).items():
             if stat.S_ISDIR(mode) and "scratch" not in path.parts:

@@ -258,7 +258,7 @@ class RunFiles(machines.LanTest):
         program = self.start_program(steps=100000)
         self.find_run()
         self.directory.chmod(0o700)
-        journal = self.ask(self.at + "/files/journal.vlj")  # Of the program, which wrote it.
+        journal = self.ask(self.at + "/files/journal.vlj")  # Served by the program, which wrote it.
         self.assertEqual(journal.status, 200, journal.text)
         self.end(program)
         machines.wait_until("the program is gone", lambda: self.ask(self.at + "/files/journal.vlj").status != 200)

@@ -45,7 +45,7 @@ class Home:
         return process
 
     def pids(self):
-        """Of everything whose environment names this home."""
+        """Pids of all processes whose environment names this home."""
         needle = f"VOLADOR_HOME={self.path / 'volador'}".encode()
         found = []
         for entry in pathlib.Path("/proc").iterdir():
