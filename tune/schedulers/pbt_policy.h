@@ -1,7 +1,7 @@
 // Log of the exploit steps of population based training, in the format of Ray Tune:
 //
 //   <experiment>/pbt_global.txt                     every copy
-//   <experiment>/<trial id>/pbt_policy_<id>.txt     those that made this trial what it is: the log of the trial it is a copy of, and that copy
+//   <experiment>/<trial id>/pbt_policy_<id>.txt     origin of this trial: the log of the copied trial, and the copy
 //
 // Each line: ["<trial>", "<copied trial>", <step of the trial>, <step of the copied checkpoint>, {configuration
 // before}, {after}]
