@@ -90,7 +90,8 @@ Measured task_cpu() {
     }
     int64_t all = process_cpu_ns() - before;
     for (const auto& [pid, cpu] : runners) all += cpu.second - cpu.first;
-    if (round > 0) measured.values.push_back(static_cast<double>(all) / kAsync / 1e3);  // Not the first.
+    // The first round starts the runners and does not count.
+    if (round > 0) measured.values.push_back(static_cast<double>(all) / kAsync / 1e3);
   }
   return measured;
 }

@@ -342,7 +342,8 @@ class RedisJournalServer : public ::testing::Test {
 };
 
 TEST_F(RedisJournalServer, AServerRestartedUnderUsLosesNothing) {
-  volador::testing::RedisServer server(directory_.path(), {"--appendfsync", "always"});  // Syncs before it acknowledges.
+  // Without this option acknowledged data may not be in its file yet.
+  volador::testing::RedisServer server(directory_.path(), {"--appendfsync", "always"});
   ASSERT_TRUE(server.start());
   auto journal = open_redis_journal(options(server.port()));
   ASSERT_TRUE(journal.has_value()) << journal.error().message;

@@ -46,7 +46,8 @@ TEST(CheckpointTableTest, LimitsAreNamed) {
   const auto full = table.keep(test_id<ActorId>(2), checkpoint(1, 1, std::string(6, 'x')));
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, ErrorCode::kUnavailable);
-  EXPECT_TRUE(*table.keep(test_id<ActorId>(1), checkpoint(1, 2, std::string(9, 'x'))));  // Replaced: frees space.
+  // The replaced checkpoint frees its space.
+  EXPECT_TRUE(*table.keep(test_id<ActorId>(1), checkpoint(1, 2, std::string(9, 'x'))));
   EXPECT_TRUE(*table.keep(test_id<ActorId>(2), checkpoint(1, 1, std::string(6, 'x'))));
   table.check_invariants();
 }

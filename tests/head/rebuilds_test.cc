@@ -66,7 +66,8 @@ TEST_F(RebuildsTest, AProgramAsksAnActor) {
   protocol::ClientName actor = program(1);
   actor.set_host_id(host.host_id());
   auto said = question(actor);
-  said.mutable_rebuild()->mutable_asker()->set_driver_id(raw(test_id<DriverId>(1)));  // Impersonation.
+  // A client must not send requests in the name of another client.
+  said.mutable_rebuild()->mutable_asker()->set_driver_id(raw(test_id<DriverId>(1)));
   send(said, kOtherDriver);
   ASSERT_EQ(to_nodes.size(), 1u);
   EXPECT_EQ(to_nodes[0].message.relayed().message().rebuild().asker().driver_id(), raw(test_id<DriverId>(2)));

@@ -413,7 +413,8 @@ TEST_F(HeadProcessTest, ARestartKeepsIdentityAddressTokensAndActors) {
 TEST_F(HeadProcessTest, WhatIsNotStoredIsNotAcknowledged) {
   if (!volador::testing::RedisServer::installed()) GTEST_SKIP() << "not run: redis-server is not installed";
   std::filesystem::create_directory(directory_.path() / "redis");
-  volador::testing::RedisServer redis(directory_.path() / "redis", {"--appendfsync", "always"});  // Survives a kill.
+  // Without this option it may lose acknowledged data when killed.
+  volador::testing::RedisServer redis(directory_.path() / "redis", {"--appendfsync", "always"});
   ASSERT_TRUE(redis.start());
   HeadOptions with_redis = options();
   with_redis.store = "redis://127.0.0.1:" + std::to_string(redis.port());

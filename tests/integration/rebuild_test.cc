@@ -86,7 +86,8 @@ TEST(Rebuild, WhatADeadNodeHadIsMadeAgainByItsTasksOrLostByName) {
   const std::string survivor = victim == "first" ? "second" : "first";
   const auto borrower = volador::actor<Borrower>().node(survivor).spawn();
   const auto submitter = volador::actor<Submitter>().node(survivor).spawn(), doomed = volador::actor<Submitter>().node(survivor).spawn();
-  for (const auto& one : {submitter, doomed}) one.call<&Submitter::submit>(victim, 0, 0).get(60s);  // Warm-up.
+  // Starts the processes of their tasks.
+  for (const auto& one : {submitter, doomed}) one.call<&Submitter::submit>(victim, 0, 0).get(60s);
   auto of_actor = submitter.call<&Submitter::submit>(victim, 6000, 1000), of_doomed = doomed.call<&Submitter::submit>(victim, 7000, 1000);
   auto made = on(victim, {1000, 2000, 3000, 4000, 5000}, 1000);
   std::this_thread::sleep_for(700ms);

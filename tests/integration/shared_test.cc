@@ -141,7 +141,8 @@ TEST(Shared, ACrashEndsAllAndEachComesBackByItsOwnPolicy) {
   EXPECT_EQ(anew.call<&Cell::add>(1).get(60s), 11);
   EXPECT_NE(anew.call<&Cell::pid>().get(60s), pid);
   EXPECT_EQ(anew.status().restarts, 1);
-  EXPECT_EQ(anew.call<&Cell::crash>().result(60s).error().code, volador::ErrorCode::kActorDied);  // No restart left.
+  // Its only restart was used before.
+  EXPECT_EQ(anew.call<&Cell::crash>().result(60s).error().code, volador::ErrorCode::kActorDied);
   EXPECT_EQ(saved.call<&Saved::add>(1).get(60s), 9);
   saved.kill();
 }

@@ -93,7 +93,8 @@ class Runner {
     if (output_.shows_lines()) {
       environment_.session->on_log([inbox](const LogLine& line) { inbox->put(line); });
     }
-    for (const RequestAsked& old : experiment_requests(directory_.path())) answer_request(old);  // Stale.
+    // Discards requests that were made to an earlier program.
+    for (const RequestAsked& old : experiment_requests(directory_.path())) answer_request(old);
     environment_.session->on_request(directory_.key(), [inbox](const ExperimentRequest& request) { inbox->put(request); });
     std::optional<InterruptCounter> signals;
     if (environment_.handle_signals) signals.emplace(queue_.wakeup());

@@ -319,7 +319,8 @@ void TrialExecutor::Impl::kill_started(const AttemptPtr& attempt, milliseconds g
     });
     self->on_control(gone);
   });
-  after_on_control(kHeadPatience, [self = shared_from_this(), gone] { gone(); });  // Or once the head returns.
+  // If the head is away, the actor is ended when the head returns.
+  after_on_control(kHeadPatience, [self = shared_from_this(), gone] { gone(); });
 }
 
 void TrialExecutor::Impl::end(const AttemptPtr& attempt) {

@@ -150,7 +150,8 @@ std::vector<Analysis::Row> Analysis::results() const {
     const fs::path path = directory_ / folder_of(trial) / "result.json";
     std::ifstream in(path);
     if (!in) {
-      if (trial.step_max == 0 || state_.state == "running" || state_.state == "paused") continue;  // Not written yet.
+      // A killed program may not have written the file of a running trial.
+      if (trial.step_max == 0 || state_.state == "running" || state_.state == "paused") continue;
       throw Exception(file_error("read", path, errno));
     }
     size_t number = 0;

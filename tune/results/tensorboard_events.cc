@@ -74,7 +74,8 @@ void append_record(std::string& out, const Message& event) {
 }
 
 double seconds(WallTime time) {
-  const auto whole = std::chrono::floor<std::chrono::seconds>(time.time_since_epoch());  // More than 53 bits.
+  // Converted separately, since nanoseconds since 1970 need more than 53 bits.
+  const auto whole = std::chrono::floor<std::chrono::seconds>(time.time_since_epoch());
   return static_cast<double>(whole.count()) + std::chrono::duration<double>(time.time_since_epoch() - whole).count();
 }
 

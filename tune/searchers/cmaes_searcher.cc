@@ -247,7 +247,8 @@ class CmaesModel final : public SearchModel {
     State& s = state_;
     const MatrixXd inverse_root = axes_ * lengths_.cwiseInverse().asDiagonal() * axes_.transpose();
     const auto dimension = static_cast<double>(n());
-    const double longest = std::sqrt(dimension) + 2 * dimension / (dimension + 2);  // Limit for foreign points.
+    // Bounds the steps of points that this searcher did not propose.
+    const double longest = std::sqrt(dimension) + 2 * dimension / (dimension + 2);
     std::vector<VectorXd> steps;
     VectorXd mean_step = VectorXd::Zero(n());
     for (size_t i = 0; i < s.told.size(); ++i) {

@@ -422,8 +422,9 @@ Result<SharedStudy::Verdict> SharedStudy::report(const ReportRequest& request, i
                     definition_.name, objectives_.size()));
   if (has_ended(trial)) return verdict_on(trial);
   const bool news = request.step > trial.step;
+  // Renews the lease only if this extends it by more than a twentieth.
   const bool renews = definition_.lease_s > 0 && now_ms + definition_.lease_s * 1000 >
-                                                     trial.lease_ends_ms + definition_.lease_s * 50;  // A twentieth.
+                                                     trial.lease_ends_ms + definition_.lease_s * 50;
   if (!news && !renews && trial.state == State::kRunning && request.request.empty()) return verdict_on(trial);
   apply_reported(event);
   events_.push_back(std::move(event));
