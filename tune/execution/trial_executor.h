@@ -1,9 +1,9 @@
 // Executes the actions of the trial loop: actors for attempts, their steps, and checkpoints to and from the driver's
 // disk. Reports the outcomes as events of the loop.
 //
-//   start ──▶ spawn ──▶ (restore_chunk…) ──▶ setup ──▶ TrialStarted
+//   start ──▶ spawn ──▶ (restore_pieces…) ──▶ setup ──▶ TrialStarted
 //   step ──▶ TrialActor::step ──▶ ResultReported or TrialFinished
-//   save ──▶ TrialActor::save ──▶ read_chunk… ──▶ written, compared, synced, renamed ──▶ CheckpointSaved or CheckpointFailed
+//   save ──▶ TrialActor::save ──▶ read_part… ──▶ written, compared, synced, renamed ──▶ CheckpointSaved or CheckpointFailed
 //   save, stop, a failure by an exception ──▶ TrialActor::collect_artifacts ──▶ read_artifacts… ──▶ <trial>/artifacts, where it has some
 //   stop ──▶ kill ──▶ TrialGone          with reuse_actors: ──▶ TrialGone, and TrialActor::reuse instead of the next spawn
 //
