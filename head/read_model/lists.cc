@@ -48,20 +48,34 @@ v1::ListNodesReply Lists::nodes(BootTime now, const v1::ListRequest& request) co
 
 v1::ListActorsReply Lists::actors(BootTime now, const v1::ListRequest& request) const {
   v1::ListActorsReply reply;
-  int64_t total = 0;
-  for (const auto& [id, actor] : tables_.actors.all()) {
-    const std::string& filter = request.filter();
-    const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
+  ActorsCursor cursor;
+  while (add_actors(now, request, cursor, reply).value()) {
+  }
+  return reply;
+}
+
+Result<bool> Lists::add_actors(BootTime now, const v1::ListRequest& request, ActorsCursor& cursor, v1::ListActorsReply& reply) const {
+  const auto& actors = tables_.actors.all();
+  const std::string& filter = request.filter();
+  const auto has = [&filter](const std::string& text) { return text.find(filter) != std::string::npos; };
+  size_t looked = 0;
+  for (auto next = actors.upper_bound(cursor.last); next != actors.end(); ++next) {
+    if (looked++ == kPartRows) return true;
+    const auto& [id, actor] = *next;
+    cursor.last = id;
+    const bool is_full = reply.actors_size() >= limit_of(request);
+    if (filter.empty() && is_full) {
+      reply.set_total(static_cast<int64_t>(actors.size()));
+      return false;
+    }
     if (!filter.empty() && state_name(actor.state) != filter && !has(actor.spec.class_name()) &&
         !has(full_name(actor.spec)) && !has(actor.display()) && !to_string(id).starts_with(filter)) {
       continue;
     }
-    ++total;
-    if (reply.actors_size() >= limit_of(request)) continue;
-    rows_.fill_actor(actor, now, *reply.add_actors());
+    reply.set_total(reply.total() + 1);
+    if (!is_full) rows_.fill_actor(actor, now, *reply.add_actors());
   }
-  reply.set_total(total);
-  return reply;
+  return false;
 }
 
 v1::ListGroupsReply Lists::groups(const v1::ListRequest& request) const {
@@ -112,35 +126,49 @@ v1::ListQueueReply Lists::queue(BootTime now, const v1::ListRequest& request) co
 
 Result<v1::ListTrialsReply> Lists::trials(BootTime now, const v1::ListRequest& request) const {
   v1::ListTrialsReply reply;
-  const Experiment* only = nullptr;
-  if (!request.filter().empty()) {
+  TrialsCursor cursor;
+  while (true) {
+    const auto more = add_trials(now, request, cursor, reply);
+    if (!more) return make_error(more.error());
+    if (!*more) return reply;
+  }
+}
+
+Result<bool> Lists::add_trials(BootTime now, const v1::ListRequest& request, TrialsCursor& cursor, v1::ListTrialsReply& reply) const {
+  if (!request.filter().empty() && cursor.only.empty()) {
     const auto found = tables_.experiments.resolve(request.filter());
     if (!found) return make_error(found.error());
-    only = *found;
+    cursor.only = (*found)->name;
+    cursor.experiment = cursor.only;
   }
-  const auto has = [](const protocol::TrialRow& trial, const std::string& tag) {
-    return std::find(trial.tags().begin(), trial.tags().end(), tag) != trial.tags().end();
+  const auto is_wanted = [&request](const protocol::TrialRow& trial) {
+    return std::all_of(request.tags().begin(), request.tags().end(), [&trial](const std::string& tag) {
+      return std::find(trial.tags().begin(), trial.tags().end(), tag) != trial.tags().end();
+    });
   };
-  const auto is_wanted = [&](const protocol::TrialRow& trial) {
-    return std::all_of(request.tags().begin(), request.tags().end(),
-                       [&](const std::string& tag) { return has(trial, tag); });
-  };
-  int64_t total = 0;
-  for (const auto& [name, experiment] : tables_.experiments.all()) {
-    if (only != nullptr && only != &experiment) continue;
-    if (request.tags().empty())
-      total += std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size()));
-    for (const auto& [id, trial] : experiment.trials) {
+  size_t looked = 0;
+  const auto& experiments = tables_.experiments.all();
+  for (auto at = experiments.lower_bound(cursor.experiment); at != experiments.end(); ++at) {
+    const auto& [name, experiment] = *at;
+    if (!cursor.only.empty() && name != cursor.only) break;
+    if (name != cursor.experiment) cursor.trial.clear();
+    cursor.experiment = name;
+    if (request.tags().empty() && cursor.counted != name) {
+      cursor.counted = name;
+      reply.set_total(reply.total() + std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size())));
+    }
+    for (auto next = experiment.trials.upper_bound(cursor.trial); next != experiment.trials.end(); ++next) {
       const bool is_full = reply.trials_size() >= limit_of(request);
       if (request.tags().empty() && is_full) break;
+      if (looked++ == kPartRows) return true;
+      const auto& [id, trial] = *next;
+      cursor.trial = id;
       if (!is_wanted(trial)) continue;
-      if (!request.tags().empty()) ++total;
-      if (is_full) continue;
-      rows_.fill_trial(name, trial, now, *reply.add_trials());
+      if (!request.tags().empty()) reply.set_total(reply.total() + 1);
+      if (!is_full) rows_.fill_trial(name, trial, now, *reply.add_trials());
     }
   }
-  reply.set_total(total);
-  return reply;
+  return false;
 }
 
 }  // namespace volador::head

@@ -1,6 +1,8 @@
 // The lists of the API, built from the tables. Sizes are bounded by ListRequest.limit (0: 1000).
 #pragma once
 
+#include <string>
+
 #include "head/kernel/tables.h"
 #include "head/read_model/rows.h"
 #include "runtime/result.h"
@@ -23,14 +25,30 @@ class Lists {
 
   v1::StatusReply status(BootTime now) const;  // All but address and uptime_ms.
   v1::ListNodesReply nodes(BootTime now, const v1::ListRequest& request) const;
-  v1::ListActorsReply actors(BootTime now,
-                             const v1::ListRequest& request) const;  // filter: state, or part of class, name or id.
+  // filter: state, or part of class, name or id.
+  v1::ListActorsReply actors(BootTime now, const v1::ListRequest& request) const;
   v1::ListGroupsReply groups(const v1::ListRequest& request) const;  // filter: state, or part of name or id.
   // What waits for a place, in the order in which it is served. filter: kind, experiment, or part of name or id.
   v1::ListQueueReply queue(BootTime now, const v1::ListRequest& request) const;
   // filter: an experiment, by its name or the start of it, which stands for the newest run. kNotFound: none, or
   // several; names them.
   Result<v1::ListTrialsReply> trials(BootTime now, const v1::ListRequest& request) const;
+
+  // The two lists above in parts, so that the loop of the core handles other events in between. A call looks at up to kPartRows entries,
+  // adds their rows to the reply and moves the cursor; false: the list is complete. A row is shown as it is when its part is made; what is
+  // created meanwhile may be missing.
+  static constexpr size_t kPartRows = 500;
+  struct ActorsCursor {
+    ActorId last;  // Nil: the list begins.
+  };
+  struct TrialsCursor {
+    std::string only;        // The experiment that the filter stands for.
+    std::string experiment;  // The last trial; both empty: the list begins.
+    std::string trial;
+    std::string counted;  // The last experiment whose trials the total contains.
+  };
+  Result<bool> add_actors(BootTime now, const v1::ListRequest& request, ActorsCursor& cursor, v1::ListActorsReply& reply) const;
+  Result<bool> add_trials(BootTime now, const v1::ListRequest& request, TrialsCursor& cursor, v1::ListTrialsReply& reply) const;
 
  private:
   const Tables& tables_;

@@ -79,6 +79,29 @@ class Operations : public std::enable_shared_from_this<Operations> {
       self->parts_.runner.ask([question, request, done = std::move(done)](const HeadCore& core, BootTime now) { done(question(core, now, request)); });
     });
   }
+  // A list that the core gives in parts: add(core, now, request, cursor, reply) says whether there are more. Between parts the loop of the
+  // core handles other events.
+  template <class Request, class Reply, class Cursor, class Add>
+  void read_in_parts(std::string_view name, Add add) {
+    struct Listing {
+      Request request;
+      Done<Reply> done;
+      Cursor cursor{};
+      Reply reply{};
+    };
+    registry_.serve<Request, Reply>(name, [self = shared_from_this(), add](const Principal&, const Request& request, Done<Reply> done) {
+      self->next_part(std::make_shared<Listing>(Listing{.request = request, .done = std::move(done)}), add);
+    });
+  }
+  template <class Listing, class Add>
+  void next_part(std::shared_ptr<Listing> listing, Add add) {
+    parts_.runner.ask([self = shared_from_this(), listing = std::move(listing), add](const HeadCore& core, BootTime now) {
+      const Result<bool> more = add(core, now, listing->request, listing->cursor, listing->reply);
+      if (!more) return listing->done(make_error(more.error()));
+      if (*more) return self->next_part(listing, add);
+      listing->done(std::move(listing->reply));
+    });
+  }
   // An operation that is answered by nodes: ask(runner, request, done).
   template <class Request, class Reply, class Ask>
   void ask(std::string_view name, Ask ask_nodes) {
@@ -140,10 +163,14 @@ void Operations::serve_lists() {
     return reply;
   });
   read<v1::ListRequest, v1::ListNodesReply>("Cluster/ListNodes", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().nodes(now, request); });
-  read<v1::ListRequest, v1::ListActorsReply>("Cluster/ListActors", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().actors(now, request); });
+  read_in_parts<v1::ListRequest, v1::ListActorsReply, Lists::ActorsCursor>("Cluster/ListActors", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
+    return core.lists().add_actors(now, request, cursor, reply);
+  });
   read<v1::ListRequest, v1::ListGroupsReply>("Cluster/ListGroups", [](const HeadCore& core, BootTime, const auto& request) { return core.lists().groups(request); });
   read<v1::ListRequest, v1::ListQueueReply>("Cluster/ListQueue", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().queue(now, request); });
-  read<v1::ListRequest, v1::ListTrialsReply>("Cluster/ListTrials", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().trials(now, request); });
+  read_in_parts<v1::ListRequest, v1::ListTrialsReply, Lists::TrialsCursor>("Cluster/ListTrials", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
+    return core.lists().add_trials(now, request, cursor, reply);
+  });
   read<v1::ExplainRequest, v1::ExplainReply>("Cluster/Explain", [](const HeadCore& core, BootTime now, const auto& request) { return core.explainer().explain(now, request.id()); });
   read<v1::ListRequest, v1::ListAuditReply>("Cluster/ListAudit", [self = shared_from_this()](const HeadCore&, BootTime, const auto& request) { return list_audit(self->parts_.audit, request); });
 }
