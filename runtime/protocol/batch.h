@@ -1,5 +1,5 @@
-// Messages that wait for their stream, put into one: a message of gRPC costs more than what is in it. Include from .cc
-// files only: it brings protobuf.
+// Combines queued messages of a stream into one batch: the per-message cost of gRPC exceeds the cost of a small
+// payload. Include from .cc files only: it brings protobuf.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,10 @@
 namespace volador {
 
 inline constexpr size_t kBatchMessagesMax = 256;
-inline constexpr size_t kBatchBytesMax = 64 << 10;  // Beyond it nothing more joins a batch.
+inline constexpr size_t kBatchBytesMax = 64 << 10;  // No message is added to a batch beyond this size.
 
-// The first of `waiting`, as bytes, together with those that fit into one message with it; they leave `waiting`.
+// Returns the serialized first message of `waiting`, batched with the following ones that fit. Removes them from
+// `waiting`.
 template <class Message>
 std::string take_batch(std::deque<std::string>& waiting) {
   if (waiting.size() == 1 || waiting.front().size() > kBatchBytesMax) {
@@ -31,8 +32,8 @@ std::string take_batch(std::deque<std::string>& waiting) {
   return batch.SerializeAsString();
 }
 
-// Calls `handle` for the message, or for each of its batch in order. False: one of those cannot be read; it and those
-// after it are left out.
+// Calls `handle` for the message, or in order for each message of its batch. Returns false if one cannot be parsed;
+// that one and the messages after it are skipped.
 template <class Message, class Handle>
 bool for_each_in_batch(const Message& message, Handle&& handle) {
   if (message.batch().empty()) {

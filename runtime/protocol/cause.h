@@ -1,4 +1,4 @@
-// Why an actor or placement group ended, between its message and its reason.
+// Conversion between protocol::DeathCause and the Reason why an actor or placement group ended.
 #pragma once
 
 #include "runtime/language/reason.h"
@@ -13,7 +13,7 @@ inline protocol::DeathCause make_cause(protocol::DeathCause::Kind kind, const Re
   cause.set_why(why.to_json());
   return cause;
 }
-// What its message says; of a Volador that sent no data, the text.
+// Returns the reason of a death cause. Peers of older versions send only text; the reason then holds the text.
 inline Reason message_of(const protocol::DeathCause& cause) {
   auto known = cause.why().empty() ? std::nullopt : Reason::from_json(cause.why());
   return known ? std::move(*known) : Reason::said(cause.message());

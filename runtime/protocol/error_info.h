@@ -1,4 +1,4 @@
-// An error as messages carry it.
+// Conversion between Error and protocol::ErrorInfo.
 #pragma once
 
 #include "runtime/protocol/control.pb.h"

@@ -1,4 +1,4 @@
-// Wishes for nodes in messages of the control plane, and back. Include from .cc files only: it brings protobuf.
+// Conversion between NodeWishes and its protobuf message. Include from .cc files only: it brings protobuf.
 #pragma once
 
 #include "runtime/node_wishes.h"
@@ -23,7 +23,7 @@ inline protocol::NodeWishes to_message(const NodeWishes& wishes) {
   return message;
 }
 
-// A rule of an unknown kind comes without values: check() refuses it.
+// A rule of an unknown kind is returned without values; check() rejects it.
 inline std::vector<LabelRule> labels_of(const google::protobuf::RepeatedPtrField<protocol::LabelRule>& messages) {
   std::vector<LabelRule> rules;
   for (const protocol::LabelRule& message : messages) {

@@ -1,4 +1,4 @@
-// Resources in messages of the control plane, and back. Include from .cc files only: it brings protobuf.
+// Conversion between ResourceSet and its protobuf message. Include from .cc files only: it brings protobuf.
 #pragma once
 
 #include "runtime/protocol/control.pb.h"
@@ -12,7 +12,7 @@ inline protocol::ResourceMap to_message(const ResourceSet& resources) {
   return map;
 }
 
-// As it stands: for messages of the own head. What a peer may make up is checked first (head/kernel/wire.h).
+// Unchecked; for messages of the own head. Untrusted maps are checked first (head/kernel/wire.h).
 inline ResourceSet resources_of(const protocol::ResourceMap& map) {
   ResourceSet set;
   for (const auto& [name, amount] : map.amounts()) set.set(name, amount);

@@ -1,4 +1,4 @@
-// Points of a trial's row, which take most of its room.
+// Releases the points of a TrialRow, its largest part.
 #pragma once
 
 #include <utility>
@@ -7,7 +7,7 @@
 
 namespace volador::protocol {
 
-// Not as clear_points(): a message keeps what it cleared, to use it again.
+// Unlike clear_points(), frees the memory.
 inline void release_points(TrialRow& row) { std::exchange(*row.mutable_points(), {}); }
 
 }  // namespace volador::protocol
