@@ -93,7 +93,7 @@ void ActorCheckpoints::after_reply() {
 void ActorCheckpoints::save_in_background() {
   scheduled_ = false;
   if (calls_ == 0) return;
-  if (in_flight_->load()) {  // The head is away or slow: the newest state goes when it has the one before.
+  if (in_flight_->load()) {  // The head is unreachable or slow: the newest state is sent after the previous checkpoint.
     after_reply();
     return;
   }
@@ -102,7 +102,7 @@ void ActorCheckpoints::save_in_background() {
   };
   auto checkpoint = save();
   if (!checkpoint) {
-    calls_ = 0;  // The next call asks for it again.
+    calls_ = 0;  // The next call tries again.
     warn(checkpoint.error());
     return;
   }

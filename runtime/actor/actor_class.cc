@@ -39,7 +39,8 @@ Result<std::string> guarded(const std::function<Result<std::string>()>& code) {
   } catch (const internal::ActorExit&) {
     throw;
   } catch (const Exception& e) {
-    // An error of ours that user code let through. Codes that tell the caller to retry are about another call: not this one's.
+    // A runtime error that user code let through. Retry codes refer to another call and must not reach this call's
+    // caller.
     switch (e.code()) {
       case ErrorCode::kUnavailable:
       case ErrorCode::kUnknownOutcome:

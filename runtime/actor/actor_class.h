@@ -1,5 +1,5 @@
-// Which classes can be actors: VOLADOR_ACTOR registers them before main, so that every process started from the executable
-// knows how to make them and how to call them.
+// Registry of actor classes. VOLADOR_ACTOR registers a class before main, so that every process of the executable can
+// construct it and call its methods.
 #pragma once
 
 #include <filesystem>
@@ -23,33 +23,33 @@
 
 namespace volador {
 
-// How to call one method of an object whose type is forgotten. Arguments and result are envelopes (serialize/codec.h).
+// Type-erased method of an actor. Arguments and result are envelopes (serialize/codec.h).
 struct ActorMethod {
   std::string name;  // "Counter::add".
   std::function<Result<std::string>(void* object, std::string_view arguments)> invoke;
-  bool streams = false;  // Its last parameter is a Sink.
+  bool streams = false;  // The last parameter is a Sink.
 };
 
-// One class. Immutable once main runs.
+// An actor class. Immutable once main runs.
 struct ActorClass {
   std::string name;
-  // By constructor id; the envelope holds that id, then the arguments. Exceptions pass through.
+  // By constructor id; the envelope holds that id and the arguments. Exceptions propagate.
   std::map<uint64_t, std::function<Result<std::shared_ptr<void>>(std::string_view arguments)>> constructors;
   std::map<uint64_t, ActorMethod> methods;
-  // Its methods are tasks: calls that have not begun go back to a caller who wants that (net::CallConnection::give_back), and an actor
-  // without a call lends its CPUs.
+  // The methods are tasks: calls that have not begun can be returned to their caller (net::CallConnection::give_back),
+  // and an idle actor returns its CPUs.
   bool runs_tasks = false;
   // Set when the class has both save_checkpoint(path) and load_checkpoint(path).
   std::function<void(void* object, const std::filesystem::path& directory)> save_checkpoint;
   std::function<void(void* object, const std::filesystem::path& directory)> load_checkpoint;
 };
 
-// The classes of this executable, filled by static initialisers (the one global registry there is).
+// The classes of this executable, filled by static initializers (the only global registry).
 class ActorClassRegistry {
  public:
   static ActorClassRegistry& instance();
 
-  // The class of this name, made empty when it is new: registering twice gives one class.
+  // Returns the class of this name; creates it if needed.
   ActorClass& declare(std::string_view name);
   const ActorClass* find(std::string_view name) const;
   std::vector<std::string> names() const;
@@ -58,10 +58,10 @@ class ActorClassRegistry {
   std::map<std::string, ActorClass, std::less<>> classes_;
 };
 
-// Runs code of the user and turns what it throws into kApplication with type and text. Everything user-written is called through it.
+// Runs user code and converts exceptions into kApplication with type and text. All user code runs through it.
 Result<std::string> guarded(const std::function<Result<std::string>()>& code);
 
-// The methods that VOLADOR_ACTOR lists.
+// The methods listed in VOLADOR_ACTOR.
 template <auto... Methods>
 struct MethodList {};
 
@@ -73,7 +73,7 @@ template <class C, class R, class... A>
 struct Signature<R (C::*)(A...)> {
   using Class = C;
   using Declared = std::decay_t<R>;
-  using Return = typename Answered<Declared>::Type;  // Of a method that answers later: what it answers.
+  using Return = typename Answered<Declared>::Type;  // For a deferred method: the type of its answer.
   using Arguments = std::tuple<std::decay_t<A>...>;
 };
 template <class C, class R, class... A>
@@ -98,11 +98,11 @@ struct TupleCodec<std::tuple<A...>> {
                 "another one, take the value itself; for a type of your own put VOLADOR_FIELDS(Type, member…) beside "
                 "it, or write "
                 "volador_encode and volador_decode for it");
-  // References among them are followed: it waits until their objects are here.
+  // Resolves references among the arguments: waits until their objects are available.
   static Result<std::tuple<A...>> decode(std::string_view bytes) {
     return codec::read_envelope(bytes, std::tuple<A...>(), [](Decoder& decoder, auto& value) { decode_argument(decoder, value); });
   }
-  // Each one a value, or a reference to one.
+  // Each argument is a value or a reference to one.
   template <class... G>
   static std::string encode(G&&... given) {
     static_assert(sizeof...(G) == sizeof...(A), "volador: the method takes another number of arguments");
@@ -124,7 +124,8 @@ ActorMethod plain_method() {
     auto call = [&](auto&... parts) -> decltype(auto) {
       return (static_cast<T*>(object)->*M)(std::forward<decltype(parts)>(parts)...);
     };
-    if constexpr (!all_travel<typename S::Arguments> || !Serializable<Travelling<typename S::Return>>) {  // Said above: one error is enough.
+    // Reported by the static_assert above.
+    if constexpr (!all_travel<typename S::Arguments> || !Serializable<Travelling<typename S::Return>>) {
       return std::string();
     } else if constexpr (Answered<typename S::Declared>::deferred) {
       auto* context = internal::CallContext::current();
@@ -198,7 +199,7 @@ bool register_class(MethodList<Methods...>) {
   return true;
 }
 
-// One way to construct a T, registered before main because spawn<T>(A…) is compiled somewhere in the program.
+// A constructor of T. Registered before main because spawn<T>(A…) is instantiated in the program.
 template <class T, class... A>
 struct Constructor {
   static_assert(std::is_constructible_v<T, A...>, "volador: the class has no constructor for these arguments");
@@ -233,7 +234,7 @@ concept Actor = requires { volador_actor_methods(static_cast<const T*>(nullptr))
 }  // namespace registration
 }  // namespace volador
 
-// VOLADOR_ACTOR(Counter, &Counter::add, …): beside the class, in its namespace, in a header or a source file.
+// VOLADOR_ACTOR(Counter, &Counter::add, …): next to the class, in its namespace, in a header or source file.
 #define VOLADOR_ACTOR(Type, ...)                                                                                \
   [[maybe_unused]] inline ::volador::MethodList<__VA_ARGS__> volador_actor_methods(const Type*) { return {}; } \
   [[maybe_unused]] static const bool VOLADOR_CONCAT(volador_actor_registered_, __COUNTER__) =                   \

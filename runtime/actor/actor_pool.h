@@ -1,4 +1,4 @@
-// Several equal actors that share one stream of work.
+// Load balancing over several equal actors.
 #pragma once
 
 #include <condition_variable>
@@ -12,7 +12,7 @@
 
 namespace volador {
 
-// A value: copies name the same actors. Calls made elsewhere on these actors take their turn between those of the pool.
+// Value type: copies refer to the same actors. Other calls on these actors are interleaved with those of the pool.
 template <class T>
 class ActorPool {
  public:
@@ -22,8 +22,8 @@ class ActorPool {
 
   const std::vector<ActorHandle<T>>& actors() const { return actors_; }
 
-  // M(input) for each input, by whichever actor is free, one at a time each. The results in the order of the inputs. Waits; throws
-  // what the first call that failed ended with, when the calls under way have ended.
+  // Calls M(input) for each input on the next free actor, one call per actor at a time. Returns the results in input
+  // order. Waits; on a failure, waits for the running calls and throws the error of the first failed call.
   template <auto M, class In>
   auto map(const std::vector<In>& inputs) const {
     using Out = typename Future<typename registration::Signature<decltype(M)>::Return>::Value;

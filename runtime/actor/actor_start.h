@@ -1,5 +1,5 @@
-// What a host makes of the order to start an actor, whether it is its only one or one of many. Include from .cc files
-// only: it brings protobuf.
+// Steps to start an actor from HostStart, for dedicated and shared hosts. Include from .cc files only: it brings
+// protobuf.
 #pragma once
 
 #include <filesystem>
@@ -15,16 +15,16 @@ namespace volador {
 
 // kNotFound: this program has no class of this name.
 [[nodiscard]] Result<const ActorClass*> find_class(const std::string& name);
-// kInvalidArgument: no such constructor. kApplication: what it threw.
+// kInvalidArgument: no such constructor. kApplication: the constructor threw.
 [[nodiscard]] Result<std::shared_ptr<void>> make_object(const ActorClass& actor_class, const std::string& arguments);
 
 Self self_of(const protocol::HostStart& start, const std::filesystem::path& scratch);
 int math_threads_of(const protocol::ActorSpec& spec);
 bool keeps_checkpoints(const protocol::HostStart& start, const ActorClass& actor_class);
 
-// The actor of `start` takes calls at this socket.
+// Builds the report that the actor of `start` accepts calls at this socket.
 protocol::FromHost ready_message(const protocol::HostStart& start, const std::string& socket_path);
-// The call is not for the incarnation of `start`.
+// Error for a call that addresses another actor or incarnation.
 Error other_target(const protocol::HostStart& start, const ActorId& asked, uint64_t epoch);
 Error exit_error_of(const std::string& class_name, const ActorId& id);
 

@@ -1,4 +1,4 @@
-// A thread that waits for others says so to whoever shares threads out, who may let another one run meanwhile.
+// Notification of a thread's owner while the thread blocks, so that the owner can run another thread meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace volador::internal {
 
-// Of the thread that runs on its behalf; both are called on that thread and must not wait.
+// Owner of a pool thread; both functions are called on that thread and must not wait.
 class ThreadOwner {
  public:
   virtual ~ThreadOwner() = default;
@@ -17,17 +17,17 @@ class ThreadOwner {
   virtual void on_unblocked() = 0;
 };
 
-// Null on threads that belong to nobody in particular.
+// Null on threads outside a pool.
 inline thread_local ThreadOwner* thread_owner = nullptr;
 
-// Around a wait that may be long.
+// Guards a wait that may be long.
 class Blocking {
  public:
-  // Whether the I/O loop's own thread leads meanwhile (led_loop.h), or the wait sees to that itself.
+  // Whether the I/O loop's own thread leads during the wait (led_loop.h), or the wait handles that itself.
   enum class LoopLeads : uint8_t { kNow, kIfNeeded };
 
   explicit Blocking(LoopLeads loop = LoopLeads::kNow) : owner_(thread_owner) {
-    net::write_held();  // What it waits for may hang on that.
+    net::write_held();  // The awaited result may depend on it.
     if (loop == LoopLeads::kNow) follower_.emplace();
     if (owner_ != nullptr) owner_->on_blocked();
   }
@@ -42,7 +42,8 @@ class Blocking {
   std::optional<LedLoop::Follower> follower_;
 };
 
-// Whether this thread may run the I/O loop while it waits: one of a shared host stands for the actor whose turn it is.
+// Whether this thread may run the I/O loop while it waits. A shared host's thread may not: it runs as the current
+// actor.
 inline bool may_run_loop() { return thread_owner == nullptr; }
 
 }  // namespace volador::internal

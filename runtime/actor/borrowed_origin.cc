@@ -13,7 +13,7 @@ namespace {
 
 using ObjectPtr = std::shared_ptr<const StoredObject>;
 
-// The reference that the owner sent, claimed.
+// Accepts the transferred reference that the owner sent.
 Result<ObjectPtr> read_reference(const std::string& bytes) {
   const RefScope scope(RefScope::Kind::kReceiveAnswer);
   Decoder decoder(bytes);

@@ -1,4 +1,4 @@
-// Objects that tasks of another process brought: where one is lost, that process is asked to run its task again.
+// Reconstruction of lost objects that tasks of another process returned: that process runs its task again.
 #pragma once
 
 #include <memory>
@@ -8,7 +8,7 @@
 
 namespace volador {
 
-// `owner`: Session::name_as_owner() of who submitted the task. It makes one object again, index 0.
+// `owner`: Session::name_as_owner() of the task's submitter. Reconstructs one object, index 0.
 std::shared_ptr<ObjectOrigin> borrow_origin(std::string_view owner, const ObjectKey& object);
 
 }  // namespace volador

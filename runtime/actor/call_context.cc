@@ -20,7 +20,7 @@ thread_local CallContext* current_context = nullptr;
 
 }  // namespace
 
-// The calls that a call made. Those that are over are dropped as others come.
+// The calls made by a call. Completed ones are removed when new ones are added.
 struct CallContext::Family {
   AdaptiveMutex mutex;
   bool cancelled = false;
@@ -81,7 +81,7 @@ std::optional<std::chrono::nanoseconds> CallContext::time_left() const {
 std::chrono::nanoseconds CallContext::shorten(std::chrono::nanoseconds timeout) const {
   const auto left = time_left();
   if (!left) return timeout;
-  const auto at_least = std::max(*left, std::chrono::nanoseconds(1));  // 0 would mean that there is none.
+  const auto at_least = std::max(*left, std::chrono::nanoseconds(1));  // 0 would mean no timeout.
   return timeout.count() > 0 ? std::min(timeout, at_least) : at_least;
 }
 

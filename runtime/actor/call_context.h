@@ -1,4 +1,4 @@
-// What a method knows of the call that it serves: whether it is still wanted, and how long it may take.
+// Context of the call that runs on this thread: cancellation and deadline.
 #pragma once
 
 #include <atomic>
@@ -17,43 +17,43 @@ namespace net {
 class Responder;
 }
 
-// Whether the call that runs on this thread is no longer wanted: its caller cancelled it, its time is over, its caller
-// has ended, or its actor was killed in a shared host. Long methods ask now and then, and return. False outside of a method or task.
+// Whether the call on this thread was cancelled: by its caller, by its timeout, by the end of its caller, or because
+// its actor was killed in a shared host. Long methods should poll it and return. False outside of a method or task.
 bool cancel_requested();
-// Throws kCancelled where cancel_requested().
+// Throws kCancelled if cancel_requested().
 void throw_if_cancelled();
-// What is left of the call's timeout, zero when it has passed; none: the call has none. Calls that the method makes end
-// with it too.
+// Returns the remaining timeout of the call, zero once it has passed, nothing if it has none. It also limits the calls
+// that the method makes.
 std::optional<std::chrono::nanoseconds> time_left();
 
-// Ends the actor that calls it, for good and after its destructor, once this call is answered (with kActorDied). Not
-// caught by catch (const std::exception&). Throws kUnavailable outside an actor.
+// Permanently ends the calling actor and runs its destructor, after this call was answered with kActorDied. Not caught
+// by catch (const std::exception&). Throws kUnavailable outside an actor.
 [[noreturn]] void exit_actor();
 
 namespace internal {
 
-// Thrown by exit_actor(); not a std::exception, so that user code lets it pass.
+// Thrown by exit_actor(); not a std::exception, so that user code does not catch it.
 struct ActorExit {};
 
-// Stands on the stack of the thread that runs a call.
 class CancelSignal;
 class DeferredAnswer;
 class StreamSource;
+// Lives on the stack of the thread that runs a call.
 class CallContext {
  public:
-  // `kept`: the caller may come again for the answer, so that the end of its connection cancels nothing.
-  // `ended`: the actor was ended while this call runs. `later`: of a kept call, its caller's word over later connections.
-  // All of it outlives this.
+  // `kept`: the caller may fetch the answer later, so that the end of its connection does not cancel the call. `ended`:
+  // the actor was ended during the call. `later`: cancellation of a kept call over a later connection. All of them
+  // outlive this object.
   CallContext(const std::shared_ptr<net::Responder>& responder, bool kept, std::optional<BootTime> deadline, const Clock& clock,
               StreamSource* stream, const std::atomic<bool>* ended, const std::shared_ptr<CancelSignal>& later);
   ~CallContext();
   CallContext(const CallContext&) = delete;
   CallContext& operator=(const CallContext&) = delete;
 
-  // Of this thread; null outside of a call.
+  // Returns the context of this thread; null outside a call.
   static CallContext* current();
 
-  // While one lives its thread, which may be in a call, runs what is not part of that call.
+  // Marks a scope in which a thread inside a call runs code that is not part of that call.
   class Outside {
    public:
     Outside();
@@ -67,15 +67,15 @@ class CallContext {
 
   bool cancel_requested() const;
   std::optional<std::chrono::nanoseconds> time_left() const;
-  // The shorter of the two; 0: none.
+  // Returns the shorter of `timeout` and time_left(); 0: none.
   std::chrono::nanoseconds shorten(std::chrono::nanoseconds timeout) const;
-  // A call that this one made: cancelled with it.
+  // Registers a call made by this one; it is cancelled together with this one.
   void adopt(const std::shared_ptr<Reply>& made);
-  // Where the items of a method with a Sink go. Throws kUnavailable in a call that is none of a stream.
+  // Returns the destination of a Sink's items. Throws kUnavailable if the call does not stream.
   StreamSource& stream() const;
-  // The method answers later, by this.
+  // Marks the call as answered later, through `answer`.
   void defer(std::shared_ptr<DeferredAnswer> answer) { deferred_ = std::move(answer); }
-  // Null: it has answered by returning.
+  // Null if the call was answered by its return value.
   std::shared_ptr<DeferredAnswer> take_deferred() { return std::move(deferred_); }
 
  private:

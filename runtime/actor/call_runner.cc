@@ -21,9 +21,9 @@
 namespace volador {
 namespace {
 
-constexpr size_t kTakenMax = 1024;  // Places of taken calls at the front of a queue before it is moved up.
+constexpr size_t kTakenMax = 1024;  // Taken calls at the front of a queue before the queue is compacted.
 constexpr auto kShortCall = std::chrono::microseconds(50);
-constexpr int kCallsATurn = 64;    // On a shared thread, where others wait for one.
+constexpr int kCallsATurn = 64;    // Maximum for one turn on a shared thread while other actors wait.
 
 bool streams_any(const ActorClass& actor_class) {
   return std::any_of(actor_class.methods.begin(), actor_class.methods.end(),
@@ -51,11 +51,11 @@ CallRunner::CallRunner(Options options)
     fill(*lane, group.name(), group.threads(), nullptr);
     for (const uint64_t method : group.methods()) more_->lane_of.emplace(method, lane);
   }
-  // Where several threads run calls, one must not wait until another has read its call.
+  // With several threads, the I/O loop must not be led: one call could wait for another to be read.
   runs_loop_ = process_.threads == nullptr && options.max_concurrency == 1 && options.groups.empty();
   if (class_.runs_tasks && process_.threads == nullptr) {
     idle_ = std::make_shared<internal::IdleLending>(*process_.io, *process_.clock, [session = process_.session](bool lend) { session->lend_cpus(lend); });
-    idle_->end();  // Its first call may never come.
+    idle_->end();  // A first call may never arrive.
   }
 }
 
@@ -78,7 +78,7 @@ void CallRunner::fill(Lane& lane, const std::string& name, int threads, EventLoo
     made->post([math = math_threads_] { set_math_threads(math); });
     lane.idle.push_back(made);
   }
-  std::reverse(lane.idle.begin(), lane.idle.end());  // The last one is taken first.
+  std::reverse(lane.idle.begin(), lane.idle.end());  // The last one is used first.
 }
 
 CallRunner::Lane& CallRunner::lane_for(uint64_t method) {
@@ -95,7 +95,7 @@ void CallRunner::for_each_lane(F&& function) {
 }
 
 void CallRunner::on_calls(std::span<net::IncomingCall> calls) {
-  thread_local std::vector<Call> accepted;  // Of one lane. Its memory serves again.
+  thread_local std::vector<Call> accepted;  // Calls of one lane; reused to save allocations.
   Lane* lane = nullptr;
   for (net::IncomingCall& incoming : calls) {
     if (!incoming.responder) continue;
@@ -112,7 +112,7 @@ void CallRunner::on_calls(std::span<net::IncomingCall> calls) {
   accepted.clear();
 }
 
-// Threads of its own: as many are woken as there are calls for. What is left in `calls` means nothing.
+// Queues calls on the actor's own threads and wakes up to one thread per call. Leaves `calls` in an unspecified state.
 void CallRunner::put_own(Lane& lane, std::vector<Call>& calls) {
   EventLoop* first = nullptr;
   std::vector<EventLoop*> others;
@@ -149,7 +149,7 @@ void CallRunner::post(const std::shared_ptr<CallRunner>& self, std::function<voi
   put_shared(self, lane_, std::move(call));
 }
 
-// False: it is answered already, or another time answers it.
+// False: already answered, or an earlier attempt will answer it.
 bool CallRunner::accept(Call& call, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
   if (request.method == internal::stream_fetch_method()) {
     fetch(request, std::move(responder));
@@ -203,7 +203,7 @@ void CallRunner::fetch(const net::CallRequest& request, std::shared_ptr<net::Res
       make_error(ErrorCode::kNotFound, "the stream has ended: its method returned, or its actor started anew"));
 }
 
-// False: it ran or runs already, or may not run.
+// False: it is running or complete, or must not run.
 bool CallRunner::begin_kept(Call& call) {
   call.signal = std::make_shared<internal::CancelSignal>();
   ReplyCache::Decision decision;
@@ -217,7 +217,7 @@ bool CallRunner::begin_kept(Call& call) {
   return decision.verdict == ReplyCache::Verdict::kRun;
 }
 
-// ---- who runs it ----
+// ---- scheduling ----
 
 void CallRunner::put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane, Call&& call) {
   bool turn = false;
@@ -230,12 +230,12 @@ void CallRunner::put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane,
     }
   }
   if (turn) return process_.threads->post(self, &lane);
-  if (call.method != nullptr && call.responder) refuse(call, stopping_->refusal);  // It was not moved into the queue.
+  if (call.method != nullptr && call.responder) refuse(call, stopping_->refusal);  // The call was not queued.
 }
 
-// What a thread takes at once: all that waits where it is alone, else one call. Nothing: it is idle now. A lone thread
-// is idle from when it has taken its batch: what was posted to it meanwhile, a checkpoint perhaps, has its turn before
-// the next one.
+// Takes work for a thread: all queued calls if it is the only thread, otherwise one call. Empty: the thread is idle
+// now. A lone thread counts as idle once it has taken its batch, so that jobs posted meanwhile (a checkpoint) run
+// before the next batch.
 void CallRunner::take(Lane& lane, EventLoop* thread, std::vector<Call>& batch) {
   batch.clear();
   const std::lock_guard hold(lane.mutex);
@@ -276,7 +276,7 @@ void CallRunner::run_batch(std::span<Call> batch) {
       call.job();
       at = process_.clock->now();
     }
-    call.release();  // Now, not after the batch.
+    call.release();  // Releases now instead of after the batch.
   }
   if (tally_ == nullptr) return;
   tally_->calls.fetch_add(calls, std::memory_order_relaxed);
@@ -284,7 +284,7 @@ void CallRunner::run_batch(std::span<Call> batch) {
 }
 
 void CallRunner::drain(Lane& lane, EventLoop* thread) {
-  thread_local std::vector<Call> batch;  // Its memory serves again.
+  thread_local std::vector<Call> batch;  // Reused to save allocations.
   do {
     if (idle_) idle_->begin();
     {
@@ -298,12 +298,12 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
   } while (runs_loop_ && lead(lane, thread));
 }
 
-// Runs the I/O loop until it has brought calls, which are this thread's to run. False: there are none, or it is to run something else first.
+// Runs the I/O loop on this thread until calls arrive for it. False: none arrived, or the thread has other work first.
 bool CallRunner::lead(Lane& lane, EventLoop* thread) {
   const auto ends = [&] { return lane.any_waits.load() || thread->is_awaited(); };
   {
     const std::lock_guard hold(lane.mutex);
-    if (lane.idle.empty()) return false;  // A call came meanwhile, with a function that runs it.
+    if (lane.idle.empty()) return false;  // A call arrived, with a function that runs it.
     lane.idle.pop_back();
     lane.leads = true;
   }
@@ -313,18 +313,17 @@ bool CallRunner::lead(Lane& lane, EventLoop* thread) {
   const bool calls = lane.any_waits.load(std::memory_order_relaxed);
   if (calls && !thread->is_awaited()) return true;
   if (calls) {
-    thread->post([this, &lane, thread] { drain(lane, thread); });  // After what is posted already.
+    thread->post([this, &lane, thread] { drain(lane, thread); });  // After the functions already posted.
   } else {
     lane.idle.push_back(thread);
   }
   return false;
 }
 
-// The next one takes the place of `call`, which has run, or is empty at first.
-// Nothing: none waits, the turn is over. Last: and nothing will come in this lane. An idle actor keeps no memory for
-// calls.
+// Replaces `call`, which has run or is empty, by the next one. kNothing: the queue is empty and the turn ends. kLast:
+// in addition the lane is closed. An idle actor keeps no memory for calls.
 CallRunner::Taken CallRunner::take_turn(Lane& lane, Call& call) {
-  Call over;  // Ends after the lock is released: somebody may have to be told.
+  Call over;  // Destroyed after the lock is released: it may run callbacks.
   const std::lock_guard hold(lane.mutex);
   if (call.method != nullptr || call.job) {
     std::erase(lane.running, &call);
@@ -349,7 +348,7 @@ void CallRunner::end_turn(Lane& lane, Call& call) {
   std::erase(lane.running, &call);
 }
 
-// A turn on a shared thread: calls of one lane, until none waits or others have waited long enough for the thread.
+// A turn on a shared thread: runs calls of one lane until the queue is empty or other actors have waited long enough.
 void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
   Lane& lane = *static_cast<Lane*>(what);
   actor_.enter_turn();
@@ -378,7 +377,7 @@ void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
   if (taken == Taken::kLast) stopping_->settle();
 }
 
-// ---- the end on shared threads ----
+// ---- end on shared threads ----
 
 void CallRunner::refuse(Call& call, const Error& error) {
   if (call.stream) return call.stream->finish(make_error(error), std::move(call.responder));
@@ -440,9 +439,10 @@ void CallRunner::cut(const Error& error) {
   }
 }
 
-// ---- a call ----
+// ---- execution of a call ----
 
-// Whether it ran and threw nothing. `now` is the time, and then that of its end: the clock is looked at once a call.
+// Returns whether it ran without an exception. `now` is the current time and is set to the end of the call: the clock
+// is read once per call.
 bool CallRunner::execute(Call& call, BootTime& now) {
   if (call.responder->cancelled() || (call.signal && call.signal->cancelled())) {
     if (call.stream) {
@@ -477,32 +477,33 @@ bool CallRunner::execute(Call& call, BootTime& now) {
     }
   }
   now = process_.clock->now();
-  // A call that it made shares its deadline, and may see it pass a moment before this call's own caller does.
+  // A nested call shares this call's deadline and may time out slightly before this call's caller does.
   if (!result && call.deadline && now >= *call.deadline) {
     result = make_error(ErrorCode::kTimeout, fmt::format("{} came to no result within the call's timeout: {}",
                                                          call.method->name, result.error().message));
   }
-  // The caller keeps what its arguments refer to until it has the answer: from then on it is ours to have counted.
+  // The caller holds the arguments' references until it has the reply; from then on this process must hold its own.
   if (const auto objects = process_.session->objects_in_use()) objects->settle();
   if (checkpoints_ != nullptr) {
-    // An answer promises that its effect survives: without the checkpoint there is none.
+    // A reply promises a durable effect, which a call without its checkpoint does not have.
     if (auto kept = checkpoints_->before_reply(); !kept) {
       result = make_error(kept.error().code, fmt::format("{} ran, but its checkpoint was not kept: {}",
                                                          call.method->name, kept.error().message));
     }
     now = process_.clock->now();
   }
-  now = process_.lease->wait_until_valid(now);  // The reply is the commit: it must not leave after the lease has ended.
+  now = process_.lease->wait_until_valid(now);  // The reply is the commit: it must not be sent after the lease has
+                                                // expired.
   const bool well = result.has_value();
   if (later && well) {
-    later->send_to(call.responder, [&process = process_] {  // The process outlives its actors and what they answer.
+    later->send_to(call.responder, [&process = process_] {  // The process outlives its actors and their replies.
       if (const auto objects = process.session->objects_in_use()) objects->settle();
       process.lease->wait_until_valid(process.clock->now());
     });
   } else {
     answer(call, std::move(result));
   }
-  if (now - begun > kShortCall) net::write_held();  // The next one may take as long.
+  if (now - begun > kShortCall) net::write_held();  // The next call may take as long.
   if (checkpoints_ != nullptr) checkpoints_->after_reply();
   if (exits) {
     net::write_held();
@@ -511,7 +512,7 @@ bool CallRunner::execute(Call& call, BootTime& now) {
   return well;
 }
 
-// ---- health ----
+// ---- health checks ----
 
 void CallRunner::put_check(const std::shared_ptr<CallRunner>* self, Check check) {
   const auto found = class_.methods.find(check.method);
@@ -546,7 +547,7 @@ void CallRunner::answer(const Call& call, Result<std::string>&& result) {
   if (cut_) return;
   if (call.stream) return call.stream->finish(std::move(result), call.responder);
   if (!call.kept) {
-    // Who called may be in this process, and go on with it here: that is not part of this actor's turn.
+    // The caller may be in this process and continue on this thread, outside this actor's turn.
     actor_.leave_turn();
     call.responder->reply_here(std::move(result));
     return actor_.enter_turn();

@@ -1,5 +1,5 @@
-// Runs the calls of one actor: one after another, or several at once where it asked for that. On threads of its own, or
-// on those of a shared host (shared_threads.h).
+// Runs the calls of one actor, sequentially or concurrently as configured, on its own threads or on those of a shared
+// host (shared_threads.h).
 #pragma once
 
 #include <atomic>
@@ -32,27 +32,27 @@ class HostLease;
 
 class CallRunner final : public SharedThreads::Runnable {
  public:
-  // What the actors of one process have in common; outlives them.
+  // Shared by the actors of one process; outlives them.
   struct Process {
     LoopSystem* loops = nullptr;
-    SharedThreads* threads = nullptr;  // Null: each actor has threads of its own.
+    SharedThreads* threads = nullptr;  // Null: each actor has its own threads.
     const HostLease* lease = nullptr;
     const Clock* clock = nullptr;
     std::shared_ptr<ClusterSession> session;
     net::IoLoop* io = nullptr;
   };
-  // The actor, as its runner needs it; outlives what runs.
+  // Interface of the actor to its runner; outlives running calls.
   class Actor {
    public:
     virtual ~Actor() = default;
-    // Around what it runs, on the thread that does.
+    // Called before and after a turn, on the thread that runs it.
     virtual void enter_turn() {}
     virtual void leave_turn() {}
-    // One of its methods called exit_actor().
+    // A method called exit_actor().
     virtual void exit() = 0;
     virtual Error exit_error() const = 0;
   };
-  // Calls that have ended, and the time in them together.
+  // Number of completed calls and their total time.
   struct Tally {
     std::atomic<uint64_t> calls{0};
     std::atomic<int64_t> busy_ns{0};
@@ -60,56 +60,59 @@ class CallRunner final : public SharedThreads::Runnable {
   struct Options {
     const Process* process = nullptr;
     Actor* actor = nullptr;
-    ActorId id;  // Its own, for the trace of calls.
+    ActorId id;  // Actor id, for the call trace.
     const ActorClass* actor_class = nullptr;
-    std::shared_ptr<void> object;       // Null: set_object() gives it, in the first job.
-    // The actor's own: the first of those that run the calls of no group. What is posted to it interrupts the process's I/O loop.
+    std::shared_ptr<void> object;       // Null: set by set_object() in the first job.
+    // The actor's own thread, first of those that run calls outside concurrency groups. Posting to it interrupts the
+    // process's I/O loop.
     EventLoop* first_thread = nullptr;
     int max_concurrency = 1;
     std::vector<protocol::ConcurrencyGroup> groups;
     bool keeps_answers = false;
     int math_threads = 1;
-    ActorCheckpoints* checkpoints = nullptr;  // Null: it keeps none. Only with one thread.
-    Tally* tally = nullptr;                   // Of calls on threads of its own; outlives it. Null: nobody counts.
+    ActorCheckpoints* checkpoints = nullptr;  // Null: no checkpoints. Only with one thread.
+    Tally* tally = nullptr;                   // Statistics of calls on its own threads; outlives the runner. Null:
+                                              // none.
   };
 
-  // A look at the actor's health, by one of its methods without arguments.
+  // A health check: a call of a method without arguments.
   struct Check {
     uint64_t method = 0;
-    bool tells = false;  // The method returns whether all is well.
-    // On the thread that runs it. An error says what was wrong, as the end of "health check Store::alive …".
+    bool tells = false;  // The method returns a bool, false if unhealthy.
+    // Called on the thread that runs the check. An error completes the sentence "health check Store::alive …".
     std::function<void()> started;
     std::function<void(Result<void>)> ended;
   };
 
   explicit CallRunner(Options options);
-  // Waits for what runs on other threads of the actor's own than the first. On the first thread.
+  // Called on the first thread. Waits for calls on the actor's other threads.
   ~CallRunner() override;
   CallRunner(const CallRunner&) = delete;
   CallRunner& operator=(const CallRunner&) = delete;
 
-  // Any thread; returns at once. Calls of one lane start in the order in which they came. One without a responder is answered already.
+  // Queues calls. Any thread; does not block. Calls of one lane start in order. A call without a responder was already
+  // answered.
   void on_calls(std::span<net::IncomingCall> calls);
 
-  // Of a class that runs tasks: what has not begun ends with kCancelled, the newest first. Any thread.
+  // For a class that runs tasks: ends calls that have not begun with kCancelled, newest first. Any thread.
   void give_back();
-  // In turn with the calls of the method's group. After stop(): dropped.
+  // Runs among the calls of the method's group. Dropped after stop().
   void check(Check check) { put_check(nullptr, std::move(check)); }
 
-  // ---- on the threads of a shared host; `self` is this ----
+  // ---- on the threads of a shared host; `self` owns this runner ----
 
   void on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest&& request,
                std::shared_ptr<net::Responder>&& responder);
-  // Runs in turn with the calls of no group.
+  // Runs among the calls outside concurrency groups.
   void post(const std::shared_ptr<CallRunner>& self, std::function<void()> job);
   void check(const std::shared_ptr<CallRunner>& self, Check check) { put_check(&self, std::move(check)); }
-  // In a job, before the first call.
+  // Called in a job, before the first call.
   void set_object(std::shared_ptr<void> object) { object_ = std::move(object); }
   void set_checkpoints(ActorCheckpoints* checkpoints) { checkpoints_ = checkpoints; }
-  // Takes no more calls: those that wait, and all later ones, end with `refusal`. `done` runs once nothing runs any
-  // more, on any thread, perhaps at once.
+  // Rejects queued and later calls with `refusal`. `done` runs when no call is running, on any thread, possibly before
+  // stop() returns.
   void stop(const Error& refusal, std::function<void()> done);
-  // After stop(): who waits for what runs gets this error now, and what it still answers is dropped.
+  // After stop(): ends running calls with this error; their replies are dropped.
   void cut(const Error& error);
 
  private:
@@ -119,11 +122,11 @@ class CallRunner final : public SharedThreads::Runnable {
     std::shared_ptr<net::Responder> responder;
     std::optional<BootTime> deadline;
     bool kept = false;
-    std::shared_ptr<internal::CancelSignal> signal;  // Of a kept one.
-    std::shared_ptr<internal::StreamSource> stream;  // Of a method with a Sink.
-    std::function<void()> job;                       // Instead of a call.
+    std::shared_ptr<internal::CancelSignal> signal;  // For a kept call.
+    std::shared_ptr<internal::StreamSource> stream;  // For a method with a Sink.
+    std::function<void()> job;                       // Replaces the call.
 
-    // Its memory and its responder go.
+    // Frees memory and responder.
     void release() {
       responder.reset();
       request.body = {};
@@ -133,29 +136,30 @@ class CallRunner final : public SharedThreads::Runnable {
     }
   };
   using StreamKey = std::pair<net::CallerId, uint64_t>;
-  // Threads that take calls from one queue.
+  // Queue of calls and the threads that serve it.
   struct Lane {
     AdaptiveMutex mutex;
     std::vector<Call> waiting;
-    std::atomic<bool> any_waits{false};  // Of a lone thread of its own: whether its next take() finds one; read without the mutex.
-    bool leads = false;                  // Its lone thread runs the I/O loop: it is not idle, and finds what is put.
-    size_t next = 0;               // Where calls are taken one by one: the first one that is not taken.
-    bool one_by_one = false;       // What its thread has not begun it has not taken. Else it takes all at once.
-    int width = 1;                 // Calls that run at once.
-    int free = 0;                  // On shared threads: turns that may still begin.
-    std::vector<EventLoop*> idle;  // On threads of its own: those that the next call has to wake.
-    std::vector<Call*> running;    // On shared threads.
+    std::atomic<bool> any_waits{false};  // For a lone own thread: whether its next take() finds a call; read without
+                                         // the mutex.
+    bool leads = false;                  // The lone thread runs the I/O loop: it is not idle and sees new calls.
+    size_t next = 0;               // With one_by_one: index of the first call not taken.
+    bool one_by_one = false;       // Threads take one call at a time instead of the whole queue.
+    int width = 1;                 // Maximum number of concurrent calls.
+    int free = 0;                  // On shared threads: number of further turns allowed.
+    std::vector<EventLoop*> idle;  // Own threads to wake for the next call.
+    std::vector<Call*> running;    // Calls running on shared threads.
   };
-  // What most actors of a shared host do without.
+  // State that most actors of a shared host do not need; allocated on demand.
   struct More {
     std::vector<std::unique_ptr<EventLoop>> threads;
-    std::vector<std::unique_ptr<Lane>> lanes;  // Of groups.
+    std::vector<std::unique_ptr<Lane>> lanes;  // Lanes of the concurrency groups.
     std::unordered_map<uint64_t, Lane*> lane_of;
     std::mutex cache_mutex;
     ReplyCache cache{ReplyCache::Limits{}};
     std::mutex streams_mutex;
     std::map<StreamKey, std::shared_ptr<internal::StreamSource>>
-        streams;  // Of methods that run, or of which items are left.
+        streams;  // Streams of methods that run or have unread items.
   };
 
   void run_turn(const std::shared_ptr<Runnable>& self, void* what) override;
@@ -192,18 +196,18 @@ class CallRunner final : public SharedThreads::Runnable {
   Tally* const tally_;
   const int math_threads_;
   const bool keeps_answers_;
-  bool runs_loop_ = false;  // Its only thread runs the I/O loop while no call waits.
+  bool runs_loop_ = false;  // The only thread runs the I/O loop while no call is queued.
   std::atomic<bool> exiting_{false};
   std::atomic<bool> cut_{false};
-  Lane lane_;  // Of calls in no group.
+  Lane lane_;  // Calls outside concurrency groups.
   std::unique_ptr<More> more_;
-  std::shared_ptr<internal::IdleLending> idle_;  // Of a class that runs tasks; else null.
+  std::shared_ptr<internal::IdleLending> idle_;  // For a class that runs tasks; otherwise null.
   struct Stopping {
     Error refusal;
-    std::atomic<size_t> running{1};  // Lanes with something that runs, and stop() itself.
+    std::atomic<size_t> running{1};  // Lanes with running calls, plus one for stop() itself.
     std::function<void()> done;
     void settle() {
-      if (running.fetch_sub(1) == 1) std::exchange(done, nullptr)();  // It may hold the actor.
+      if (running.fetch_sub(1) == 1) std::exchange(done, nullptr)();  // `done` may own the actor.
     }
   };
   std::unique_ptr<Stopping> stopping_;  // Set under the mutexes of all lanes.

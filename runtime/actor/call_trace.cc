@@ -32,11 +32,11 @@ ActorId id_of(const uint64_t (&halves)[2]) {
 }  // namespace
 
 CallTrace& CallTrace::instance() {
-  static auto* trace = new CallTrace();  // Leaked: late threads may still write.
+  static auto* trace = new CallTrace();  // Leaked: threads may write during process exit.
   return *trace;
 }
 
-// ---- a thread's ring ----
+// ---- ring of a thread ----
 
 CallTrace::Ring::Seen CallTrace::Ring::copy(const Event& event) {
   Seen seen;
@@ -108,7 +108,7 @@ void CallTrace::Ring::end(BootTime now, bool failed) {
 
 std::vector<CallTrace::Ring::Seen> CallTrace::Ring::read(size_t most, uint64_t& forgotten) const {
   const uint64_t written = written_.load(std::memory_order_acquire);
-  const uint64_t room = chunks_ * kChunk - 1;  // The next one may be written over the oldest at this moment.
+  const uint64_t room = chunks_ * kChunk - 1;  // The next event may be overwriting the oldest one.
   const uint64_t kept = std::min<uint64_t>({written, room, most});
   std::vector<Seen> seen;
   seen.reserve(kept);
@@ -119,7 +119,7 @@ std::vector<CallTrace::Ring::Seen> CallTrace::Ring::read(size_t most, uint64_t& 
   }
   std::atomic_thread_fence(std::memory_order_acquire);
   const uint64_t now_written = written_.load(kRelaxed);
-  // Those that were written over while they were read.
+  // Excludes events that were overwritten during the read.
   const uint64_t first_sound = now_written > room ? now_written - room : 0;
   const uint64_t first_read = written - kept;
   if (first_sound > first_read)
@@ -134,13 +134,13 @@ std::optional<CallTrace::Ring::Seen> CallTrace::Ring::read_current() const {
   if (before % 2 == 0) return std::nullopt;
   Seen seen = copy(current_);
   std::atomic_thread_fence(std::memory_order_acquire);
-  if (turn_.load(kRelaxed) != before) return std::nullopt;  // It has just ended.
+  if (turn_.load(kRelaxed) != before) return std::nullopt;  // The call has just ended.
   return seen;
 }
 
-// ---- all of them ----
+// ---- all rings ----
 
-// At the end of the thread.
+// Returns the ring at the end of its thread.
 struct CallTrace::Claim {
   ~Claim() {
     if (own_ != nullptr) instance().give_back(own_);

@@ -1,10 +1,10 @@
-// What the threads of this process run for actors, and ran lately: for `volador stack` and `volador timeline`.
+// Trace of running and recent calls of this process's threads, for `volador stack` and `volador timeline`.
 //
-// Each thread writes a ring of its own, without a lock; whoever looks reads beside it and leaves out what was
-// overwritten meanwhile. Short calls of one method, one right after another on one thread, are one event with their
-// number, so that a ring of some thousand events goes back further than some milliseconds. Memory: the first
-// kLargeRings threads keep up to kLargeEvents events of 48 bytes (196 KB), further ones kChunk (12 KB), made as they
-// fill; a thread that ends leaves its ring to the next one.
+// Each thread writes its own ring without a lock; readers copy concurrently and discard overwritten events. Consecutive
+// short calls of one method on one thread are merged into one event with a count, so that a ring of some thousand
+// events covers more than a few milliseconds. Memory: the first kLargeRings threads store up to kLargeEvents events of
+// 48 bytes (196 KB), further threads kChunk events (12 KB), allocated on demand. A thread that ends leaves its ring to
+// the next one.
 //
 // Include from .cc files only: it brings protobuf.
 #pragma once
@@ -29,9 +29,10 @@ class CallTrace {
   static constexpr size_t kChunk = 256;
   static constexpr size_t kLargeEvents = 4096;
   static constexpr size_t kLargeRings = 16;
-  static constexpr std::chrono::microseconds kShort{20};  // A shorter call, so soon after the one before it, joins it.
+  static constexpr std::chrono::microseconds kShort{20};  // A shorter call that follows another one this closely is
+                                                          // merged with it.
 
-  // Of one thread. Written by that thread alone.
+  // Ring of one thread, written by that thread only.
   class Ring {
    public:
     explicit Ring(size_t chunks) : chunks_(chunks) {}
@@ -60,7 +61,7 @@ class CallTrace {
     static Seen copy(const Event& event);
     static void write(Event& event, const Seen& what);
     Event& at(uint64_t number);
-    // Copies that are whole, oldest first; at most `most`, the newest.
+    // Returns valid copies of the newest `most` events, oldest first.
     std::vector<Seen> read(size_t most, uint64_t& forgotten) const;
     std::optional<Seen> read_current() const;
 
@@ -68,16 +69,16 @@ class CallTrace {
     std::array<std::atomic<Event*>, kLargeEvents / kChunk>
         events_{};  // Never freed: rings live as long as the process.
     std::atomic<uint64_t> written_{0};
-    std::atomic<uint64_t> turn_{0};  // Odd: something runs, current_ says what.
+    std::atomic<uint64_t> turn_{0};  // Odd: something is running, described by current_.
     Event current_;
     Seen last_;                   // The thread's own copy of the newest event.
-    std::atomic<int> thread_{0};  // Whose it is; 0: nobody's now.
+    std::atomic<int> thread_{0};  // Owner thread; 0: none.
   };
 
-  // The process's own; made at first use.
+  // The process's instance; created on first use.
   static CallTrace& instance();
 
-  // Of the calling thread.
+  // Returns the ring of the calling thread.
   static Ring& ring() {
     if (own_ == nullptr) own_ = instance().claim();
     return *own_;
@@ -88,9 +89,9 @@ class CallTrace {
     ActorId actor;
     std::chrono::nanoseconds span{};
   };
-  // What the thread of this id runs now.
+  // Returns what the thread of this id is running.
   std::optional<Running> running(int thread, BootTime now) const;
-  // The newest `most` events of each ring, and what runs now; only of this actor, where it is not nil.
+  // Returns the newest `most` events of each ring and the running calls; only those of `actor` unless it is nil.
   // `unix_ns_of_boot`: Unix time at boot time 0.
   protocol::HostTimeline snapshot(const ActorId& actor, size_t most, BootTime now, int64_t unix_ns_of_boot) const;
 

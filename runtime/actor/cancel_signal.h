@@ -1,4 +1,4 @@
-// That a call is no longer wanted, where its caller said so over a later connection than the one on which it came.
+// Cancellation of a call over a later connection than the one on which the call arrived.
 #pragma once
 
 #include <functional>
@@ -16,11 +16,11 @@ namespace volador::internal {
 class CancelSignal {
  public:
   bool cancelled() const;
-  // Runs the functions, once.
+  // Runs the registered functions. Repeated: no effect.
   void cancel();
-  // At once where it is cancelled already.
+  // Runs the function on cancellation, at once if already cancelled.
   void on_cancel(std::function<void()> function);
-  // A cancel by this asker counts; the end of its connection does not, since its caller may come again.
+  // Forwards a cancellation by this asker. The end of its connection is ignored, since the caller may reconnect.
   static void follow(const std::shared_ptr<CancelSignal>& signal, const std::shared_ptr<net::Responder>& asker);
 
  private:

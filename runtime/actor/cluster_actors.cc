@@ -1,4 +1,4 @@
-// The actors of a session: spawned, found by name and killed.
+// ClusterSession: spawning, finding and killing actors.
 #include <fmt/format.h>
 
 #include <utility>
@@ -76,7 +76,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
     one.mutable_methods()->Add(group.methods.begin(), group.methods.end());
   }
   {
-    // Known before the head answers, so that no update is missed.
+    // Registered before the head answers, so that no update is missed.
     const std::lock_guard hold(mutex_);
     auto& entry = remotes_[id];
     entry = std::make_unique<Remote>();
@@ -97,7 +97,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
     if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
   }
   run(later);
-  if (options_.asking_host) {  // The one that asked may end before others here are done with it.
+  if (options_.asking_host) {  // The requesting actor may end before other handles in this process do.
     protocol::ClientMessage again;
     again.mutable_watch()->set_actor_id(raw(id));
     options_.send(std::move(again));
@@ -106,7 +106,8 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   return id;
 }
 
-// They travel with the order to start, and wait here for the address like any other: the host knows them again by their ids.
+// Opening calls are sent with the spawn request and also queue here for the address; the host recognizes them by their
+// ids.
 void ClusterSession::add_opening(Remote& remote, const std::vector<std::shared_ptr<OutgoingCall>>& calls, protocol::ActorSpec& spec) {
   if (calls.empty()) return;
   spec.set_opening_caller(raw(caller_));
@@ -174,7 +175,7 @@ Result<void> ClusterSession::on_kill_reply(Result<protocol::Reply> reply) {
   if (!reply) return make_error(std::move(reply).error());
   Later later;
   {
-    // What the reply says the head tells this watcher no second time.
+    // The head does not send this watcher again what the reply contains.
     const std::lock_guard hold(mutex_);
     if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
   }

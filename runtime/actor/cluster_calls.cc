@@ -1,4 +1,4 @@
-// The calls of a session: what waits, what was sent, and what becomes of those whose connection was lost.
+// ClusterSession: queued and sent calls, and calls whose connection was lost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -43,7 +43,7 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
     } else if (target.link && target.waiting.empty() && is_settled(target)) {
       link = target.link.get();
       prepare(target, *call);
-      link->count();  // From here on nothing that comes later overtakes it.
+      link->count();  // From here on no later call overtakes it.
     } else if (target.waiting.size() >= options_.waiting_calls_max || (!target.waiting.empty() && target.waiting_bytes + call->arguments.size() > options_.waiting_bytes_max)) {
       finish(call,
              make_error(ErrorCode::kUnavailable,
@@ -59,7 +59,7 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
   run(later);
 }
 
-// It stands among the waiting calls in the order in which they were made.
+// Requeues a call in its original order.
 void ClusterSession::wait_again(Remote& remote, const std::shared_ptr<Call>& call) {
   remote.waiting_bytes += call->arguments.size();
   if (call->deadline && call->timer == 0) {
@@ -70,7 +70,7 @@ void ClusterSession::wait_again(Remote& remote, const std::shared_ptr<Call>& cal
   remote.waiting.emplace(call->request_id, call);
 }
 
-// Before it is sent: whether its answer is kept, and what we have of the others.
+// Called before sending: whether the host keeps the reply, and which replies are acknowledged.
 void ClusterSession::prepare(Remote& remote, Call& call) {
   if (remote.info->max_task_retries() == 0 || !call.may_repeat) return;
   if (!call.kept) {
@@ -82,7 +82,8 @@ void ClusterSession::prepare(Remote& remote, Call& call) {
   call.acknowledged = *remote.unanswered.begin();
 }
 
-// A call that was cut off goes again: to the same incarnation, which runs it only once, or to the next one as often as it may.
+// Retries a call whose connection was lost: on the same incarnation, which runs it only once, or on the next one while
+// retries are left.
 void ClusterSession::make_again(Remote& remote, const std::shared_ptr<Call>& call, Later& later) {
   const bool replaced = remote.info && remote.info->epoch() > call->sent_epoch;
   if (call->sent_epoch != 0 && replaced) {
@@ -98,7 +99,7 @@ void ClusterSession::make_again(Remote& remote, const std::shared_ptr<Call>& cal
   wait_again(remote, call);
 }
 
-// A new incarnation: what the old one may have run costs a retry.
+// Called for a new incarnation: each call that the old one may have run uses a retry.
 void ClusterSession::count_retries(Remote& remote, Later& later) {
   std::vector<std::shared_ptr<Call>> sent;
   for (const auto& [request, call] : remote.waiting) {
@@ -170,7 +171,7 @@ bool ClusterSession::follow(const ActorId& actor) {
   return !known.info || known.info->ends_with_handles();
 }
 
-// The call is counted on the link already.
+// The call is already counted on the link.
 void ClusterSession::transmit(Link& link, std::shared_ptr<Call> call) {
   net::CallRequest request;
   request.request_id = call->request_id;
@@ -181,13 +182,13 @@ void ClusterSession::transmit(Link& link, std::shared_ptr<Call> call) {
   request.keep_answer = call->kept;
   request.acknowledged = call->acknowledged;
   if (call->deadline) request.timeout = std::max(std::chrono::nanoseconds(1), *call->deadline - options_.clock->now());
-  const auto connection = link.connection;  // The answer may come, and the link go, before call() returns.
+  const auto connection = link.connection;  // The reply may arrive, and the link end, before call() returns.
   connection->call(std::move(request), Sent(link, std::move(call)));
 }
 
-// Most answers concern nobody but their caller.
+// Handles a reply. Most replies need no lock.
 void ClusterSession::on_done(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result) {
-  // An answer that its host keeps is noted under the lock.
+  // A reply that the host keeps is recorded under the lock.
   const bool executed = !call->kept && (result || (result.error().code != ErrorCode::kUnavailable && result.error().code != ErrorCode::kUnknownOutcome &&
                                         result.error().code != ErrorCode::kCancelled));
   const auto self = executed && link.proven.load() ? nullptr : link.session.lock();
@@ -198,20 +199,20 @@ void ClusterSession::on_done(Link& link, const std::shared_ptr<Call>& call, Resu
   if (const auto session = retired->session.lock()) session->go_on(retired->actor);
 }
 
-// The calls that waited for those of an earlier connection.
+// Sends the calls that waited for those of an earlier connection.
 void ClusterSession::go_on(const ActorId& actor) {
   const std::lock_guard hold(mutex_);
   const auto found = remotes_.find(actor);
   if (found != remotes_.end() && !closed_) flush(*found->second);
 }
 
-// The call may not have reached its actor, or the answer is the first one of its link.
+// Handles a call that may not have reached its actor, or the first reply of a link.
 void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result) {
   const auto keep = link.shared_from_this();
   Later later;
   {
     const std::lock_guard hold(mutex_);
-    link.settle();  // Under the lock: a call that goes back to the waiting ones is overtaken by none.
+    link.settle();  // Under the lock, so that no call overtakes one that is requeued.
     const auto found = remotes_.find(link.actor);
     if (found == remotes_.end() || closed_) {
       finish(call, std::move(result), later);
@@ -219,13 +220,14 @@ void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, 
       Remote& remote = *found->second;
       const bool dead = remote.info && remote.info->state() == protocol::DEAD;
       const bool current = remote.link.get() == &link;
-      // kCancelled by our own close() of a connection whose incarnation ended: the same as a lost one.
+      // kCancelled by our own close() of an ended incarnation's connection is handled as a lost connection.
       const bool dropped = !result && result.error().code == ErrorCode::kCancelled && !current && remote.cancelled.erase(call->request_id) == 0;
       if (!result && result.error().code == ErrorCode::kUnavailable && !dead) {
-        wait_again(remote, call);  // Not executed: it waits for the next connection, in its old place.
+        wait_again(remote, call);  // Not executed: waits for the next connection at its old position.
         if (current) lose_connection(remote);
       } else if (!result && result.error().code == ErrorCode::kUnavailable && link.road) {
-        finish(call, make_error(death_error(*remote.info)), later);  // A shared host says of an actor that ended that it has not run it.
+        finish(call, make_error(death_error(*remote.info)), later);  // A shared host reports that an ended actor has
+                                                                     // not run the call.
       } else if (!result && call->kept && !dead && (result.error().code == ErrorCode::kUnknownOutcome || dropped)) {
         make_again(remote, call, later);
         if (current) lose_connection(remote);

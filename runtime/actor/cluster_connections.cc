@@ -1,4 +1,4 @@
-// The connections of a session to the hosts of its actors: one an incarnation, or one for all actors of a shared host.
+// ClusterSession: connections to hosts, one per incarnation or one for all actors of a shared host.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -81,9 +81,9 @@ void ClusterSession::on_road_down(const HostId& host, const std::shared_ptr<Road
   }
 }
 
-// Sends what waits, unless nothing may be sent yet.
+// Sends queued calls unless earlier ones are unsettled.
 void ClusterSession::flush(Remote& remote) {
-  if (!remote.link || remote.waiting.empty() || !is_settled(remote)) return;  // go_on() comes back here.
+  if (!remote.link || remote.waiting.empty() || !is_settled(remote)) return;  // go_on() flushes later.
   auto waiting = std::move(remote.waiting);
   remote.waiting.clear();
   remote.waiting_bytes = 0;
@@ -103,11 +103,11 @@ void ClusterSession::on_down(const Link& link, const Error& error) {
   if (found->second->link.get() == &link) lose_connection(*found->second);
 }
 
-// No more calls over this connection: it normally ends by itself at once and says for each call whether it had been sent; the timer is
-// for a frozen host.
+// Stops sending on this connection. It normally ends at once and reports for each call whether it was sent; the timer
+// covers a frozen host.
 void ClusterSession::retire_connection(Remote& remote) {
   options_.loop->add_timer(options_.clock->now() + std::chrono::seconds(1), [weak = weak_from_this(), old = remote.link->connection, road = remote.link->road] {
-    if (road) {  // Others may still use it.
+    if (road) {  // Other actors may still use it.
       const auto self = weak.lock();
       if (!self) return;
       const std::lock_guard hold(self->mutex_);
@@ -116,11 +116,11 @@ void ClusterSession::retire_connection(Remote& remote) {
     old->close();
   });
   remote.held_epoch = std::max(remote.held_epoch, remote.link->epoch);
-  remote.retire_link();  // Before is_settled() looks: then the last answer comes back to go_on().
+  remote.retire_link();  // Before is_settled(): the last reply then calls go_on().
 }
 
-// The connection is gone, or the host does not take our calls, while the head still believes in it: try again, slower each time; tell
-// the head once.
+// Handles a lost connection or a host that rejects our calls while the head still reports the actor as alive: retries
+// with back-off and notifies the head once.
 void ClusterSession::lose_connection(Remote& remote) {
   if (!remote.link) return;
   const uint64_t epoch = remote.link->epoch;

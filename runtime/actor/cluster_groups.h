@@ -1,4 +1,4 @@
-// The placement groups of a ClusterSession: requests to the head and what is known of their answers.
+// Placement groups of a ClusterSession: requests to the head and their replies.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,9 @@ class ClusterGroups final : public GroupSession {
     Random* random = nullptr;  // Thread safe.
     DriverId driver;
     std::string program_sha256;
-    // Sends the request, again when the head is back, until it is answered.
+    // Sends the request, repeatedly after reconnects, until it is answered.
     std::function<void(const RequestId& id, protocol::ClientMessage message, Answer answer)> ask;
-    std::chrono::milliseconds patience{30'000};  // Of find() and status().
+    std::chrono::milliseconds patience{30'000};  // Time limit of find() and status().
   };
   explicit ClusterGroups(Options options) : options_(std::move(options)) {}
 

@@ -1,4 +1,4 @@
-// Handles of this process on actors (handle_holds.h), as a session tells the head of them.
+// ClusterSession: reports this process's actor handles (handle_holds.h) to the head.
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/handle_holds.h"
 #include "runtime/actor/light_home.h"
@@ -23,7 +23,7 @@ std::shared_ptr<HandleHolds> ClusterSession::holds() {
   options.leave = [weak = weak_from_this()](const ActorId& light) {
     if (const auto self = weak.lock()) self->call(light, LightMethods::leave(), to_bytes(), std::chrono::nanoseconds(0), [](const Result<std::string>&) {});
   };
-  // It answers at once, whatever it does: what was called before is with it then.
+  // The host answers this call at once, so that earlier calls are known to have arrived.
   options.deliver = [weak = weak_from_this()](const ActorId& light, std::function<void()> done) {
     const auto self = weak.lock();
     if (!self) return;

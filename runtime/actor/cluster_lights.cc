@@ -1,4 +1,4 @@
-// Light actors (light_home.h) as a caller sees them: spawned, ended and looked at by calls on their home's process.
+// ClusterSession: nested actors (light_home.h), spawned, ended and inspected by calls on their owner actor's process.
 #include <fmt/format.h>
 
 #include <future>
@@ -10,7 +10,7 @@
 
 namespace volador {
 
-// The home for those whom the actor `owner` of this process makes; empty: nobody in particular does.
+// Returns the owner actor for nested actors created by the actor `owner` of this process; empty: by no actor.
 Result<ActorId> ClusterSession::home_for(const std::string& owner) {
   Home& home = homes_[owner];
   if (!home.id.is_nil() && home.next < kLightsOfOneHome) {
@@ -49,13 +49,13 @@ Result<ActorId> ClusterSession::spawn_light(const SpawnRequest& request) {
     started(make_error(id.error()));
     return id;
   }
-  // What its constructor throws its calls get to know.
+  // Constructor exceptions are reported to the actor's calls.
   call(*id, LightMethods::make(), to_bytes(request.class_name, Bytes{request.arguments}), std::chrono::nanoseconds(0),
        started);
   return id;
 }
 
-// Waits for the home's answer.
+// Calls the owner actor and waits for its reply.
 Result<std::string> ClusterSession::ask_home(const ActorId& light, uint64_t method, std::string arguments) {
   auto answer = std::make_shared<std::promise<Result<std::string>>>();
   auto future = answer->get_future();

@@ -1,5 +1,6 @@
-// Lost objects of tasks that others submitted, and those that others have of tasks submitted here: asked and answered over the head, which
-// keeps nothing of it. So a question is asked again while no answer comes; its owner makes an object once for all who ask.
+// ClusterSession: reconstruction of lost task objects, requested from and by other processes through the head, which
+// stores no requests. Requests are resent until they are answered; an owner reconstructs an object once for all
+// requesters.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -27,7 +28,7 @@ std::string ClusterSession::name_as_owner() {
   std::string host = options_.own_host;
   if (options_.asking_host) {
     host = options_.asking_host();
-    if (host.empty()) return {};  // A thread of no actor's.
+    if (host.empty()) return {};  // The thread belongs to no actor.
   }
   return raw(options_.driver) + host;
 }
@@ -61,7 +62,7 @@ void ClusterSession::rebuild(const std::string& owner, const ObjectKey& object, 
   if (first) ask_rebuilds_again();
 }
 
-// The head, the owner or its connection may have been away.
+// Resends requests: the head, the owner or its connection may have been down.
 void ClusterSession::ask_rebuilds_again() {
   options_.loop->add_timer(options_.clock->now() + kAskAgain, [weak = weak_from_this()] {
     const auto self = weak.lock();
@@ -101,7 +102,7 @@ void ClusterSession::on_rebuild(const protocol::RebuildObject& message) {
     } else if (const auto store = self->objects()) {
       Encoder encoder;
       volador_encode(encoder, AnyRef(*made));
-      store->lend(*newest(*made));  // Until the asker has claimed it.
+      store->lend(*newest(*made));  // Until the asker has accepted it.
       reply.mutable_rebuilt()->set_reference(encoder.take());
     } else {
       return;

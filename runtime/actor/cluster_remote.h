@@ -1,4 +1,5 @@
-// What a session knows of an actor, and of the ways to it. Private to it (cluster_session.h); what of it is guarded by whom is said there.
+// ClusterSession's state of an actor and its connections. Private to ClusterSession (cluster_session.h), which
+// documents the locking.
 #pragma once
 
 #include <algorithm>
@@ -18,24 +19,25 @@ namespace volador {
 
 inline constexpr const char* kHasLeft = "this process has left the cluster";
 
-// The way to one incarnation. Calls are counted without the session's lock, so that their answers need it only where something else
-// hangs on them. It lives as long as somebody has it, and until its calls are answered; these share one reference, which it gets when it is
-// retired.
+// Connection to one incarnation. Calls are counted without the session's lock, so that replies need the lock only in
+// special cases. A link lives while it is referenced and until its calls are answered; after retire() those calls share
+// one reference.
 struct ClusterSession::Link : std::enable_shared_from_this<ClusterSession::Link> {
   std::weak_ptr<ClusterSession> session;
   ActorId actor;
   uint64_t epoch = 0;
-  std::shared_ptr<net::CallConnection> connection;  // Fixed before the first call.
-  std::shared_ptr<Road> road;                       // Of an actor in a shared host: whose connection it is.
-  std::atomic<bool> proven{false};                  // Has brought an answer.
+  std::shared_ptr<net::CallConnection> connection;  // Set before the first call.
+  std::shared_ptr<Road> road;                       // For an actor in a shared host: the shared connection.
+  std::atomic<bool> proven{false};                  // A reply has arrived.
 
-  size_t in_flight() const { return counted_.load() & ~kRetired; }  // Sent on it, unanswered.
+  size_t in_flight() const { return counted_.load() & ~kRetired; }  // Calls sent and not answered.
   bool is_retired() const { return (counted_.load() & kRetired) != 0; }
-  // Under the session's lock, as retire(): a call is about to be sent.
+  // Call before sending, under the session's lock, as for retire().
   void count() { counted_.fetch_add(1); }
-  // An answer came. Itself where it was the last one of a retired link; else it may be gone.
+  // Records a reply. Returns the link itself if this was the last reply of a retired link; otherwise null, and the link
+  // may be gone.
   std::shared_ptr<Link> settle() { return counted_.fetch_sub(1) == (kRetired | 1) ? std::move(until_settled_) : nullptr; }
-  // Takes no more calls. Once.
+  // Stops accepting calls. Call once.
   void retire() {
     until_settled_ = shared_from_this();
     if (counted_.fetch_or(kRetired) == 0) until_settled_ = nullptr;
@@ -43,15 +45,15 @@ struct ClusterSession::Link : std::enable_shared_from_this<ClusterSession::Link>
 
  private:
   static constexpr size_t kRetired = size_t{1} << 63;
-  std::atomic<size_t> counted_{0};       // What is in flight, and kRetired.
-  std::shared_ptr<Link> until_settled_;  // Of retire(), then of whoever settles last.
+  std::atomic<size_t> counted_{0};       // Calls in flight, and the kRetired flag.
+  std::shared_ptr<Link> until_settled_;  // Set by retire(), released by the last settle().
 };
 
-// One connection for all actors of a shared host.
+// Connection shared by all actors of a shared host.
 struct ClusterSession::Road {
   std::shared_ptr<net::CallConnection> connection;
   std::vector<std::weak_ptr<Link>> links;
-  size_t links_enough = 64;  // Then those that are gone are taken out.
+  size_t links_enough = 64;  // Size at which expired links are removed.
 
   void add(const std::shared_ptr<Link>& link) {
     if (links.size() >= links_enough) {
@@ -68,7 +70,7 @@ struct ClusterSession::Road {
   }
 };
 
-// Takes the answer of a call that was sent.
+// Completes a sent call when its reply arrives.
 struct ClusterSession::Sent {
   Sent(Link& over, std::shared_ptr<Call> sent) : link(&over), call(std::move(sent)) {}
   Sent(Sent&&) noexcept = default;
@@ -94,17 +96,18 @@ struct ClusterSession::Remote {
   ActorId id;
   std::optional<protocol::ActorInfo> info;
   std::shared_ptr<Link> link;
-  std::vector<std::shared_ptr<Link>> retired;  // Links with unanswered calls: until they are settled, nothing may overtake them.
+  std::vector<std::shared_ptr<Link>> retired;  // Links with unanswered calls; no later call is sent before they are
+                                               // settled.
   int failed_connects = 0;
   bool connect_timer = false;
-  std::map<uint64_t, std::shared_ptr<Call>> waiting;  // By request id: the order in which they were made.
+  std::map<uint64_t, std::shared_ptr<Call>> waiting;  // By request id, which is the order of the calls.
   size_t waiting_bytes = 0;
-  std::map<uint64_t, std::shared_ptr<Call>> held;  // Cut off after they were sent; the head's word decides their error.
+  std::map<uint64_t, std::shared_ptr<Call>> held;  // Cut off after sending; the head's report determines their error.
   uint64_t held_epoch = 0;
-  std::set<uint64_t> unanswered;  // Calls whose answers a host keeps for us.
-  std::set<uint64_t> cancelled;   // While links are retired: calls on them that are not to go again.
+  std::set<uint64_t> unanswered;  // Calls whose replies the host keeps for this process.
+  std::set<uint64_t> cancelled;   // Cancelled calls on retired links; not retried.
   std::map<uint64_t, std::function<void(const ActorStatus&)>> listeners;
-  std::shared_ptr<const void> pins;  // What its constructor's arguments refer to, until it is dead.
+  std::shared_ptr<const void> pins;  // References of its constructor's arguments, held until it is dead.
 };
 
 }  // namespace volador

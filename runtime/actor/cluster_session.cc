@@ -21,12 +21,12 @@ using std::chrono::milliseconds;
 struct ClusterSession::Ask {
   protocol::ClientMessage message;
   std::optional<protocol::Reply> reply;
-  std::function<void(Result<protocol::Reply>)> done;  // Instead of somebody who waits for the reply.
+  std::function<void(Result<protocol::Reply>)> done;  // Replaces a blocking waiter.
 };
 
 namespace {
 
-// "2026-11-23 14:02:11", as clocks of this machine have it.
+// Formats local time: "2026-11-23 14:02:11".
 std::string clock_text(int64_t unix_ms) {
   const auto seconds = static_cast<std::time_t>(unix_ms / 1000);
   std::tm parts{};
@@ -67,7 +67,7 @@ void ClusterSession::on_connected() {
     }
     for (auto& [id, asked] : asks_) messages.push_back(asked->message);
     for (auto& [id, remote] : remotes_) {
-      // A restarted head counts versions anew.
+      // A restarted head counts versions from the start.
       if (remote->info) remote->info->set_version(0);
       protocol::ClientMessage message;
       message.mutable_watch()->set_actor_id(raw(id));
@@ -128,7 +128,7 @@ void ClusterSession::say_goodbye() {
   options_.send(std::move(message));
 }
 
-// Its head ends for good, and waits a moment for the goodbye.
+// The head shuts down permanently and waits briefly for the goodbye.
 void ClusterSession::on_stopped(const protocol::ClusterStopped& stopped) {
   const Error why{ErrorCode::kCancelled, fmt::format("the cluster {} was stopped{}{}; it does not come back", cluster_name(), stopped.wall_ms() == 0 ? "" : " at " + clock_text(stopped.wall_ms()),
                                                      stopped.by().empty() ? "" : " by " + stopped.by())};
@@ -142,7 +142,7 @@ std::optional<Error> ClusterSession::left() {
   return closed_;
 }
 
-// Once: whatever waits ends with `why`, and so does what is asked later. False: it was so before.
+// Ends all pending and later requests with `why`. Returns false if already called.
 bool ClusterSession::leave(const Error& why) {
   Later later;
   std::vector<std::shared_ptr<net::CallConnection>> connections;
@@ -176,7 +176,7 @@ bool ClusterSession::leave(const Error& why) {
 
 // ---- requests to the head ----
 
-// What belongs to one actor of a shared host bears its name.
+// Adds the sender's host id to requests that belong to one actor of a shared host.
 void ClusterSession::sign(protocol::ClientMessage& message) const {
   if (options_.asking_host && (message.has_spawn() || message.has_find() || message.has_checkpoint() || message.has_create_group())) {
     message.set_from_host(options_.asking_host());
@@ -225,7 +225,7 @@ void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage mess
   options_.send(asked->message);
 }
 
-// Sent under a lock of its own: what the head hears last must be how it is.
+// Sent under its own lock, so that the last message matches the final state.
 void ClusterSession::lend_cpus(bool lend) {
   const std::lock_guard<std::mutex> in_order(lending_mutex_);
   {
@@ -297,13 +297,14 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       {
         const std::lock_guard hold(mutex_);
         welcomed_ = true;
-        if (!message.welcome().cluster_name().empty()) {  // Empty: a shared host is to ask again, nothing else.
+        // Empty: a shared host is to resend its requests, nothing else.
+        if (!message.welcome().cluster_name().empty()) {
           cluster_name_ = message.welcome().cluster_name();
           totals_.total = resources_of(message.welcome().total());
           totals_.nodes = message.welcome().nodes();
         }
         if (!message.welcome().store_socket().empty()) store_path_ = message.welcome().store_socket();
-        again = !options_.hello;  // A host's worker says so when its head is back: repeat what may be lost.
+        again = !options_.hello;  // A host's worker forwards Welcome when the head is back: resend what may be lost.
         changed_.notify_all();
       }
       if (again) on_connected();
@@ -415,7 +416,7 @@ void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
 
   const bool alive = info.state() == protocol::ALIVE;
   if (remote.link && (!alive || remote.link->epoch != info.epoch())) {
-    // The incarnation behind this connection is gone.
+    // The incarnation of this connection has ended.
     retire_connection(remote);
   }
   if (info.state() == protocol::DEAD) {
@@ -424,7 +425,7 @@ void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
   } else {
     count_retries(remote, later);
     if (!remote.held.empty() && (info.epoch() > remote.held_epoch || info.state() == protocol::RESTARTING)) settle_held(remote, later);
-    // What the head says again, as after a connection that failed, is no reason to try sooner than the timer does.
+    // A repeated report (after a failed connection) does not shorten the reconnect timer.
     if (alive && !remote.link && (is_new || !remote.connect_timer)) {
       remote.failed_connects = 0;
       connect(remote);

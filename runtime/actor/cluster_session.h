@@ -1,12 +1,12 @@
-// The Session of a process that belongs to a cluster: a driver (over its own stream to the head) or a host (through its worker).
+// Session of a process in a cluster: a driver (with its own stream to the head) or a host (through its worker).
 //
-// An actor as seen from here:
+// States of a remote actor:
 //
-//   watch ──► unknown ──info──► waiting (pending, starting, restarting: calls queue)
+//   watch ──► unknown ──info──► waiting (pending, starting, restarting: calls are queued)
 //                                  │  ▲
 //                            ALIVE │  │ its host or the connection ended
 //                                  ▼  │
-//                               connected (calls go out at once) ──DEAD──► dead (calls fail with the cause)
+//                               connected (calls are sent at once) ──DEAD──► dead (calls fail with the cause)
 #pragma once
 
 #include <atomic>
@@ -41,28 +41,31 @@ struct ClusterSessionOptions {
   net::IoLoop* loop = nullptr;  // Outlives the session.
   const Clock* clock = nullptr;
   Random* random = nullptr;     // Thread safe.
-  // To the head; never blocks. Without a connection it may discard: on_connected() sends everything unanswered again.
+  // Sends to the head; never blocks. May discard without a connection: on_connected() resends everything unanswered.
   std::function<void(protocol::ClientMessage)> send;
-  std::optional<protocol::Hello> hello;  // Of a driver; hosts need none.
+  std::optional<protocol::Hello> hello;  // For a driver; hosts need none.
   DriverId driver;
   std::string machine_id;
-  std::string node_name;  // Inside an actor.
-  std::string program_sha256;  // Of spawned actors: this program.
-  std::shared_ptr<const security::TlsContext> tls;  // Of connections to other machines; without one those fail with a sentence.
+  std::string node_name;  // Set inside an actor.
+  std::string program_sha256;  // Program of spawned actors: this one.
+  std::shared_ptr<const security::TlsContext> tls;  // For connections to other machines, which fail without it.
   std::string store_path = {};  // Socket of this node's object store; drivers learn it from the head.
-  std::string who = {};         // For people who look into the store: "driver tune_digits".
-  std::function<void()> on_store_lost = {};  // As of StoreClientOptions::on_lost.
-  std::function<void(const std::string& sha256)> upload_program = {};  // The head asked for it.
-  std::function<void(protocol::ReadRunFiles question)> read_run_files = {};    // Of a driver's runs; the answer goes by `send`.
-  // Of a host: the connection to this very process, where `unix_path` is its own; null: it is not.
+  std::string who = {};         // Display name in the object store: "driver tune_digits".
+  std::function<void()> on_store_lost = {};  // See StoreClientOptions::on_lost.
+  std::function<void(const std::string& sha256)> upload_program = {};  // The head requested the program.
+  // For a driver's runs; replies with `send`.
+  std::function<void(protocol::ReadRunFiles question)> read_run_files = {};
+  // For a host: returns the connection to this process if `unix_path` is its own, otherwise null.
   std::function<std::shared_ptr<net::CallConnection>(const std::string& unix_path, net::ConnectionOptions options, std::function<void(Error)> on_down)> connect_here = {};
   bool is_private = false;    // The cluster ends with this program.
-  std::string own_host = {};  // Of the process of one actor: its raw HostId.
-  std::function<std::string()> asking_host = {};  // In a shared host: raw HostId of the actor that runs on this thread; empty: none.
-  std::chrono::milliseconds head_patience{30'000};    // How long spawn, find and kill wait for an answer.
-  std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits to learn whether its actor died.
-  size_t asks_max = 100'000;                          // Requests to the head that nobody blocks for.
-  size_t waiting_calls_max = 100'000;                 // An actor, while it is not reachable.
+  std::string own_host = {};  // For a process with one actor: its raw HostId.
+  std::function<std::string()> asking_host = {};  // For a shared host: raw HostId of the actor on this thread; empty:
+                                                  // none.
+  std::chrono::milliseconds head_patience{30'000};    // Time limit of spawn, find and kill.
+  std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits for the report whether
+                                                      // its actor died.
+  size_t asks_max = 100'000;                          // Maximum of pending asynchronous requests to the head.
+  size_t waiting_calls_max = 100'000;                 // Per actor, while it is unreachable.
   size_t waiting_bytes_max = size_t{64} << 20;
 };
 
@@ -71,18 +74,18 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   explicit ClusterSession(ClusterSessionOptions options);
   ~ClusterSession() override;
 
-  // The stream to the head is open (again): says Hello, repeats watches and everything unanswered.
+  // The stream to the head is open (again): sends Hello and resends watches and unanswered requests.
   void on_connected();
   void on_message(const protocol::HeadMessage& message);
-  // The stream is lost; what runs goes on. The error explains later time-outs.
-  // kUnauthenticated: the head knows this program and lets it in no more; every call ends with that, and so does what is asked later.
+  // The stream is lost; running work continues. The error is included in later timeouts. kUnauthenticated: the head
+  // rejects this program permanently; all pending and later calls end with that error.
   void on_lost(const Error& error);
-  // Of the actor that runs here: `done` runs once, on a thread of the runtime, when the head has the checkpoint for good or refuses it;
-  // a head that is away is waited for.
+  // Sends a checkpoint of the actor in this process. `done` runs once, on a runtime thread, when the head has stored or
+  // rejected it. Waits for an unreachable head.
   void keep_checkpoint(protocol::Checkpoint checkpoint, std::function<void(Result<void>)> done);
-  // Blocks until the head has welcomed this driver or refused it.
+  // Blocks until the head has accepted or rejected this driver.
   Result<void> wait_welcome(std::chrono::milliseconds timeout);
-  // Ends every call with kCancelled, says Goodbye, closes the connections. Afterwards nothing runs.
+  // Ends every call with kCancelled, sends Goodbye and closes the connections. Nothing runs afterwards.
   void close();
 
   Result<ActorId> spawn(const SpawnRequest& request) override;
@@ -111,7 +114,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void rebuild(const std::string& owner, const ObjectKey& object, int depth, std::function<void(Result<std::string>)> done) override;
   std::shared_ptr<ObjectStore> objects() override;
   std::shared_ptr<GroupSession> groups() override;
-  // The same, null where nothing was put or read yet.
+  // As objects(), but null if no object was put or read yet.
   std::shared_ptr<ObjectStore> objects_in_use() {
     if (!uses_objects_.load(std::memory_order_acquire)) return nullptr;
     const std::lock_guard<std::mutex> hold(objects_mutex_);
@@ -127,7 +130,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   struct Ask;
   using Later = std::vector<UniqueFunction<void()>>;  // Callbacks to run after the lock is released.
 
-  // Light actors: cluster_lights.cc
+  // Nested actors: cluster_lights.cc
   void warn_of_detached(const SpawnRequest& request);
   Result<ActorId> spawn_as(const ActorId& id, const SpawnRequest& request);
   Result<ActorId> spawn_light(const SpawnRequest& request);
@@ -139,12 +142,12 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   // Handles: cluster_handles.cc
   std::shared_ptr<HandleHolds> holds();
   void end_lights(const protocol::EndLights& message);
-  // Objects that are made again: cluster_rebuilds.cc
+  // Object reconstruction: cluster_rebuilds.cc
   void on_rebuild(const protocol::RebuildObject& message);
   void ask_rebuilds_again();
   bool has_calls(const ActorId& actor);
-  bool follow(const ActorId& actor);  // False: handles on it do not count, as far as is known.
-  // Without waiting: `answer` runs once, on a thread of the runtime.
+  bool follow(const ActorId& actor);  // False: handles on it are not counted, as far as known.
+  // Asynchronous: `answer` runs once, on a runtime thread.
   Result<void> on_kill_reply(Result<protocol::Reply> reply);
   void ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer);
   Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
@@ -152,7 +155,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::shared_ptr<net::CallConnection> open(const Remote& remote, std::function<void(Error)> on_down);
   std::shared_ptr<Road> road_to(const Remote& remote);
   void on_road_down(const HostId& host, const std::shared_ptr<Road>& road, const Error& error);
-  Remote& remote(const ActorId& actor);  // Begins to watch a new one.
+  Remote& remote(const ActorId& actor);  // Starts watching a new actor.
   void apply(const protocol::ActorInfo& info, Later& later);
   void connect(Remote& remote);
   void flush(Remote& remote);
@@ -184,7 +187,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   const net::CallerId caller_;
   AdaptiveMutex mutex_;
   std::condition_variable_any changed_;
-  std::optional<Error> closed_;  // Left: why.
+  std::optional<Error> closed_;  // Set after leaving, with the reason.
   bool connected_ = false;
   OutageClock outages_;
   std::optional<Error> refused_;
@@ -196,34 +199,35 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   uint64_t next_listener_ = 1;
   std::unordered_map<ActorId, std::unique_ptr<Remote>> remotes_;
   std::unordered_map<RequestId, std::shared_ptr<Ask>> asks_;
-  std::unordered_map<HostId, std::weak_ptr<Road>> roads_;  // To shared hosts.
+  std::unordered_map<HostId, std::weak_ptr<Road>> roads_;  // Connections to shared hosts.
   static constexpr uint64_t kLightsOfOneHome = uint64_t{1} << 40;
-  static constexpr size_t kLightsStartingMax = 20'000;  // Of which the constructor has not run; spawn() waits beyond it.
+  static constexpr size_t kLightsStartingMax = 20'000;  // Nested actors whose constructor has not finished; spawn()
+                                                        // waits beyond it.
   struct Home {
     ActorId id;
     uint64_t next = 1;
   };
-  std::mutex homes_mutex_;  // Before mutex_; light actors of a home are made in the order of their numbers.
-  std::unordered_map<std::string, Home> homes_;  // By the raw HostId of the actor of this process whose they are.
+  std::mutex homes_mutex_;  // Locked before mutex_; nested actors of an owner are created in number order.
+  std::unordered_map<std::string, Home> homes_;  // By raw HostId of the owning actor of this process.
   std::mutex lights_mutex_;
   std::condition_variable lights_changed_;
   size_t lights_starting_ = 0;
   std::function<void(const LogLine&)> log_receiver_;
   std::map<std::string, std::function<void(const ExperimentRequest&)>> request_receivers_;  // By experiment.
-  UnkeptUpdates unkept_;  // Of a driver.
-  std::string store_path_;  // Empty: this machine has no worker of the cluster, as far as is known.
+  UnkeptUpdates unkept_;  // For a driver.
+  std::string store_path_;  // Empty: no worker of the cluster is known on this machine.
   std::mutex lending_mutex_;
-  bool lending_ = false;   // Its CPUs are others' now.
-  bool has_lent_ = false;  // Ever.
+  bool lending_ = false;   // The CPUs are currently returned.
+  bool has_lent_ = false;  // The CPUs were returned at least once.
   std::mutex objects_mutex_;
   std::shared_ptr<ObjectStore> objects_;
-  std::atomic<bool> uses_objects_{false};  // objects_ was made.
+  std::atomic<bool> uses_objects_{false};  // objects_ was created.
   std::atomic<bool> warned_of_detached_{false};
-  std::shared_ptr<GroupSession> groups_;  // By objects_mutex_.
-  RebuildRequests rebuilds_;  // By mutex_, as the next.
-  bool asks_rebuilds_ = false;  // A timer asks again.
+  std::shared_ptr<GroupSession> groups_;  // Guarded by objects_mutex_.
+  RebuildRequests rebuilds_;  // Guarded by mutex_, as asks_rebuilds_.
+  bool asks_rebuilds_ = false;  // A resend timer is running.
   std::mutex holds_mutex_;
-  std::shared_ptr<HandleHolds> holds_;  // Made when it is needed first.
+  std::shared_ptr<HandleHolds> holds_;  // Created on first use.
 };
 
 }  // namespace volador

@@ -1,4 +1,4 @@
-// What a session knows of actors and of the cluster, and what it shows of a run.
+// ClusterSession: status of actors and the cluster, and experiment reports.
 #include <fmt/format.h>
 
 #include <utility>
@@ -60,7 +60,7 @@ Result<ActorStatus> ClusterSession::status(const ActorId& actor) {
 }
 
 std::shared_ptr<void> ClusterSession::on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) {
-  if (is_light(actor)) {  // As far as the head knows.
+  if (is_light(actor)) {  // State as known to the head.
     return on_status(home_of(actor), [actor, function = std::move(function)](ActorStatus status) {
       status.id = actor;
       function(status);

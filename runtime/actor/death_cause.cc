@@ -10,7 +10,7 @@ namespace volador {
 
 namespace {
 
-// "its process exited with code 3", "node b was lost": one line.
+// One line: "its process exited with code 3", "node b was lost".
 Reason what_ended_it(const protocol::DeathCause& cause) {
   switch (cause.kind()) {
     case protocol::DeathCause::EXITED: return reason("died.exited", cause.exit_code());
@@ -28,7 +28,7 @@ Reason what_ended_it(const protocol::DeathCause& cause) {
   }
 }
 
-// Each of them behind a line break.
+// Each line is preceded by a line break.
 std::string indented_lines(std::string_view text) {
   std::string out;
   while (!text.empty()) {

@@ -1,4 +1,4 @@
-// Why an actor ended, as programs are told.
+// Why an actor ended, as reported to programs.
 #pragma once
 
 #include "runtime/language/reason.h"
@@ -11,9 +11,9 @@ class DeathCause;
 
 namespace volador {
 
-// Names the actor, the node and the cause, then the last lines of its stderr, indented.
+// Names the actor, the node and the cause, followed by the indented last lines of its stderr.
 Reason death_reason(const protocol::ActorInfo& actor);
-// What a caller gets: the same as a text. kActorDied.
+// Returns the same text as a kActorDied error for callers.
 Error death_error(const protocol::ActorInfo& actor);
 
 }  // namespace volador

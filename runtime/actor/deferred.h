@@ -1,4 +1,4 @@
-// Answers that a method gives after it has returned: the actor's thread is free meanwhile.
+// Replies sent after the method has returned, so that the actor's thread is free.
 #pragma once
 
 #include <functional>
@@ -20,18 +20,18 @@ class Responder;
 
 namespace internal {
 
-// The answer of one call, from the method that gives it to the responder of the call. Thread safe.
+// Passes the reply of one call from the method to the call's responder. Thread safe.
 class DeferredAnswer {
  public:
   DeferredAnswer() = default;
-  // Answers with kApplication a call that has got no other answer.
+  // Replies kApplication if there was no reply.
   ~DeferredAnswer();
   DeferredAnswer(const DeferredAnswer&) = delete;
   DeferredAnswer& operator=(const DeferredAnswer&) = delete;
 
-  // The first one counts; later ones change nothing.
+  // The first reply counts; later ones are ignored.
   void set(Result<std::string>&& answer);
-  // The method has returned: answers go to `responder`, each after `before`, on the thread of set().
+  // Called when the method has returned: the reply goes to `responder`, after running `before`, on the thread of set().
   void send_to(std::shared_ptr<net::Responder> responder, std::function<void()> before);
   // Whether the caller cancelled the call or is gone. False until the method has returned.
   bool cancelled() const;
@@ -48,14 +48,15 @@ class DeferredAnswer {
 
 namespace registration {
 
-// void travels as nothing.
+// Wire type of a result; void has an empty one.
 template <class R>
 using Travelling = std::conditional_t<std::is_void_v<R>, std::monostate, R>;
 
 }  // namespace registration
 
-// What a method returns that answers its caller later, from another method or thread: the caller's future is a Future<T>. A value: copies
-// stand for the same answer, and the last one that goes without set() or fail() ends the call with kApplication. Does not travel.
+// Return type of a method that replies later, from another method or thread. The caller gets a Future<T>. Value type:
+// copies share the reply; if the last copy is destroyed without set() or fail(), the call ends with kApplication. Not
+// serializable.
 //
 //   volador::Deferred<int> Pool::take() { volador::Deferred<int> later; waiting_.push_back(later); return later; }
 //   void Pool::give(int item) { waiting_.front().set(item); waiting_.pop_front(); }
@@ -66,16 +67,16 @@ class Deferred {
 
   Deferred() : answer_(std::make_shared<internal::DeferredAnswer>()) {}
 
-  // Answers the call. Repeated, or after fail(): no effect.
+  // Replies. Repeated, or after fail(): no effect.
   void set(const Value& value) const { answer_->set(registration::encode_answer<Value>(value)); }
   void set() const
     requires std::is_void_v<T>
   {
     set(std::monostate{});
   }
-  // Ends the call with this error. Repeated, or after set(): no effect.
+  // Ends the call with an error. Repeated, or after set(): no effect.
   void fail(Error error) const { answer_->set(make_error(std::move(error))); }
-  // Whether nobody waits for the answer any more: the caller cancelled the call, its timeout passed, or it has ended.
+  // Whether the reply is no longer needed: the call was cancelled, timed out or ended.
   bool is_cancelled() const { return answer_->cancelled(); }
 
   const std::shared_ptr<internal::DeferredAnswer>& answer() const { return answer_; }  // For the runtime.
@@ -86,7 +87,7 @@ class Deferred {
 
 namespace registration {
 
-// What the caller gets of a method that returns R.
+// The caller's result type of a method that returns R.
 template <class R>
 struct Answered {
   static constexpr bool deferred = false;

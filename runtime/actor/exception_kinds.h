@@ -1,5 +1,5 @@
-// Which of the types that a program names in retry_on() an exception is of, its bases included: told in the text of the
-// error, as the exception itself does not travel.
+// Matches exceptions against the types that a program names in retry_on(), including their bases. The match is encoded
+// in the error text, because the exception itself is not serialized.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace volador::internal {
 
-// At static initialisation: the same list in every process of a program.
+// Called during static initialization: the list is the same in every process of a program.
 bool add_exception_kind(std::string_view name, bool (*is_current)());
 
 template <class E>
@@ -26,10 +26,10 @@ struct ExceptionKind {
   static inline const bool enlisted = add_exception_kind(type_name<E>(), &is_current);
 };
 
-// In a handler: "std::out_of_range", or "std::out_of_range (a std::logic_error, std::exception)" where the program
-// names bases of it.
+// Call in a handler. Returns "std::out_of_range", or "std::out_of_range (a std::logic_error, std::exception)" if the
+// program names bases of it.
 std::string kind_of_current_exception();
-// Whether the text of such an error, "KIND: what()" or "KIND was thrown", is of this type or of one derived from it.
+// Whether an error text "KIND: what()" or "KIND was thrown" is of this type or a derived one.
 bool is_of_kind(std::string_view message, std::string_view type);
 
 }  // namespace volador::internal

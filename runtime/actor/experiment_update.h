@@ -1,4 +1,4 @@
-// What a driver says of its experiment, as the head takes it.
+// Conversion of a driver's experiment report into its message to the head.
 #pragma once
 
 #include "runtime/actor/session.h"

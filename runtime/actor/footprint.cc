@@ -11,7 +11,7 @@ std::optional<Footprint> footprint() {
   DIR* const all = ::opendir("/proc/self/fd");
   if (all == nullptr) return std::nullopt;
   Footprint found;
-  found.descriptors = -3;  // Its own, "." and "..".
+  found.descriptors = -3;  // Excludes its own descriptor, "." and "..".
   while (::readdir(all) != nullptr) ++found.descriptors;
   ::closedir(all);
 

@@ -1,4 +1,4 @@
-// What a process holds that the kernel takes back at its end only.
+// Resources of a process that the kernel releases only at its end.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 namespace volador {
 
 struct Footprint {
-  int descriptors = 0;       // Open ones.
-  int64_t memory_bytes = 0;  // Of no file; as the kernel counts, a little behind.
+  int descriptors = 0;       // Open descriptors.
+  int64_t memory_bytes = 0;  // Anonymous memory; the kernel's counter lags a little.
 };
-// Of this process; none: /proc cannot be read.
+// Returns the footprint of this process; nothing if /proc is unreadable.
 std::optional<Footprint> footprint();
 
 }  // namespace volador

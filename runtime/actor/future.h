@@ -1,4 +1,4 @@
-// The result of a call that may still be under way.
+// Result of an asynchronous call.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,10 @@
 namespace volador {
 
 struct CancelOptions {
-  bool force = false;  // Of a task that runs: ends its process, for one that does not look at cancel_requested().
+  bool force = false;  // For a running task that ignores cancel_requested(): ends its process.
 };
 
-// Holds the reply of one call as it came. Thread safe.
+// Holds the serialized reply of one call. Thread safe.
 class Reply {
  public:
   Reply() = default;
@@ -34,13 +34,12 @@ class Reply {
   }
   Reply(const Reply&) = delete;
   Reply& operator=(const Reply&) = delete;
-  // Asks whoever will answer to stop; see Future::cancel.
+  // Requests cancellation; see Future::cancel.
   virtual void cancel(const CancelOptions&) {}
-  // For the message of who waited in vain: what is under way, and what can be done.
+  // Text for a timed-out wait: what is running and what the caller can do.
   virtual const char* not_there_yet() const { return "this has not ended yet; it goes on: wait longer"; }
 
-  // The first one counts; later ones change nothing.
-  // `references`: what it refers to, kept as long as it is.
+  // The first reply counts; later ones are ignored. `references`: references in the reply, kept as long as the reply.
   void set(Result<std::string>&& reply, std::shared_ptr<const void> references = nullptr) {
     if (claimed_.exchange(true)) return;
     reply_ = std::move(reply);
@@ -55,7 +54,7 @@ class Reply {
       one->function(reply_);
     }
   }
-  // Runs at once when the reply is there, else on the thread that brings it.
+  // Runs at once if the reply has arrived, otherwise on the thread that delivers it.
   void then(std::function<void(const Result<std::string>&)> function) {
     Then* newest = waiting_.load(std::memory_order_acquire);
     if (newest != &closed_) {
@@ -69,22 +68,22 @@ class Reply {
     }
     function(reply_);
   }
-  // Until it is there; false: the deadline came first. Without waiting where the deadline is the earliest time.
+  // Waits for the reply; false: the deadline passed. Does not wait if the deadline is time_point::min().
   bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) { return there_.has_happened() || wait(deadline); }
   const Result<std::string>& get() const { return reply_; }
 
  private:
-  // Who wants to be told; newest first.
+  // Registered callbacks, newest first.
   struct Then {
     std::function<void(const Result<std::string>&)> function;
     Then* next = nullptr;
   };
   bool wait(const std::optional<std::chrono::steady_clock::time_point>& deadline);
 
-  static Then closed_;  // At the head of the list: the reply is there, and its functions ran or run.
+  static Then closed_;  // List head that marks the reply as delivered: its callbacks ran or are running.
 
   std::atomic<bool> claimed_{false};
-  OnceEvent there_;  // After reply_ and references_.
+  OnceEvent there_;  // Set after reply_ and references_.
   Result<std::string> reply_;
   std::shared_ptr<const void> references_;
   std::atomic<Then*> waiting_{nullptr};
@@ -92,7 +91,7 @@ class Reply {
 
 inline Reply::Then Reply::closed_{};
 
-// A value: copies share the reply. Dropping it does not cancel the call.
+// Value type: copies share the reply. Destroying a future does not cancel the call.
 template <class T>
 class Future {
  public:
@@ -101,37 +100,38 @@ class Future {
   Future() = default;
   explicit Future(std::shared_ptr<Reply> reply) : reply_(std::move(reply)) {}
 
-  // False: default constructed, it stands for no call.
+  // False if default constructed.
   bool is_valid() const { return reply_ != nullptr; }
-  // Asks for the call to stop. One that waits is not made; a method that runs sees it by cancel_requested(), and so do the calls that it
-  // made. The future ends with kCancelled unless the answer came first. Repeated, or after the answer: no effect. Throws kInvalidArgument
-  // for a forced end of a call on an actor: that is what kill() is for.
+  // Requests cancellation of the call. A queued call is not made; a running method sees it in cancel_requested(), as do
+  // the calls it made. The future ends with kCancelled unless the reply came first. Repeated, or after the reply: no
+  // effect. Throws kInvalidArgument for `force` on an actor's call: use kill().
   void cancel(const CancelOptions& options = {}) const { reply_->cancel(options); }
   // Whether the call has ended. Does not wait.
   bool is_ready() const { return reply_->wait_until(std::chrono::steady_clock::time_point::min()); }
-  // Waits; throws volador::Exception with what the call ended with.
+  // Waits; throws volador::Exception if the call failed.
   T get() const { return unwrap(result()); }
-  // As get(), but throws kTimeout when `timeout` passed first. The call goes on.
+  // As get(), but throws kTimeout if `timeout` passes first. The call continues.
   T get(std::chrono::nanoseconds timeout) const { return unwrap(result(timeout)); }
   // Waits; never throws.
   Result<Value> result() const {
     reply_->wait_until(std::nullopt);
     return decode_reply(reply_->get());
   }
-  // As result(), but kTimeout when `timeout` passed first. The call goes on.
+  // As result(), but returns kTimeout if `timeout` passes first. The call continues.
   Result<Value> result(std::chrono::nanoseconds timeout) const {
     if (!wait_for(timeout)) return make_error(ErrorCode::kTimeout, reply_->not_there_yet());
     return decode_reply(reply_->get());
   }
-  // Whether the call has ended within `timeout`.
+  // Waits up to `timeout`; returns whether the call has ended.
   bool wait_for(std::chrono::nanoseconds timeout) const { return reply_->wait_until(std::chrono::steady_clock::now() + timeout); }
-  // Calls function(Result<Value>) once: now if the reply is there, else on a thread of the runtime or on one that waits for a call's answer
-  // (get(), result(), wait_for()). It must not block, nor take a lock that a thread holds while it waits.
+  // Calls function(Result<Value>) once: at once if the reply has arrived, otherwise on a runtime thread or a thread
+  // that waits for a reply (get(), result(), wait_for()). It must neither block nor take a lock that a waiting thread
+  // holds.
   template <class F>
   void then(F function) const {
     reply_->then([function = std::move(function)](const Result<std::string>& reply) mutable { function(decode_reply(reply)); });
   }
-  // As then(), for those who only want to know that it is there.
+  // As then(), without the result.
   void when_ready(std::function<void()> function) const {
     reply_->then([function = std::move(function)](const Result<std::string>&) { function(); });
   }

@@ -1,4 +1,4 @@
-// Placement groups as a process asks its cluster for them. The typed face is placement_group.h.
+// Untyped interface of a process to placement groups. The typed interface is placement_group.h.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace volador {
 
-// One group as it is asked for.
+// Request for a placement group.
 struct GroupAsk {
   std::vector<ResourceSet> bundles;
   Strategy strategy = Strategy::kPack;
@@ -24,8 +24,9 @@ struct GroupAsk {
   bool detached = false;
   int priority = 0;
   bool wait_if_infeasible = false;
-  std::vector<LabelRule> labels;  // Required of each node.
-  std::vector<std::vector<LabelRule>> bundle_labels = {};  // Besides, of the node of each bundle; as many as bundles, or none.
+  std::vector<LabelRule> labels;  // Required labels of every node.
+  std::vector<std::vector<LabelRule>> bundle_labels = {};  // Additional required labels of each bundle's node; one
+                                                           // entry per bundle, or empty.
 };
 
 enum class GroupState : uint8_t { kPending, kReady, kRescheduling };
@@ -33,7 +34,7 @@ std::string_view to_string(GroupState state);
 
 struct BundleStatus {
   ResourceSet resources;
-  std::string node_name;  // Empty: it has no place.
+  std::string node_name;  // Empty: not placed.
   std::vector<int> gpus;
 };
 struct GroupStatus {
@@ -41,7 +42,7 @@ struct GroupStatus {
   std::string name;
   Strategy strategy = Strategy::kPack;
   GroupState state = GroupState::kPending;
-  std::string reason;  // Why it waits.
+  std::string reason;  // Why it is pending.
   std::vector<BundleStatus> bundles;
 };
 
@@ -51,12 +52,12 @@ class GroupSession {
   using Done = std::function<void(Result<GroupStatus>)>;
 
   virtual ~GroupSession() = default;
-  // `done` runs once, on a thread of the runtime, when the head has taken the request (the group may wait for its place
-  // then) or refused it. A head that is away is waited for.
+  // `done` runs once, on a runtime thread, when the head has accepted the request (the group may still be pending) or
+  // rejected it. Waits for an unreachable head.
   virtual GroupId create(const GroupAsk& ask, Done done) = 0;
-  // Every bundle is held; kNotFound: the group was removed.
+  // `done` runs when all bundles are reserved; kNotFound: the group was removed.
   virtual void when_ready(const GroupId& group, Done done) = 0;
-  // Its status then is empty.
+  // `done` gets an empty status.
   virtual void remove(const GroupId& group, Done done) = 0;
   virtual Result<GroupStatus> find(const std::string& name) = 0;  // kNotFound.
   virtual Result<GroupStatus> status(const GroupId& group) = 0;   // kNotFound: removed.

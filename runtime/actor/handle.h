@@ -1,4 +1,4 @@
-// Actors as users hold them: volador::actor<T>(args…)….spawn(), handle.call<&T::method>(args…).
+// User API for actors: volador::actor<T>(args…)….spawn(), handle.call<&T::method>(args…).
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 namespace volador {
 namespace internal {
 
-// A call on an actor, and its reply.
+// A call on an actor and its reply.
 class CallReply : public Reply, public OutgoingCall {
  public:
   void cancel(const CancelOptions& options) override {
@@ -39,7 +39,7 @@ class CallReply : public Reply, public OutgoingCall {
   }
 
  private:
-  uint64_t session_ = 0;  // Its serial; set before anybody else has the reply.
+  uint64_t session_ = 0;  // Serial of the session; set before the reply is shared.
 };
 
 template <class Return>
@@ -66,13 +66,13 @@ class CallReplyOf final : public CallReply {
 }  // namespace internal
 
 struct KillOptions {
-  bool no_restart = true;              // false: the actor may start again, as after a crash.
-  std::chrono::milliseconds grace{0};  // For its destructor.
+  bool no_restart = true;              // false: the actor may restart, as after a crash.
+  std::chrono::milliseconds grace{0};  // Time for its destructor.
 };
 
-// A value: copies name the same actor and may be passed to other actors, as arguments and in answers. An actor that is neither detached nor
-// with_creator() ends soon after its last handle, wherever that was, and after the calls that were made; handles that get_actor() found by a
-// name, or that were made of an id, do not keep it.
+// Value type: copies refer to the same actor and can be passed to other actors, in arguments and replies. An actor that
+// is neither detached nor with_creator() ends soon after its last handle in the cluster is gone and pending calls have
+// ended. Handles from get_actor() or from an id do not keep the actor alive.
 template <class T>
 class ActorHandle {
  public:
@@ -82,7 +82,8 @@ class ActorHandle {
 
   const ActorId& id() const { return id_; }
   bool operator==(const ActorHandle& other) const { return id_ == other.id_; }
-  // It leaves this process: until the scope, or who takes what it kept, is done the actor lives on.
+  // Called when the handle leaves this process: the actor stays alive until the scope, or the holder of its contents,
+  // is done.
   void leave(RefScope& scope) const {
     auto hold = hold_;
     if (!hold && !id_.is_nil() && Session::has_current()) hold = Session::current()->hold(id_, Session::HandleFrom::kArgument);
@@ -91,12 +92,12 @@ class ActorHandle {
     scope.add(id_, std::move(hold));
   }
 
-  // Starts a call and returns at once. Calls of one process on one actor run in the order they were made.
+  // Starts a call and returns at once. Calls of one process on one actor run in the order of the calls.
   template <auto M, class... A>
   auto call(A&&... arguments) const {
     return call_for<M>(std::chrono::nanoseconds(0), std::forward<A>(arguments)...);
   }
-  // As call, but ends with kTimeout when `timeout` passed first; the actor is told.
+  // As call(), but ends with kTimeout if `timeout` passes first; the method is then cancelled.
   template <auto M, class... A>
   auto call_for(std::chrono::nanoseconds timeout, A&&... arguments) const {
     using S = registration::Signature<decltype(M)>;
@@ -110,12 +111,12 @@ class ActorHandle {
     return Future<typename S::Return>(internal::CallReplyOf<Return>::send(id_, function_id<M>(), std::move(packed), timeout, scope.take()));
   }
 
-  // Starts a call of a method whose last parameter is a Sink; its items arrive while it runs. The sink is left out here.
+  // Starts a call of a method whose last parameter is a Sink; items arrive while it runs. Omit the sink argument.
   template <auto M, class... A>
   auto stream(A&&... arguments) const {
     return stream_for<M>(std::chrono::nanoseconds(0), std::forward<A>(arguments)...);
   }
-  // As stream, but ends with kTimeout when `timeout` passed before the method returned.
+  // As stream(), but ends with kTimeout if `timeout` passes before the method returns.
   template <auto M, class... A>
   auto stream_for(std::chrono::nanoseconds timeout, A&&... arguments) const {
     using S = registration::Signature<decltype(M)>;
@@ -125,22 +126,23 @@ class ActorHandle {
     static_assert(Sinks::exists, "volador: only a method whose last parameter is a volador::Sink<T>& streams");
     RefScope scope(RefScope::Kind::kSend);
     std::string packed = registration::TupleCodec<typename Sinks::Others>::encode(std::forward<A>(arguments)...);
-    if (hold_) scope.keep(hold_);  // Its items may be read after its call has ended.
+    if (hold_) scope.keep(hold_);  // Items may be read after the call has ended.
     return Stream<typename Sinks::Item>(internal::StreamReader::open(id_, function_id<M>(), std::move(packed), timeout,
                                                                      [](const Result<std::string>& item) { return registration::claim_references<typename Sinks::Item>(item); },
                                                                      scope.take()));
   }
 
-  // Ends the actor for good. With grace its destructor may run; 0 ends it at once. Throws kUnavailable where the head cannot be reached.
+  // Permanently ends the actor. With grace its destructor may run; 0 ends it at once. Throws kUnavailable if the head
+  // is unreachable.
   void kill(std::chrono::milliseconds grace = std::chrono::milliseconds(0)) const { kill(KillOptions{.grace = grace}); }
-  // kill({.no_restart = false}): its process only. The actor starts again where its max_restarts allow that, and has
-  // ended where not.
+  // kill({.no_restart = false}) ends only the process: the actor restarts if max_restarts allows it, otherwise it has
+  // ended.
   void kill(const KillOptions& options) const {
     auto done = Session::current()->kill(id_, options.no_restart, options.grace);
     if (!done) throw Exception(std::move(done).error());
     if (hold_ && options.no_restart) hold_->ended();
   }
-  // As the head knows it now. Throws kNotFound (it ended long ago), kUnavailable.
+  // Returns the head's current state. Throws kNotFound (it ended long ago), kUnavailable.
   ActorStatus status() const {
     auto status = Session::current()->status(id_);
     if (!status) throw Exception(std::move(status).error());
@@ -149,7 +151,7 @@ class ActorHandle {
 
  private:
   ActorId id_;
-  std::shared_ptr<const ActorHold> hold_;  // Null: does not keep it.
+  std::shared_ptr<const ActorHold> hold_;  // Null: does not keep the actor alive.
 };
 
 template <class T>
@@ -168,15 +170,17 @@ void volador_decode(Decoder& decoder, ActorHandle<T>& handle) {
   handle = ActorHandle<T>(id, Session::current()->hold(id, claims ? Session::HandleFrom::kAnswer : Session::HandleFrom::kArgument));
 }
 
-// How often an actor's health is looked at, and how long that may take.
+// Interval and limits of an actor's health check.
 struct HealthCheck {
-  std::chrono::milliseconds period{10'000};  // From the end of one check to the next; the first one comes so long after the constructor.
-  std::chrono::milliseconds timeout{30'000};  // Of one that runs: then the actor hangs, and is ended.
-  std::chrono::milliseconds turn_timeout{0};  // Of one that waits for its turn behind calls; 0: they may take as long as they take.
-  int failures = 3;                           // So many in a row end the actor.
+  std::chrono::milliseconds period{10'000};  // From the end of one check to the start of the next; also the delay of
+                                             // the first one after the constructor.
+  std::chrono::milliseconds timeout{30'000};  // Limit of a running check; beyond it the actor is considered hung and is
+                                              // ended.
+  std::chrono::milliseconds turn_timeout{0};  // Limit of a check that waits behind calls; 0: none.
+  int failures = 3;                           // Consecutive failures that end the actor.
 };
 
-// What actor<T>(…) returns: options, then spawn().
+// Options of an actor, then spawn(). Returned by actor<T>(…).
 template <class T>
 class ActorBuilder {
  public:
@@ -186,32 +190,32 @@ class ActorBuilder {
     request_.pins = std::move(pins);
   }
 
-  // It waits until a node has them. Default: none.
+  // Resources that the actor reserves; it waits for a node that has them. Default: none.
   ActorBuilder&& resources(const Resources& resources) && {
     resources_ = resources;
     return std::move(*this);
   }
-  // Unique in its namespace while the actor is not dead.
+  // Name, unique in its namespace while the actor is not dead.
   ActorBuilder&& name(std::string name) && {
     request_.name = std::move(name);
     return std::move(*this);
   }
-  // Of its name: the actor is found there, and what it makes and looks for is there too. Default: that of who spawns it.
+  // Namespace of its name, and the default namespace of actors that it creates or looks up. Default: the creator's.
   ActorBuilder&& in_namespace(std::string actor_namespace) && {
     request_.actor_namespace = std::move(actor_namespace);
     return std::move(*this);
   }
-  // -1: without limit.
+  // -1: unlimited.
   ActorBuilder&& max_restarts(int restarts) && {
     request_.max_restarts = restarts;
     return std::move(*this);
   }
-  // Lives on after its driver, and without a handle.
+  // The actor outlives its driver and needs no handle.
   ActorBuilder&& detached() && {
     request_.detached = true;
     return std::move(*this);
   }
-  // Lives on without a handle, until the program or actor that makes it ends: for actors that are only found by their name.
+  // The actor needs no handle and ends with the program or actor that created it: for actors that are found by name.
   ActorBuilder&& with_creator() && {
     with_creator_ = true;
     return std::move(*this);
@@ -221,46 +225,48 @@ class ActorBuilder {
     request_.priority = priority;
     return std::move(*this);
   }
-  // Only on nodes whose label is this value, or as label_in, label_not_in, label_exists and label_absent say. Repeated: all of them.
+  // Restricts the actor to nodes whose label has this value, or matches label_in, label_not_in, label_exists or
+  // label_absent. Repeatable; all must match.
   ActorBuilder&& label(std::string key, LabelValue value) && {
     request_.wishes.labels.push_back({std::move(key), std::move(value)});
     return std::move(*this);
   }
-  // Only on the node of this name.
+  // Restricts the actor to the node of this name.
   ActorBuilder&& node(std::string name) && {
     request_.wishes.node = std::move(name);
     request_.wishes.node_preferred = false;
     return std::move(*this);
   }
-  // There while it has room, else anywhere.
+  // Prefers this node while it has room.
   ActorBuilder&& prefer_node(std::string name) && {
     request_.wishes.node = std::move(name);
     request_.wishes.node_preferred = true;
     return std::move(*this);
   }
-  // Never on a node that holds another actor of the cluster with the same word: replicas that are not to be lost together.
+  // Anti-affinity: two actors of the cluster with the same key never share a node, so that replicas are not lost
+  // together.
   ActorBuilder&& apart(std::string word) && {
     request_.wishes.apart = std::move(word);
     return std::move(*this);
   }
-  // In a bundle of the group, from which it takes what it asks for; it waits until the bundle has a place and room for it.
+  // Runs the actor in a bundle of the group, whose resources it uses. It waits until the bundle is placed and has room.
   ActorBuilder&& in(const PlacementGroup& group, int bundle = kAnyBundle) && {
     request_.group = group.id();
     request_.bundle = bundle;
     return std::move(*this);
   }
-  // A variable of the environment of its process. Refused for shared actors.
+  // Sets an environment variable of its process. Rejected for shared actors.
   ActorBuilder&& env(std::string key, std::string value) && {
     request_.env.insert_or_assign(std::move(key), std::move(value));
     return std::move(*this);
   }
-  // Waits for a larger node to join instead of being refused.
+  // Waits for a larger node to join instead of being rejected.
   ActorBuilder&& wait_if_infeasible() && {
     request_.wait_if_infeasible = true;
     return std::move(*this);
   }
-  // How a class with save_checkpoint and load_checkpoint keeps its state for a restart. After every `calls` calls, before the last
-  // of them is answered: with 1 nothing that it answered is lost, at the price of a way to the head and its disk. 0: never.
+  // Checkpoints a class with save_checkpoint and load_checkpoint after every `calls` calls, before the last of them is
+  // answered. With 1 no answered call is lost, at the cost of a round trip to the head and its disk. 0: never.
   ActorBuilder&& checkpoint_every(int64_t calls) && {
     static_assert(registration::HasCheckpoints<T>, "volador: checkpoint_every needs save_checkpoint(path) and load_checkpoint(path) in the class");
     static_assert(!registration::defers_any<decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
@@ -271,7 +277,7 @@ class ActorBuilder {
     checkpoints_chosen_ = true;
     return std::move(*this);
   }
-  // Between calls, at most this often; the default of actors that may restart is 1 s.
+  // Checkpoints between calls, at most this often; actors with restarts default to 1 s.
   ActorBuilder&& checkpoint_every(std::chrono::milliseconds interval) && {
     static_assert(registration::HasCheckpoints<T>, "volador: checkpoint_every needs save_checkpoint(path) and load_checkpoint(path) in the class");
     request_.checkpoint_calls = 0;
@@ -279,14 +285,14 @@ class ActorBuilder {
     checkpoints_chosen_ = true;
     return std::move(*this);
   }
-  // So many calls run at once, on threads of their own, in the order in which they came but for who is done first: the class guards its
-  // members itself. Default: 1, one after another.
+  // Runs up to this number of calls concurrently, started in order, on separate threads: the class must synchronize its
+  // members. Default: 1, sequential.
   ActorBuilder&& max_concurrency(int calls) && {
     request_.max_concurrency = calls;
     return std::move(*this);
   }
-  // These methods have threads of their own, so that neither they nor the others wait for one another. With 1 thread they keep their
-  // order: actor<Store>().concurrency_group<&Store::health>("health", 1).
+  // Gives these methods their own threads, so that they and the other methods do not wait for one another. With 1
+  // thread they run in order: actor<Store>().concurrency_group<&Store::health>("health", 1).
   template <auto... Methods>
   ActorBuilder&& concurrency_group(std::string name, int threads) && {
     static_assert(sizeof...(Methods) > 0, "volador: concurrency_group needs its methods: concurrency_group<&T::method, …>(name, threads)");
@@ -295,9 +301,10 @@ class ActorBuilder {
     request_.groups.push_back({std::move(name), threads, {function_id<Methods>()...}});
     return std::move(*this);
   }
-  // A method without arguments that is called now and then: where it throws, returns false or hangs, the actor dies of it, and restarts by
-  // its max_restarts. It takes its turn among the calls, so the class need not guard its members; with a concurrency_group of its own it
-  // runs beside them: actor<Store>().concurrency_group<&Store::alive>("health", 1).health_check<&Store::alive>({.period = 5s}).
+  // Periodic health check by a method without arguments: if it throws, returns false or hangs, the actor dies and
+  // restarts by its max_restarts. It runs among the calls, so that the class needs no synchronization; with its own
+  // concurrency group it runs concurrently: actor<Store>().concurrency_group<&Store::alive>("health",
+  // 1).health_check<&Store::alive>({.period = 5s}).
   template <auto M>
   ActorBuilder&& health_check(const HealthCheck& check = {}) && {
     using S = registration::Signature<decltype(M)>;
@@ -314,26 +321,27 @@ class ActorBuilder {
                        .failures = check.failures};
     return std::move(*this);
   }
-  // A call that was under way when the actor died, or its connection was cut, is made again so often (-1: without limit): at most once
-  // an incarnation, since its host keeps the answer until the caller has it. Default: 0, such a call ends with kUnknownOutcome.
+  // Number of retries of a call that was running when the actor died or its connection was lost (-1: unlimited). Each
+  // incarnation runs a call at most once: its host keeps the reply until the caller has it. Default: 0, such a call
+  // ends with kUnknownOutcome.
   ActorBuilder&& max_task_retries(int retries) && {
     static_assert(!registration::defers_any<decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
                   "volador: max_task_retries keeps the answers of calls; a method that returns a volador::Deferred has none to keep");
     request_.max_task_retries = retries;
     return std::move(*this);
   }
-  // kShared: many actors in one process, for those that are small and many. Default: kProcess.
+  // kShared: many small actors in one process. Default: kProcess.
   ActorBuilder&& isolation(Isolation isolation) && {
     request_.isolation = isolation;
     return std::move(*this);
   }
-  // Of host and constructor.
+  // Limit for the start of the host and the constructor.
   ActorBuilder&& start_timeout(std::chrono::milliseconds timeout) && {
     request_.start_timeout = timeout;
     return std::move(*this);
   }
 
-  // Returns when the head has taken the request. Throws kInfeasible, kInvalidArgument (a name in use), kUnavailable.
+  // Returns when the head has accepted the request. Throws kInfeasible, kInvalidArgument (name in use), kUnavailable.
   ActorHandle<T> spawn() && {
     auto set = ResourceSet::from(resources_);
     if (!set) throw Exception(std::move(set).error());
@@ -349,15 +357,16 @@ class ActorBuilder {
     if (!id) throw Exception(std::move(id).error());
     return ActorHandle<T>(*id, request_.ends_with_handles ? session->hold(*id, Session::HandleFrom::kSpawn) : nullptr);
   }
-  // The living actor of this name, or a new one where there is none: whoever comes first makes it, whoever asks at the same time gets
-  // that one; only who made it has a handle that keeps it. Throws as spawn(), and kInvalidArgument without a name.
+  // Returns the living actor of this name, or creates it. Concurrent callers get the same actor; only its creator gets
+  // a handle that keeps it alive. Throws as spawn(), and kInvalidArgument without a name.
   ActorHandle<T> get_or_create() && {
     if (request_.name.empty()) throw Exception(Error{ErrorCode::kInvalidArgument, "get_or_create: the actor needs a name by which others find it; call .name(…) first"});
     const std::string name = request_.name, where = request_.actor_namespace;
     const std::string class_name = request_.class_name;
     auto known = Session::current()->find(name, where, class_name);
     if (known) return ActorHandle<T>(*known);
-    if (known.error().code == ErrorCode::kInvalidArgument) throw Exception(std::move(known).error());  // It is of another class.
+    // It has another class.
+    if (known.error().code == ErrorCode::kInvalidArgument) throw Exception(std::move(known).error());
     try {
       return std::move(*this).spawn();
     } catch (const Exception&) {
@@ -380,7 +389,7 @@ template <class A>
 using Owned = std::conditional_t<std::is_same_v<std::decay_t<A>, const char*> || std::is_same_v<std::decay_t<A>, char*>, std::string, std::decay_t<A>>;
 }  // namespace registration
 
-// actor<Counter>(10).name("hits").resources({.cpus = 0.5}).spawn(). Text literals travel as std::string.
+// actor<Counter>(10).name("hits").resources({.cpus = 0.5}).spawn(). String literals are sent as std::string.
 template <class T, class... A>
 ActorBuilder<T> actor(A&&... arguments) {
   static_assert(registration::Actor<T>, "volador: put VOLADOR_ACTOR(Type, &Type::method…) beside the class");
@@ -391,8 +400,8 @@ ActorBuilder<T> actor(A&&... arguments) {
   return ActorBuilder<T>(std::move(packed), scope.take());
 }
 
-// The living actor of this name, in the namespace of who asks where none is given; the handle does not keep it. Throws kNotFound, and
-// kInvalidArgument where it is of another class.
+// Returns the living actor of this name, by default in the caller's namespace; the handle does not keep it alive.
+// Throws kNotFound, and kInvalidArgument if it has another class.
 template <class T>
 ActorHandle<T> get_actor(const std::string& name, const std::string& actor_namespace = {}) {
   auto id = Session::current()->find(name, actor_namespace, std::string(type_name<T>()));

@@ -82,7 +82,7 @@ void HandleHolds::pass_on_light(const Light& light) {
   tell(std::move(message));
 }
 
-// The process speaks through one of its actors, perhaps this one: its word comes last.
+// The process reports through one of its actors, possibly this one: its message is sent last.
 void HandleHolds::pass_on(const ActorId& actor, const std::string& asked) {
   const std::lock_guard<std::mutex> hold(mutex_);
   if (!asked.empty()) {
@@ -137,7 +137,7 @@ void HandleHolds::wait(std::unique_lock<std::mutex>& hold) {
   });
 }
 
-// A handle that came meanwhile keeps it; where it went again there may be later calls.
+// A handle acquired meanwhile keeps the actor; if it is gone again there may be later calls.
 void HandleHolds::delivered(const ActorId& light, uint64_t drops) {
   std::unique_lock<std::mutex> hold(mutex_);
   const auto found = entries_.find(light);
@@ -169,7 +169,7 @@ void HandleHolds::flush() {
     });
   }
   for (const ActorId& light : lights) options_.leave(light);
-  // Asked without the lock. A call that comes meanwhile comes through a handle, which the second look sees.
+  // Queried without the lock. A call made meanwhile uses a handle, which the second check sees.
   std::vector<std::pair<ActorId, bool>> busy;
   busy.reserve(dropped.size());
   for (const ActorId& actor : dropped) busy.emplace_back(actor, options_.has_calls(actor));

@@ -1,8 +1,8 @@
-// The handles on actors that this process has, so that the head can end an actor that nobody can reach any more.
+// Counts this process's actor handles, so that the head can end an actor that is unreachable.
 //
-// The head is told of an actor, not of its handles: once when the first handle on it comes, once when the last one has gone and the calls
-// made through it have ended. What goes is collected for kBatchTime first. So copies cost nothing beyond a shared pointer, and calls nothing.
-// Thread safe. Handles may be destroyed anywhere, also while others' locks are held.
+// The head receives one message when the first handle on an actor appears and one when the last handle is gone and the
+// calls made through it have ended. Releases are batched for kBatchTime. Copies therefore cost only a shared pointer,
+// and calls nothing. Thread safe. Handles may be destroyed anywhere, even while other locks are held.
 #pragma once
 
 #include <chrono>
@@ -27,29 +27,32 @@ class HandleHolds : public std::enable_shared_from_this<HandleHolds> {
   static constexpr std::chrono::milliseconds kBatchTime{100};
 
   struct Options {
-    // The head; called under a lock, so that all come in order. `from`: raw HostId of the actor of a shared host that says it; empty: the process.
+    // Sends to the head; called under a lock, which keeps the order. `from`: raw HostId of the sending actor of a
+    // shared host; empty: the process.
     std::function<void(const protocol::HoldActors&, const std::string& from)> tell;
-    std::function<bool(const ActorId&)> has_calls;          // Whether calls of this process on it have not ended.
-    std::function<void(const ActorId&)> leave;              // Of a light actor that only this process ever knew: end it after its calls.
-    // Of another light actor: calls once, in no caller's frame, when all calls that this process made are with it, or it has ended.
+    std::function<bool(const ActorId&)> has_calls;          // Whether calls of this process on it are pending.
+    std::function<void(const ActorId&)> leave;              // Ends a nested actor known only to this process, after its
+                                                            // calls.
+    // For other nested actors: calls the function once, asynchronously, when all calls of this process have reached the
+    // actor or it has ended.
     std::function<void(const ActorId&, std::function<void()>)> deliver;
-    std::function<void(std::function<void()>)> later;       // Runs it once, after kBatchTime, in no caller's frame.
+    std::function<void(std::function<void()>)> later;       // Runs the function once, asynchronously, after kBatchTime.
   };
   explicit HandleHolds(Options options) : options_(std::move(options)) {}
 
-  // What the process's handles on the actor share.
+  // Returns the state shared by the process's handles on the actor.
   std::shared_ptr<const ActorHold> hold(const ActorId& actor, Session::HandleFrom from);
-  // Of one that is being spawned, from before the head hears of it: then it counts this process by itself.
+  // For an actor being spawned, before the head knows it: the head then counts this process without a message.
   std::shared_ptr<const ActorHold> hold_new(const ActorId& actor);
-  // Of a light actor, of which the head hears when the first handle on it leaves this process.
+  // For a nested actor; the head is notified when its first handle leaves this process.
   std::shared_ptr<const ActorHold> hold_light(const ActorId& actor);
-  // One of hold_new(), that an actor of a shared host asked for: the head counts that one as its holder; from now on it counts the process,
-  // which outlives it.
+  // For an actor from hold_new() that an actor of a shared host requested: the head counts that actor as holder; this
+  // transfers the count to the process, which outlives it.
   void pass_on(const ActorId& actor, const std::string& asked);
   void lend(const ActorId& actor);
-  // The head says that nobody has a handle on this light actor, whose home is in this process.
+  // Called when the head reports that no handle is left on this nested actor, whose owner is in this process.
   void end(const ActorId& light) { options_.leave(light); }
-  // After a new connection: nothing that was told before need have arrived.
+  // Resends the full state after a reconnect: earlier messages may be lost.
   void tell_all();
   size_t held() const;
 
@@ -59,8 +62,8 @@ class HandleHolds : public std::enable_shared_from_this<HandleHolds> {
   struct Entry {
     std::weak_ptr<const ActorHold> hold;
     bool dropping = false;  // In dropped_, or being delivered.
-    bool made_here = false;  // A light actor of this process.
-    uint64_t drops = 0;      // How often the last handle went.
+    bool made_here = false;  // A nested actor of this process.
+    uint64_t drops = 0;      // Number of times the last handle was released.
   };
 
   std::shared_ptr<const ActorHold> make(const ActorId& actor, Entry& entry);
@@ -73,9 +76,9 @@ class HandleHolds : public std::enable_shared_from_this<HandleHolds> {
 
   const Options options_;
   mutable std::mutex mutex_;
-  std::unordered_map<ActorId, Entry> entries_;  // As the head has been told.
+  std::unordered_map<ActorId, Entry> entries_;  // State known to the head.
   std::vector<ActorId> dropped_;
-  std::vector<ActorId> lights_;  // That no other process ever knew, left by their last handle.
+  std::vector<ActorId> lights_;  // Nested actors known only to this process, without handles.
   bool waiting_ = false;
   uint64_t sequence_ = 0;
 };

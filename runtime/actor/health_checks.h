@@ -1,5 +1,5 @@
-// Looks after the health of one actor: starts its check when it is due, and says when it is to end. Include from .cc
-// files only: it brings protobuf.
+// Runs the health check of one actor: starts it when due and reports when the actor must end. Include from .cc files
+// only: it brings protobuf.
 #pragma once
 
 #include <atomic>
@@ -15,24 +15,24 @@
 
 namespace volador {
 
-// Its state belongs to the I/O thread; kept by what is under way.
+// Confined to the I/O thread; pending operations keep it alive.
 class HealthChecks final : public std::enable_shared_from_this<HealthChecks> {
  public:
   struct Parts {
-    net::IoLoop* io = nullptr;  // These outlive it.
+    net::IoLoop* io = nullptr;  // The pointers outlive this object.
     const Clock* clock = nullptr;
     const HostLease* lease = nullptr;
-    // Gives the check its turn.
+    // Queues the check on the actor.
     std::function<void(CallRunner::Check)> run;
-    // The actor is to end, of this. I/O thread, once.
+    // The actor must end, for this reason. Called once, on the I/O thread.
     std::function<void(const std::string& why)> unhealthy;
   };
-  // None where the actor asked for none. From now on; any thread.
+  // Starts now; any thread. Null if the actor has no health check.
   static std::shared_ptr<HealthChecks> start(const protocol::ActorSpec& spec, const ActorClass& actor_class,
                                              Parts parts);
   HealthChecks(const protocol::HealthCheck& check, HealthWatch::Options options, Parts parts);
 
-  // No check begins any more, and none ends the actor. Any thread.
+  // Starts no further check and ends the actor no more. Any thread.
   void stop() { stopped_ = true; }
 
  private:

@@ -1,4 +1,4 @@
-// When an actor's health check is due, and whether what became of it is a death.
+// State machine of an actor's health check: when it is due, and whether its outcome ends the actor.
 // Pure: no clock, thread, I/O or randomness.
 //
 //              period over                its turn came
@@ -22,29 +22,29 @@ namespace volador {
 class HealthWatch {
  public:
   struct Options {
-    std::string method;  // For people: "Store::alive".
+    std::string method;  // Display name: "Store::alive".
     std::chrono::nanoseconds period{};
     std::chrono::nanoseconds timeout{};
     std::chrono::nanoseconds turn_timeout{};  // 0: none.
     int failures = 1;
   };
-  // A longer delay of on_time() says that the process stood still: none of it counts.
+  // A longer delay of on_time() means that the process was stopped: that time does not count.
   static constexpr std::chrono::seconds kOwnPause{1};
 
   HealthWatch(Options options, BootTime now) : options_(std::move(options)), since_(now) {}
 
   struct Step {
-    bool run = false;                      // Start the check; it gets its turn behind the actor's calls.
-    std::optional<std::string> unhealthy;  // The actor is to end, of this.
+    bool run = false;                      // Start the check; it queues behind the actor's calls.
+    std::optional<std::string> unhealthy;  // The actor must end, for this reason.
   };
-  // The time has come of which next() spoke, or it is early: then nothing happens.
-  // `parked`: what runs may wait for the node's lease; that time does not count.
+  // Call at the time from next(); an early call has no effect. `parked`: running calls may wait for the node's lease;
+  // that time does not count.
   Step on_time(BootTime now, bool parked = false);
-  // The check that was started has its turn.
+  // The started check began to run.
   void on_started(BootTime now);
-  // It returned; an error says what was wrong.
+  // The check returned; an error describes the failure.
   Step on_ended(BootTime now, const Result<void>& how);
-  // When on_time() is due; none: something else comes first.
+  // Returns when on_time() is due; nothing if another event comes first.
   std::optional<BootTime> next() const;
 
  private:

@@ -13,8 +13,8 @@
 namespace volador {
 namespace {
 
-constexpr std::chrono::seconds kPatience{3};  // Of all threads together.
-constexpr size_t kAnswerBytesMax = 4 << 20;   // Of stacks; the frames of further threads are left out.
+constexpr std::chrono::seconds kPatience{3};  // For all threads together.
+constexpr size_t kAnswerBytesMax = 4 << 20;   // For stacks; frames of further threads are omitted.
 
 }  // namespace
 
@@ -49,7 +49,7 @@ protocol::Stacks read_stacks(const protocol::ReadStacks& asked, const Clock& clo
       bytes += row.frames(static_cast<int>(at)).size();
     }
   }
-  // What runs something of the actor first.
+  // Threads that run something of the actor come first.
   std::stable_sort(answer.mutable_threads()->begin(), answer.mutable_threads()->end(),
                    [&](const auto& a, const auto& b) {
                      const auto rank = [&](const protocol::ThreadStack& row) {

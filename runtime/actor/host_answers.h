@@ -1,4 +1,4 @@
-// What a host says of its own threads to who asks through the worker. Include from .cc files only: it brings protobuf.
+// Answers of a host to requests about its own threads. Include from .cc files only: it brings protobuf.
 #pragma once
 
 #include "runtime/clock.h"
@@ -6,7 +6,7 @@
 
 namespace volador {
 
-// Some milliseconds, up to some seconds where threads do not answer. Several at once: the later ones are refused.
+// Takes some milliseconds, up to seconds if threads do not answer. Concurrent requests are rejected.
 [[nodiscard]] protocol::Stacks read_stacks(const protocol::ReadStacks& asked, const Clock& clock);
 [[nodiscard]] protocol::Timeline read_timeline(const protocol::ReadTimeline& asked, const Clock& clock);
 

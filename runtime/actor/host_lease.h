@@ -1,4 +1,4 @@
-// The node's lease, seen from a host.
+// The node's lease, as a host sees it.
 #pragma once
 
 #include <chrono>
@@ -10,7 +10,7 @@
 
 namespace volador {
 
-// Thread safe. Parked: the deadline has passed, and no head has renewed it yet.
+// Thread safe. Parked: the deadline has passed and no head has renewed the lease yet.
 class HostLease {
  public:
   explicit HostLease(const Clock& clock) : clock_(clock) {}
@@ -18,7 +18,8 @@ class HostLease {
 
   bool valid() const { return page_ == nullptr || page_->valid_at(clock_.now()); }
 
-  // Returns the time once the lease is valid, which at `now` it mostly is; waits as long as it is not. Beyond park_max the worker ends this process.
+  // Returns the time once the lease is valid, usually `now`; waits as long as it is not. Beyond park_max the worker
+  // ends this process.
   BootTime wait_until_valid(BootTime now) const {
     if (page_ == nullptr || page_->valid_at(now)) return now;
     log::warn("host", "parked: the node's lease has run out, calls wait until a head confirms it");

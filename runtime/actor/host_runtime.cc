@@ -46,7 +46,7 @@ namespace volador {
 namespace {
 
 constexpr int kExitWorkerGone = 70;
-constexpr int kWorkerEndMs = 2000;  // Within which a worker that was killed has closed all its sockets.
+constexpr int kWorkerEndMs = 2000;  // Time in which a killed worker has closed all its sockets.
 constexpr int kExitConstructorThrew = 71;
 constexpr int kExitBadControl = 72;
 constexpr int kExitUnhealthy = 73;
@@ -57,13 +57,13 @@ std::optional<Self>& self_slot() {
   return *slot;
 }
 
-// Set before the socket is made; removed at the end, whatever ends us but a signal (then the worker does it).
+// Set before the socket is created; removed at exit, except on a signal (then the worker removes it).
 std::string& socket_path() {
   static auto* path = new std::string();
   return *path;
 }
 
-// Made by prepare_for_hosts; CAF's system asks for network cards and files, which takes 0.2 ms.
+// Created by prepare_for_hosts: CAF's system queries network interfaces and files, which takes 0.2 ms.
 std::unique_ptr<LoopSystem>& prepared_loops() {
   static auto* loops = new std::unique_ptr<LoopSystem>();
   return *loops;
@@ -71,7 +71,7 @@ std::unique_ptr<LoopSystem>& prepared_loops() {
 
 std::unique_ptr<LoopSystem> make_loops() { return std::make_unique<LoopSystem>(1); }
 
-// Ends the process without running static destructors: other threads still run.
+// Ends the process without static destructors, since other threads are still running.
 [[noreturn]] void leave(int code, const std::function<void()>& last = {}) {
   if (!socket_path().empty()) unlink(socket_path().c_str());
   std::fflush(stdout);
@@ -92,7 +92,7 @@ class Host final : public CallRunner::Actor {
     }
   }
 
-  // What no actor is needed for. What fails is tried again with HostStart, where somebody hears of it.
+  // Steps that need no actor. Failures are retried at HostStart, where they can be reported.
   void prepare() {
     if (make_threads("actor")) first_ = footprint();
   }
@@ -143,21 +143,23 @@ class Host final : public CallRunner::Actor {
     if (!sent) log::warn("host", "the worker cannot be told", {{"error", sent.error().message}});
   }
 
-  // The object store is a part of the worker: where both are gone this process ends, as it does at the end of its control socket, before
-  // user code takes the store's end for an error of its own call, which would count as an answer.
+  // The object store is part of the worker. If the worker is gone, this process ends, as at the end of its control
+  // socket, before user code could report the loss of the store as an error of its own call, which would count as a
+  // reply.
   void end_with_worker() const {
     pollfd wait{control_.get(), POLLRDHUP, 0};
     if (::poll(&wait, 1, kWorkerEndMs) == 1) leave(kExitWorkerGone);
   }
 
-  // On the I/O loop, so without waiting: unsaid, the worker ends the connection after a while and its caller connects again.
+  // Runs on the I/O loop, so without waiting. If it is not sent, the worker closes the connection after a while and the
+  // caller reconnects.
   void say_proved(uint64_t connection) {
     protocol::FromHost proved;
     proved.mutable_proved()->set_connection(connection);
     (void)net::send_message(control_.get(), proved.SerializeAsString(), {}, std::chrono::milliseconds(0));
   }
 
-  // On a thread of its own, so that an order to end waits for nothing.
+  // Runs on a separate thread, so that end requests are not delayed.
   void answer_later(const std::string& host, std::function<void(protocol::FromHost&)> question) {
     std::thread([this, host, question = std::move(question)] {
       protocol::FromHost answer;
@@ -177,8 +179,8 @@ class Host final : public CallRunner::Actor {
 
   void start(const protocol::HostStart& start) {
     if (shared_) return shared_->start(start);
-    if (actor_loop_) return;  // Repeated.
-    enter_host_environment(start.env(), start.cwd());  // All threads there are wait for us.
+    if (actor_loop_) return;  // Repeated message.
+    enter_host_environment(start.env(), start.cwd());  // All existing threads are idle.
     start_ = start;
     actor_id_ = id_from_raw<ActorId>(start_.start().spec().actor_id());
     const protocol::ActorSpec& spec = start_.start().spec();
@@ -211,7 +213,7 @@ class Host final : public CallRunner::Actor {
     }
   }
 
-  // Those that stand already stay.
+  // Keeps existing threads.
   Result<void> make_threads(const std::string& loop_name) {
     if (!loops_) loops_ = prepared_loops() ? std::move(prepared_loops()) : make_loops();
     if (!prepared_loop_) prepared_loop_ = std::make_unique<EventLoop>(*loops_, loop_name, EventLoop::Thread::kOwn);
@@ -257,7 +259,7 @@ class Host final : public CallRunner::Actor {
     process_ = {.loops = loops_.get(), .lease = &lease_, .clock = &clock_, .session = session_, .io = io_.get()};
   }
 
-  // Many actors: the socket is there before the first of them.
+  // Shared host: opens the socket before the first actor.
   void start_shared() {
     shared_ = std::make_unique<SharedHost>(start_, process_, *io_, [this](const protocol::FromHost& message) { send(message); });
     net::ServerOptions server;
@@ -346,7 +348,7 @@ class Host final : public CallRunner::Actor {
                                    }});
   }
 
-  // For who watches the actor; on the I/O thread.
+  // Periodic reports for watchers of the actor; on the I/O thread.
   void report_later() {
     io_->add_timer(clock_.now() + kReportEvery, [this] {
       report_metrics();
@@ -414,7 +416,7 @@ class Host final : public CallRunner::Actor {
     return restored;
   }
 
-  // The actor is not what the call is for: an older incarnation, or another one.
+  // The call addresses another incarnation or another actor.
   Result<void> check_target(const net::CallRequest& request) const {
     const protocol::StartHost& start = start_.start();
     if (request.actor == actor_id_ && request.epoch == start.epoch()) return {};
@@ -422,23 +424,24 @@ class Host final : public CallRunner::Actor {
   }
 
   void exit() override {
-    // The head says the end, so that it is for good and everybody learns of it.
+    // The head reports the end, so that it is permanent and known everywhere.
     constexpr std::chrono::seconds kDestructor{10};
     const auto ended = session_->kill(self_slot()->id, true, kDestructor);
     if (!ended) log::warn("host", "exit_actor: the head cannot be told; the actor lives on", {{"error", ended.error().message}});
   }
   Error exit_error() const override { return exit_error_of(self_slot()->class_name, self_slot()->id); }
 
-  // On the control thread. The destructor runs on the actor's thread, after what runs now; the worker ends us if that takes too long.
+  // On the control thread. The destructor runs on the actor's thread after the current call; the worker kills this
+  // process if that takes too long.
   void end() {
     if (!actor_loop_) leave(0);
     if (ending_) return;
     ending_ = true;
     actor_loop_->post([this] {
-      if (health_) io_->run([this] { health_->stop(); });  // From then on it gives the runner nothing to do.
+      if (health_) io_->run([this] { health_->stop(); });  // Stops giving checks to the runner.
       if (server_owner_) server_owner_->close();
       guarded([&]() -> Result<std::string> {
-        runner_.reset();  // After what runs on the other threads.
+        runner_.reset();  // After running calls on the other threads.
         checkpoints_.reset();
         object_.reset();
         return std::string();
@@ -452,8 +455,8 @@ class Host final : public CallRunner::Actor {
     });
   }
 
-  // Whether whoever comes in this process's place may begin before the kernel has taken it apart: with a port, a lock or much memory it has to wait
-  // for these.
+  // Whether a successor process may start before the kernel has torn this one down. It has to wait for a port, a lock
+  // or much memory.
   bool leaves_little() const {
     constexpr int64_t kLittleBytes = int64_t{64} << 20;
     const auto last = footprint();
@@ -465,27 +468,27 @@ class Host final : public CallRunner::Actor {
   HostLease lease_{clock_};
   SystemRandom random_;
   protocol::HostStart start_;
-  ActorId actor_id_;  // Of start_.
+  ActorId actor_id_;  // Id from start_.
   int math_threads_ = 1;
   CallRunner::Tally tally_;
-  uint64_t counted_ = 0;  // Of them, told last.
+  uint64_t counted_ = 0;  // Number of calls last reported.
   bool ending_ = false;
-  std::optional<Footprint> first_;  // Before the actor was made.
+  std::optional<Footprint> first_;  // Footprint before the actor was constructed.
   std::unique_ptr<LoopSystem> loops_;
   std::unique_ptr<net::IoLoop> io_;
   std::shared_ptr<security::TlsContext> tls_;
   std::shared_ptr<ClusterSession> session_;
   CallRunner::Process process_;
-  std::unique_ptr<SharedHost> shared_;  // Null: one actor, with the process for itself.
+  std::unique_ptr<SharedHost> shared_;  // Null: dedicated to one actor.
   std::unique_ptr<net::CallServer> server_owner_;
   std::atomic<net::CallServer*> server_{nullptr};
   const ActorClass* class_ = nullptr;
   std::shared_ptr<void> object_;
   std::unique_ptr<ActorCheckpoints> checkpoints_;
-  std::unique_ptr<EventLoop> prepared_loop_;  // Until HostStart says whose it is.
+  std::unique_ptr<EventLoop> prepared_loop_;  // Until HostStart assigns it.
   std::unique_ptr<EventLoop> actor_loop_;
   std::unique_ptr<CallRunner> runner_;
-  std::shared_ptr<HealthChecks> health_;  // Null: the actor has none.
+  std::shared_ptr<HealthChecks> health_;  // Null: no health check.
 };
 
 }  // namespace
@@ -511,11 +514,11 @@ void prepare_for_hosts() {
 }
 
 void run_host(net::UniqueFd control, net::UniqueFd lease_page, bool ahead) {
-  // Ctrl-C in the driver's terminal is the driver's business; the worker says when to end.
+  // Ctrl-C in the driver's terminal concerns the driver; the worker ends hosts.
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGTERM, SIG_DFL);
-  prctl(PR_SET_CHILD_SUBREAPER, 1);  // What user code leaves behind comes to the worker only when this host has ended.
+  prctl(PR_SET_CHILD_SUBREAPER, 1);  // Orphans of user code are reparented to the worker only when this host has ended.
   setvbuf(stdout, nullptr, _IOLBF, 0);
   Host* host = new Host(std::move(control), std::move(lease_page));  // Never destroyed: the process ends by _exit.
   if (ahead) host->prepare();

@@ -1,4 +1,4 @@
-// An actor that runs tasks and has none: its CPUs are others' after a moment, its process stays for the next one.
+// Returns the CPUs of a task actor after it was idle for a moment; its process stays for the next task.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,18 @@
 
 namespace volador::internal {
 
-// Thread safe; begin() and end() in turn.
+// Thread safe; begin() and end() alternate.
 class IdleLending : public std::enable_shared_from_this<IdleLending> {
  public:
-  // `lend` tells the head that the CPUs are lent, or taken back. `io` and `clock` outlive this.
+  // `lend` notifies the head that the CPUs are returned (true) or acquired again. `io` and `clock` outlive this object.
   IdleLending(net::IoLoop& io, const Clock& clock, std::function<void(bool lend)> lend) : io_(io), clock_(clock), lend_(std::move(lend)) {}
   ~IdleLending();
   IdleLending(const IdleLending&) = delete;
   IdleLending& operator=(const IdleLending&) = delete;
 
-  // Something is about to run: the CPUs are the actor's again.
+  // A task is about to run: acquires the CPUs again.
   void begin();
-  // Nothing runs any more. One timer is enough for all that ends before it fires.
+  // No task is running. One timer covers all ends before it fires.
   void end();
 
  private:

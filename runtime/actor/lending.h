@@ -1,4 +1,4 @@
-// Waiting inside a task: its CPUs are others' meanwhile, so that tasks which wait for tasks of their own never fill a cluster.
+// Returns a task's CPUs while the task waits, so that tasks that wait for their own tasks cannot deadlock the cluster.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ namespace volador::internal {
 // Shorter waits are not worth a message.
 inline constexpr std::chrono::milliseconds kLendAfter{10};
 
-// Stands on the stack of the thread that runs a task.
+// Lives on the stack of the thread that runs a task.
 class TaskOnThread {
  public:
   TaskOnThread();
@@ -23,7 +23,7 @@ class TaskOnThread {
   static bool is_here();
 };
 
-// While it lives, the CPUs of the actor in whose process it stands are lent.
+// Returns the CPUs of this process's actor during its lifetime.
 class LentCpus {
  public:
   LentCpus();
@@ -32,8 +32,8 @@ class LentCpus {
   LentCpus& operator=(const LentCpus&) = delete;
 };
 
-// A wait that may be long: `wait(until)` waits until then, without an end where there is none, and returns whether what it waits for is there.
-// It holds no lock that others need while CPUs are lent and taken back.
+// Runs a wait that may be long. `wait(until)` waits until then, or without limit, and returns whether the awaited event
+// happened. It must hold no lock that is needed while CPUs are returned and acquired.
 template <class Wait>
 bool lend_while_waiting(const std::optional<std::chrono::steady_clock::time_point>& deadline, const Wait& wait,
                         Blocking::LoopLeads loop = Blocking::LoopLeads::kNow) {
@@ -46,7 +46,7 @@ bool lend_while_waiting(const std::optional<std::chrono::steady_clock::time_poin
   return wait(deadline);
 }
 
-// Waits on `changed` until `reached()`, which stays true once it is; false: the deadline came first.
+// Waits on `changed` until `reached()`, which must stay true; false: the deadline passed.
 template <class Reached>
 bool wait_lending(std::condition_variable& changed, std::unique_lock<std::mutex>& hold,
                   const std::optional<std::chrono::steady_clock::time_point>& deadline, const Reached& reached) {

@@ -1,6 +1,7 @@
-// Light actors: those of a shared host that the head does not know one by one. An actor is light where nobody but its
-// caller and its host needs to know of it: no name, no restarts, no resources, not detached. Each has a home: an actor
-// of the head's book, in whose process, under whose lease and epoch it lives, and with which it ends.
+// Nested actors: actors of a shared host that the head does not track individually. An actor can be nested if only its
+// caller and its host need to know it: no name, no restarts, no resources, not detached. Each has an owner actor
+// ("home" in identifiers), which the head tracks: it lives in the owner's process, under its lease and epoch, and ends
+// with it.
 //
 // Pure: no clock, thread or I/O.
 #pragma once
@@ -15,20 +16,23 @@ namespace volador {
 
 struct SpawnRequest;
 
-// What a home is to the head: an actor of this class, in a shared host.
+// Class of an owner actor, as known to the head: an actor in a shared host.
 class LightHome {};
 std::string light_home_class();
 std::string light_home_arguments();
 
-// Whether the head can do without knowing of it.
+// Whether the actor can be nested.
 bool may_be_light(const SpawnRequest& request);
 
-// Calls that a home answers itself, of the actor that the call names. Numbers as methods have them.
+// Calls about a nested actor that its owner handles itself, with method ids.
 struct LightMethods {
-  static constexpr uint64_t make() { return names::fnv1a("volador light actor: make"); }  // {class, constructor's envelope}; answered when the constructor has run.
+  // {class, constructor's envelope}; answered when the constructor has run.
+  static constexpr uint64_t make() { return names::fnv1a("volador light actor: make"); }
   static constexpr uint64_t end() { return names::fnv1a("volador light actor: end"); }   // {grace in ms}.
-  static constexpr uint64_t look() { return names::fnv1a("volador light actor: look"); }  // {}; the answer is {class}, an error where it has ended.
-  static constexpr uint64_t leave() { return names::fnv1a("volador light actor: leave"); }  // {}: nobody has a handle on it any more. Answered at once; it ends after the calls that came before.
+  // {}; returns {class}, or an error if the actor has ended.
+  static constexpr uint64_t look() { return names::fnv1a("volador light actor: look"); }
+  // {}: the last handle is gone. Answered at once; the actor ends after earlier calls.
+  static constexpr uint64_t leave() { return names::fnv1a("volador light actor: leave"); }
 };
 
 }  // namespace volador

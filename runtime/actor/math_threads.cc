@@ -21,11 +21,12 @@ int usable_cpus() {
 using SetThreads = void (*)(int);
 struct MathLibraries {
   SetThreads openmp = nullptr;
-  // at::set_num_threads(int): LibTorch asks MKL, which knows only the machine's cores, before its first operation on a thread.
+  // at::set_num_threads(int). Without it LibTorch asks MKL, which uses all of the machine's cores, at the first
+  // operation on a thread.
   SetThreads torch = nullptr;
 };
 
-// Looks through every library of the program, once.
+// Searches the program's libraries once.
 const MathLibraries& math_libraries() {
   static const MathLibraries libraries{.openmp = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")),
                                        .torch = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "_ZN2at15set_num_threadsEi"))};

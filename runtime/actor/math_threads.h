@@ -1,18 +1,19 @@
-// Threads of math libraries follow the CPUs that an actor was granted.
+// Limits the threads of math libraries to the CPUs granted to an actor.
 #pragma once
 
 namespace volador {
 
-// Sets how many threads OpenMP (and with it MKL and LibTorch) uses for work begun by the calling thread; at least 1. OMP_NUM_THREADS
-// was read when the library was loaded, long before the grant was known, so every thread that enters user code calls this first.
-// Does nothing where the program has no OpenMP, or where the user set OMP_NUM_THREADS.
+// Sets the number of threads that OpenMP (and MKL and LibTorch) use for work of the calling thread; at least 1.
+// OMP_NUM_THREADS is read when the library is loaded, before the grant is known, so every thread calls this before user
+// code. No effect without OpenMP, or if the user set OMP_NUM_THREADS.
 void set_math_threads(int threads);
-// Looks for those libraries, which otherwise the first call of set_math_threads does: 0.04 ms in a program with LibTorch. Forks have what
-// was found.
+// Searches the libraries now instead of in the first set_math_threads(): 0.04 ms in a program with LibTorch. Forks
+// inherit the result.
 void find_math_libraries();
-// That number, of the calling thread; where none was set, which is so outside of actors and tasks: the CPUs that the process may use.
+// Returns the number set for the calling thread; if none is set, as outside of actors and tasks, the CPUs available to
+// the process.
 int granted_threads();
-// The same on a thread that serves several actors in turn: does nothing where the number is that of the last time.
+// For a thread that serves several actors in turn: no effect if the number is unchanged.
 void set_math_threads_of_thread(int threads);
 
 }  // namespace volador

@@ -37,7 +37,7 @@ void MetricCell::fill(protocol::MetricSeries& out) const {
 }
 
 MetricRegistry& MetricRegistry::instance() {
-  static auto* registry = new MetricRegistry();  // Leaked: late threads may still count.
+  static auto* registry = new MetricRegistry();  // Leaked: threads may count during process exit.
   return *registry;
 }
 

@@ -1,4 +1,4 @@
-// The series of all actors of this process, and which of them changed. Include from .cc files only: it brings protobuf.
+// Metric series of all actors of this process, with change tracking. Include from .cc files only: it brings protobuf.
 #pragma once
 
 #include <atomic>
@@ -35,7 +35,7 @@ class MetricCell {
 
   const MetricSpec& spec() const { return spec_; }
   void fill(protocol::MetricSeries& out) const;
-  // Whether anything was told since the last time.
+  // Whether the series changed since the last call.
   bool take_touched() { return touched_.load(std::memory_order_relaxed) && touched_.exchange(false); }
   void touch() {
     if (!touched_.load(std::memory_order_relaxed)) touched_.store(true);
@@ -51,13 +51,13 @@ class MetricCell {
 // Thread safe.
 class MetricRegistry {
  public:
-  // The process's own; made at first use.
+  // The process's instance; created on first use.
   static MetricRegistry& instance();
 
-  // The series of this name and labels, made where it is new. One that is beyond the limit, or of another kind or other
-  // buckets than before, counts but is not reported.
+  // Returns the series of this name and labels; creates it if needed. A series beyond the limit, or with a different
+  // kind or buckets, works but is not reported.
   std::shared_ptr<MetricCell> cell(const ActorId& actor, const MetricSpec& spec);
-  // Of actors of which something changed since the last call: all of theirs.
+  // Returns all series of each actor that changed since the last call.
   std::vector<protocol::ActorMetrics> take_changed();
   void forget(const ActorId& actor);
 

@@ -15,12 +15,12 @@
 
 namespace volador::metrics {
 
-// What was asked for, and the series of the actor whose it is, once that is known.
+// A requested metric and, once its actor is known, the actor's series.
 class Slot {
  public:
   explicit Slot(MetricSpec spec) : spec_(std::move(spec)) { bind(); }
 
-  // Null: it belongs to no actor yet.
+  // Null: not assigned to an actor yet.
   MetricCell* cell() {
     MetricCell* bound = bound_.load(std::memory_order_acquire);
     return bound != nullptr ? bound : bind();

@@ -1,17 +1,16 @@
-// An actor's own measures, which the head shows to Prometheus (/metrics) with the actor's id, name, namespace, class
-// and node as labels:
+// Metrics of an actor, which the head exports to Prometheus (/metrics) with the actor's id, name, namespace, class and
+// node as labels:
 //
 //   class Reader {
 //     void read(const std::string& path) { rows_.add(static_cast<double>(load(path))); }
-//     volador::metrics::Counter rows_{"rows_total", {.help = "Rows read"}};      //
-//     volador_app_rows_total{actor="3f2a…",…} 12
-//   };
+//     volador::metrics::Counter rows_{"rows_total", {.help = "Rows read"}};
+//   };  // volador_app_rows_total{actor="3f2a…",…} 12
 //
-// Two of one name and labels in one actor are the same series. One that is made outside of an actor (a global, say)
-// belongs to the actor in which it is used first; before, and in a driver, what it is told goes nowhere. Light actors
-// share those of their home. At most MetricLimits::kSeries an actor (runtime/metric_rules.h): what is beyond counts
-// nowhere, and the host's log says so once. The head hears of changes about every 5 s, and forgets a dead actor's.
-// Thread safe; telling one costs some nanoseconds.
+// Metrics of the same name and labels in one actor are the same series. A metric created outside of an actor (a global,
+// for example) belongs to the actor that uses it first; earlier values, and values in a driver, are dropped. Nested
+// actors share the series of their owner. At most MetricLimits::kSeries per actor (runtime/metric_rules.h): further
+// series are not counted, and the host's log warns once. The head receives changes about every 5 s and deletes the
+// metrics of a dead actor. Thread safe; an update costs some nanoseconds.
 #pragma once
 
 #include <map>
@@ -32,16 +31,16 @@ struct Options {
 struct HistogramOptions {
   std::string help;
   Labels labels;
-  // Upper bounds of the buckets, ascending, at most MetricLimits::kBounds; the default ones suit seconds.
+  // Upper bounds of the buckets, ascending, at most MetricLimits::kBounds; the default suits seconds.
   std::vector<double> bounds{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10};
 };
 
 class Slot;
 
-// Only grows; by convention its name ends with _total. What is negative or no number counts as nothing.
+// Only increases; by convention its name ends with _total. Negative amounts and NaN are ignored.
 class Counter {
  public:
-  // Throws kInvalidArgument: a name or label that cannot be.
+  // Throws kInvalidArgument: invalid name or label.
   explicit Counter(std::string name, Options options = {});
   void add(double amount = 1);
 
@@ -62,9 +61,9 @@ class Gauge {
 
 class Histogram {
  public:
-  // Throws kInvalidArgument, also where the bounds do not ascend.
+  // Throws kInvalidArgument, also if the bounds do not ascend.
   explicit Histogram(std::string name, HistogramOptions options = {});
-  void observe(double value);  // No number: no effect.
+  void observe(double value);  // NaN: no effect.
 
  private:
   std::shared_ptr<Slot> slot_;

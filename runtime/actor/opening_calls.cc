@@ -6,7 +6,7 @@
 namespace volador {
 namespace {
 
-// Nobody has asked yet.
+// Responder before the creator has connected.
 class UnheardResponder final : public net::Responder {
  public:
   explicit UnheardResponder(const net::CallerId& caller) { peer_.caller = caller; }

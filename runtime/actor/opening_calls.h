@@ -1,4 +1,4 @@
-// Calls that come to an actor with the order to start it.
+// Calls that arrive with the request to start an actor.
 #pragma once
 
 #include "runtime/actor/call_runner.h"
@@ -6,8 +6,8 @@
 
 namespace volador {
 
-// Gives them to the runner as calls of who made the actor; their answers stay with it until he asks for them over his connection, as after
-// one that was lost.
+// Queues them on the runner as calls of the creator. The runner keeps their replies until the creator fetches them over
+// its connection, as after a lost connection.
 void run_opening(CallRunner& runner, const protocol::ActorSpec& spec, uint64_t epoch);
 
 }  // namespace volador

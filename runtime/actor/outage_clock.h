@@ -1,4 +1,4 @@
-// How long a process has been without a head, in all.
+// Total time that a process has been without a head.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,8 @@
 
 namespace volador {
 
-// A head that is back counts as away for a while yet: nodes may not have found it, and their actors are parked until they do.
+// A returned head counts as unreachable for a while: nodes may not have reconnected, and their actors are parked until
+// they do.
 class OutageClock {
  public:
   static constexpr std::chrono::nanoseconds kNodesComeBack = std::chrono::seconds(5);
@@ -31,7 +32,7 @@ class OutageClock {
   }
 
  private:
-  std::chrono::nanoseconds before_{0};  // The last one.
+  std::chrono::nanoseconds before_{0};  // Total before the last outage.
   std::optional<BootTime> lost_at_;
   std::optional<BootTime> back_at_;
 };

@@ -1,4 +1,4 @@
-// A call on its way to an actor: what is asked, who gets the answer, and how far it has come.
+// An outgoing call on an actor: request, completion handler and progress.
 #pragma once
 
 #include <chrono>
@@ -16,29 +16,29 @@ namespace volador {
 class OutgoingCall {
  public:
   virtual ~OutgoingCall() = default;
-  // Its end, once, on a thread of the runtime that holds no lock.
+  // Called once at its end, on a runtime thread that holds no lock.
   virtual void on_end(Result<std::string>&& result) = 0;
 
-  // What its end looks at stands together: it comes on another thread, and each line of memory that has to follow it there costs.
-  // Of the session that carries it:
+  // Members used at its end are adjacent: it happens on another thread, and each additional cache line costs.
+  // Set by the session that carries it:
   bool ended = false;
-  bool kept = false;  // Of an actor with max_task_retries: its host keeps the answer until we have it.
-  // Of who makes it, before it starts:
-  bool may_repeat = true;  // False: also of an actor with max_task_retries it is not made again.
+  bool kept = false;  // For an actor with max_task_retries: the host keeps the reply until this process has it.
+  // Set by the caller before start():
+  bool may_repeat = true;  // False: not retried, even on an actor with max_task_retries.
   std::string arguments;
-  std::shared_ptr<const void> pins;  // What the arguments refer to, kept until the answer is there.
+  std::shared_ptr<const void> pins;  // References in the arguments, held until the reply.
   ActorId target;
   uint64_t method = 0;
   std::chrono::nanoseconds timeout{0};  // 0: none.
 
-  // Of the session that carries it:
-  uint64_t request_id = 0;  // By which it is cancelled; set before start() returns.
-  ActorId actor;            // Whose connection it takes: of a light actor its home.
+  // Set by the session that carries it:
+  uint64_t request_id = 0;  // Id for cancellation; set before start() returns.
+  ActorId actor;            // Actor whose connection it uses; for a nested actor its owner.
   std::optional<BootTime> deadline;
   uint64_t timer = 0;
-  // Of a kept one, from when it is sent first:
-  int retries_left = 0;     // Further incarnations that may run it; -1: any number.
-  uint64_t sent_epoch = 0;  // The incarnation that may have run it.
+  // For a kept call, from its first transmission:
+  int retries_left = 0;     // Further incarnations that may run it; -1: unlimited.
+  uint64_t sent_epoch = 0;  // Incarnation that may have run it.
   uint64_t acknowledged = 0;
 };
 

@@ -20,27 +20,28 @@
 namespace volador {
 
 struct QueueOptions {
-  size_t capacity = 10'000;          // Items at a time, 1 to 100 million; a put beyond them waits. They lie in the memory of the queue's actor.
-  std::string name = {};             // By which Queue<T>::find() finds it; unique in its namespace.
-  std::string actor_namespace = {};  // Of the name. Default: that of who makes the queue.
-  bool detached = false;             // Lives until shutdown(). Else it ends with its last handle.
+  size_t capacity = 10'000;          // Maximum number of items, 1 to 100 million; further puts wait. Items are stored
+                                     // in the memory of the queue's actor.
+  std::string name = {};             // Name for Queue<T>::find(); unique in its namespace.
+  std::string actor_namespace = {};  // Namespace of the name. Default: the creator's.
+  bool detached = false;             // Lives until shutdown(); otherwise it ends with its last handle.
   Resources resources = {.cpus = 0};
 };
 
 namespace internal {
 
-// The actor behind a Queue<T>. No method blocks its thread: callers that wait are answered later.
+// The actor behind a Queue<T>. No method blocks its thread: waiting callers get deferred replies.
 template <class T>
 class QueueActor {
  public:
   using PutAnswer = Deferred<uint64_t>;
   using GetAnswer = Deferred<std::vector<T>>;
   using Clock = std::chrono::steady_clock;
-  static constexpr int64_t kWithoutLimit = -1;  // Of timeouts in nanoseconds.
+  static constexpr int64_t kWithoutLimit = -1;  // Timeout in nanoseconds that means no limit.
 
   explicit QueueActor(uint64_t capacity) : core_(capacity) {}
   ~QueueActor() {
-    timer_ = {};  // Stops it, and waits for it.
+    timer_ = {};  // Stops and joins it.
     const std::lock_guard<std::mutex> hold(mutex_);
     core_.close([](const auto& answer) { answer.fail({ErrorCode::kActorDied, "the queue was shut down"}); });
   }
@@ -80,7 +81,7 @@ class QueueActor {
   uint64_t capacity() const { return core_.capacity(); }
 
  private:
-  // The timer sleeps at least so long between two looks at all who wait.
+  // Minimum time between two scans of all waiting callers.
   static constexpr std::chrono::milliseconds kTick{1};
   static constexpr std::chrono::hours kWaitMax{24 * 365};
 
@@ -91,7 +92,7 @@ class QueueActor {
   static Error too_many() {
     return {ErrorCode::kUnavailable, "queue: " + std::to_string(Core::kWaitingMax) + " callers wait already; try again later, or use several queues"};
   }
-  // With mutex_ held. Somebody may wait until then.
+  // Call with mutex_ held, for a caller that may wait until then.
   void wake_at(const std::optional<Clock::time_point>& until) {
     if (!until || (wakes_at_ && *wakes_at_ <= *until)) return;
     wakes_at_ = until;
@@ -114,14 +115,14 @@ class QueueActor {
   }
 
   using Core = QueueCore<T, PutAnswer, GetAnswer>;
-  mutable std::mutex mutex_;  // The timer's thread takes part.
+  mutable std::mutex mutex_;  // Shared with the timer thread.
   Core core_;
   std::optional<Clock::time_point> wakes_at_;
   std::condition_variable_any changed_;
   std::jthread timer_;
 };
 
-// In place of VOLADOR_ACTOR, which registers one class and no template.
+// Replaces VOLADOR_ACTOR, which registers a class but not a template.
 template <class T>
 MethodList<&QueueActor<T>::put, &QueueActor<T>::get, &QueueActor<T>::size, &QueueActor<T>::capacity> volador_actor_methods(const QueueActor<T>*) {
   return {};
@@ -133,59 +134,59 @@ struct QueueClass {
 
 }  // namespace internal
 
-// A value: copies are the same queue, and may be passed to actors and tasks. Items are served in the order in which they came, and so are
-// callers that wait, up to 100,000 that put and as many that get. An item that is on its way to a consumer that dies is lost with it; the
-// items are lost with the queue's actor, which is not restarted. Every function throws volador::Exception: kActorDied (the queue was shut
-// down or lost), kUnavailable (too many callers wait).
+// Value type: copies refer to the same queue and can be passed to actors and tasks. Items and waiting callers are
+// served in order of arrival; up to 100,000 callers can wait to put and as many to get. An item on its way to a
+// consumer that dies is lost. All items are lost with the queue's actor, which is not restarted. Every function throws
+// volador::Exception: kActorDied (the queue was shut down or lost), kUnavailable (too many waiting callers).
 template <class T>
 class Queue {
  public:
   static constexpr size_t kCapacityMax = 100'000'000;
 
-  // No queue yet: for members and for what a method receives.
+  // Refers to no queue: for members and decoded arguments.
   Queue() = default;
-  // Makes a queue. Throws kInvalidArgument (capacity, a name in use), kInfeasible, kUnavailable.
+  // Creates a queue. Throws kInvalidArgument (capacity, name in use), kInfeasible, kUnavailable.
   static Queue create(const QueueOptions& options = {}) { return Queue(spawn(options)); }
-  // The queue of this name that lives, in the namespace of who asks where none is given; the result does not keep it. Throws kNotFound, and
-  // kInvalidArgument where the name is that of another kind of actor or of a queue of another type.
+  // Returns the living queue of this name, by default in the caller's namespace; the result does not keep it alive.
+  // Throws kNotFound, and kInvalidArgument if the name belongs to another kind of actor or to a queue of another type.
   static Queue find(const std::string& name, const std::string& actor_namespace = {}) { return Queue(get_actor<Actor>(name, actor_namespace)); }
 
   // Waits for room.
   void put(const T& item) const { put_many({item}); }
-  // False: there was no room within `timeout`, and the item is not in the queue.
+  // False: there was no room within `timeout`; the item was not added.
   [[nodiscard]] bool put(const T& item, std::chrono::nanoseconds timeout) const { return put_many({item}, timeout) == 1; }
-  // Does not wait. False: there is no room.
+  // Does not wait. False: no room.
   [[nodiscard]] bool try_put(const T& item) const { return try_put_many({item}); }
-  // The items one behind another, also more than the capacity. Waits until all are in the queue.
+  // Adds the items in order, even more than the capacity. Waits until all are in the queue.
   void put_many(const std::vector<T>& items) const { made().template call<&Actor::put>(items, Actor::kWithoutLimit).get(); }
-  // How many of them, from the first on, found room within `timeout`.
+  // Returns the number of items, from the first, that were added within `timeout`.
   [[nodiscard]] size_t put_many(const std::vector<T>& items, std::chrono::nanoseconds timeout) const {
     return made().template call<&Actor::put>(items, std::max<int64_t>(1, timeout.count())).get();
   }
-  // Does not wait. False: there is no room for all of them, and none is in the queue.
+  // Does not wait. False: no room for all of them; none was added.
   [[nodiscard]] bool try_put_many(const std::vector<T>& items) const { return made().template call<&Actor::put>(items, 0).get() == items.size(); }
 
   // Waits for an item.
   T get() const { return std::move(get_many(1).front()); }
-  // Nothing: there was none within `timeout`.
+  // Empty: no item within `timeout`.
   std::optional<T> get(std::chrono::nanoseconds timeout) const { return first(get_many(1, timeout)); }
-  // Does not wait. Nothing: there is none.
+  // Does not wait. Empty: no item.
   std::optional<T> try_get() const { return first(try_get_many(1)); }
-  // Waits for an item, and brings what there is, at most `max` of them.
+  // Waits for an item and returns what is available, at most `max` items.
   std::vector<T> get_many(size_t max) const { return made().template call<&Actor::get>(at_least_one(max), Actor::kWithoutLimit).get(); }
-  // Empty: there was none within `timeout`.
+  // Empty: no item within `timeout`.
   std::vector<T> get_many(size_t max, std::chrono::nanoseconds timeout) const {
     return made().template call<&Actor::get>(at_least_one(max), std::max<int64_t>(0, timeout.count())).get();
   }
   // Does not wait.
   std::vector<T> try_get_many(size_t max) const { return get_many(max, std::chrono::nanoseconds(0)); }
 
-  // As it was a moment ago: others put and get meanwhile.
+  // A snapshot: other callers put and get concurrently.
   size_t size() const { return made().template call<&Actor::size>().get(); }
   bool empty() const { return size() == 0; }
   bool full() const { return size() >= capacity(); }
   size_t capacity() const { return made().template call<&Actor::capacity>().get(); }
-  // Ends the queue: items are dropped, callers that wait and later calls throw kActorDied. Repeatable.
+  // Ends the queue: items are dropped, waiting and later calls throw kActorDied. Repeatable.
   void shutdown() const { made().kill(std::chrono::seconds(1)); }
 
   friend void volador_encode(Encoder& encoder, const Queue& queue) { encode(encoder, queue.actor_); }

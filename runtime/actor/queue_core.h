@@ -1,4 +1,4 @@
-// A bounded queue and the callers that wait for room or for items. Pure: no clock, thread or I/O; the time is in the events.
+// A bounded queue and its waiting callers. Pure: no clock, thread or I/O; events carry the time.
 #pragma once
 
 #include <algorithm>
@@ -13,20 +13,21 @@
 
 namespace volador {
 
-// Items and waiting callers are served in the order in which they came. PutAnswer has set(uint64_t), the number of items put; GetAnswer has
-// set(std::vector<T>); both have is_cancelled(): a caller that is gone gets no item and gives none. Not thread safe.
+// Items and waiting callers are served in order of arrival. PutAnswer has set(uint64_t), the number of items added;
+// GetAnswer has set(std::vector<T>); both have is_cancelled(): cancelled callers are skipped. Not thread safe.
 template <class T, class PutAnswer, class GetAnswer>
 class QueueCore {
  public:
   using Time = std::chrono::steady_clock::time_point;
-  static constexpr size_t kWaitingMax = 100'000;  // Callers of each kind.
+  static constexpr size_t kWaitingMax = 100'000;  // For each kind of caller.
 
   explicit QueueCore(size_t capacity) : capacity_(capacity) {}
 
   size_t size() const { return items_.size(); }
   size_t capacity() const { return capacity_; }
 
-  // Answers once all items are in the queue, or at `deadline` with as many as are. False: too many callers wait, there is no answer.
+  // Replies once all items are in the queue, or at `deadline` with the number added. False: too many callers wait; no
+  // reply.
   bool put(Time now, std::vector<T>&& items, std::optional<Time> deadline, const PutAnswer& answer) {
     if (!has_room(putting_)) return false;
     putting_.push_back({std::move(items), 0, deadline, answer});
@@ -34,7 +35,7 @@ class QueueCore {
     if (deadline && *deadline <= now) expire(now);
     return true;
   }
-  // All items now, or none of them.
+  // Adds all items now or none.
   void try_put(Time now, std::vector<T>&& items, const PutAnswer& answer) {
     expire(now);
     const size_t count = items.size();
@@ -43,7 +44,8 @@ class QueueCore {
     answer.set(count);
     serve();
   }
-  // Answers with 1 to `max` items once there is one, or at `deadline` with none. False: too many callers wait, there is no answer.
+  // Replies with 1 to `max` items once there is one, or at `deadline` with none. False: too many callers wait; no
+  // reply.
   bool get(Time now, size_t max, std::optional<Time> deadline, const GetAnswer& answer) {
     if (!has_room(getting_)) return false;
     getting_.push_back({max, deadline, answer});
@@ -51,7 +53,7 @@ class QueueCore {
     if (deadline && *deadline <= now) expire(now);
     return true;
   }
-  // Answers those whose deadline has passed.
+  // Replies to callers whose deadline has passed.
   void expire(Time now) {
     std::erase_if(putting_, [&](const Put& put) {
       if (!put.deadline || *put.deadline > now) return false;
@@ -63,9 +65,9 @@ class QueueCore {
       get.answer.set({});
       return true;
     });
-    serve();  // One that waited behind a put of more items than there was room for.
+    serve();  // For a put that waited behind a larger one.
   }
-  // The first one of those that wait; none: nobody waits, or none of them has one. O(callers).
+  // Returns the earliest deadline of the waiting callers; nothing if there is none. O(callers).
   std::optional<Time> next_deadline() const {
     std::optional<Time> first;
     const auto look = [&](const auto& waiting) {
@@ -77,7 +79,7 @@ class QueueCore {
     look(getting_);
     return first;
   }
-  // Callers that wait no longer: `fail` is called with the answer of each.
+  // Removes all waiting callers and calls `fail` with the answer of each.
   template <class Fail>
   void close(Fail&& fail) {
     for (const Put& put : putting_) fail(put.answer);
@@ -89,7 +91,7 @@ class QueueCore {
  private:
   struct Put {
     std::vector<T> items;
-    size_t done = 0;  // The first ones, which are in the queue.
+    size_t done = 0;  // Number of leading items already in the queue.
     std::optional<Time> deadline;
     PutAnswer answer;
   };
@@ -113,7 +115,7 @@ class QueueCore {
       moved = hand_out() || moved;
     }
   }
-  // Items of those who put, while there is room.
+  // Moves items of waiting puts into the queue while there is room.
   bool fill() {
     bool moved = false;
     while (!putting_.empty()) {
@@ -130,7 +132,7 @@ class QueueCore {
     }
     return moved;
   }
-  // Items to those who get, while there are some.
+  // Moves items to waiting gets.
   bool hand_out() {
     bool moved = false;
     while (!getting_.empty() && !items_.empty()) {

@@ -1,4 +1,4 @@
-// What this process has asked owners of lost objects, until they have answered.
+// Pending requests of this process to owners of lost objects.
 // Pure: no clock, thread or I/O.
 #pragma once
 
@@ -21,7 +21,7 @@ class RebuildRequests {
     std::string id = message.request_id();
     asked_.insert_or_assign(std::move(id), Asked{std::move(message), std::move(done)});
   }
-  // Null: nobody waits for it (any more).
+  // Null: unknown or already completed.
   Done take(const std::string& request_id) {
     auto found = asked_.extract(request_id);
     return found.empty() ? Done() : std::move(found.mapped().done);
@@ -47,7 +47,7 @@ class RebuildRequests {
   std::map<std::string, Asked> asked_;  // By request id.
 };
 
-// A reference to what was made, or why nothing was.
+// Returns the reference to the replacement, or the error.
 inline Result<std::string> outcome_of(const protocol::ObjectRebuilt& answer) {
   if (answer.error().code() != 0) return make_error(error_code_from(int64_t{answer.error().code()}), answer.error().message());
   return answer.reference();

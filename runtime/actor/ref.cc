@@ -15,10 +15,11 @@
 namespace volador {
 namespace {
 
-// What follows in the extension.
+// Kind of the data that follows in the extension.
 enum class Carried : uint8_t { kInline = 0, kStored = 1 };
-constexpr int kRebuildsMax = 10;  // Of one object, while it is lost again and again.
-constexpr size_t kStoredBytes = 1 + 16 + 8 + 8;  // Kind, node, writer, number; then the node's address, and after a 0 who makes it again.
+constexpr int kRebuildsMax = 10;  // Limit for one object that is lost repeatedly.
+constexpr size_t kStoredBytes = 1 + 16 + 8 + 8;  // Kind, node, writer, number; followed by the node's address and,
+                                                 // after a 0, its owner for reconstruction.
 
 void append_number(std::string& out, uint64_t number) {
   for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(number >> shift);
@@ -29,7 +30,7 @@ uint64_t number_at(std::string_view bytes, size_t at) {
   return number;
 }
 
-// An object that is being made again.
+// An object under reconstruction.
 class Made {
  public:
   void set(Result<std::shared_ptr<const StoredObject>> result) {
@@ -81,7 +82,7 @@ void AnyRef::free() const {
   const auto store = stored_ != nullptr && Session::has_current() ? Session::current()->objects() : nullptr;
   if (!store) return;
   const auto last = newest(stored_);
-  stored_->set_origin({});  // Nobody makes it again.
+  stored_->set_origin({});  // Not reconstructed again.
   last->set_origin({});
   store->free(*last);
 }
@@ -100,7 +101,7 @@ Result<AnyRef> AnyRef::put_stored(std::span<const std::byte> bytes, const PutSit
   if (!store) return make_error(ErrorCode::kUnavailable, "this process has no object store");
   auto draft = store->create(bytes.size());
   if (!draft && bytes.size() <= kInlineObjectBytesMax && draft.error().code == ErrorCode::kUnavailable) {
-    // No worker here that could count: what it refers to is kept as long as copies of the reference are in this process.
+    // No worker counts the references: they are held as long as this process has copies of the reference.
     using Kept = std::pair<const std::string, std::shared_ptr<const void>>;
     const auto kept = std::make_shared<const Kept>(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), contents->take());
     return AnyRef(std::shared_ptr<const std::string>(kept, &kept->first));

@@ -1,11 +1,12 @@
-// Values that many processes read and none changes: put once, passed by reference.
+// References to immutable objects that many processes read.
 //
 //   volador::Ref<std::vector<float>> weights = volador::put(values);
 //   auto product = volador::task<&multiply>(weights, 3).submit();     // multiply takes a vector, an Array<float> or a Ref
 //
-// Small values travel inside the reference; larger ones, and those that hold references or handles, lie in shared memory of their node, where Array<T> reads them without a copy,
-// and are copied once to each other node that reads them. An object goes with the last reference to it, wherever that is, also inside another
-// object; so do actors with the last handle.
+// Small values are stored inside the reference. Larger values, and values that contain references or handles, are
+// stored in shared memory of their node, where Array<T> reads them without a copy; other nodes that read them get one
+// copy each. An object is freed with its last reference anywhere, including references inside other objects; the same
+// holds for actors and handles.
 #pragma once
 
 #include <chrono>
@@ -27,13 +28,13 @@
 
 namespace volador {
 
-// Values up to this size travel inside their references.
+// Values up to this size are stored inside their references.
 inline constexpr size_t kInlineObjectBytesMax = size_t{16} << 10;
 
-// A reference of which the type is forgotten. A value; copies share.
+// A type-erased reference. Value type; copies share the object.
 class AnyRef {
  public:
-  static constexpr int8_t kWireType = 0x56;  // As a msgpack extension.
+  static constexpr int8_t kWireType = 0x56;  // Msgpack extension type.
 
   AnyRef() = default;
   explicit AnyRef(std::shared_ptr<const std::string> inlined) : inlined_(std::move(inlined)) {}
@@ -42,17 +43,17 @@ class AnyRef {
   bool is_valid() const { return inlined_ != nullptr || stored_ != nullptr; }
   bool is_stored() const { return stored_ != nullptr; }
   const std::shared_ptr<const StoredObject>& stored() const { return stored_; }
-  // Waits. Errors as StoredObject::view; kInvalidArgument: the reference is empty.
+  // Waits. Errors as for StoredObject::view; kInvalidArgument: the reference is empty.
   Result<ObjectBytes> bytes(std::optional<std::chrono::nanoseconds> timeout = {}) const;
 
-  // Whether it is on this node, in memory or on disk, or lost; always where it travels inside its reference or is empty.
+  // Whether the object is on this node, in memory or on disk, or is lost; always true for inline and empty references.
   bool is_ready() const { return stored_ == nullptr || stored_->is_ready(); }
-  // Calls once, on any thread, when it is.
+  // Calls once, on any thread, when is_ready() becomes true.
   void when_ready(std::function<void()> call) const;
-  // As volador::free.
+  // See volador::free.
   void free() const;
 
-  // `contents`: the references and handles among the bytes, if there may be some; they live as long as the object. kStoreFull, kUnavailable;
+  // `contents`: references and handles in the bytes, if any; they live as long as the object. kStoreFull, kUnavailable;
   // kInvalidArgument: more than kObjectContentsMax of them.
   static Result<AnyRef> put(std::span<const std::byte> bytes, const PutSite& site, RefScope* contents = nullptr);
 
@@ -68,7 +69,7 @@ class AnyRef {
 
 namespace internal {
 
-// While what an object holds is decoded: the object stays until the references in it have been counted.
+// Keeps an object alive while its contents are decoded, until the references in it have been counted.
 class ReadScope {
  public:
   explicit ReadScope(std::shared_ptr<const StoredObject> object) : object_(std::move(object)), scope_(RefScope::Kind::kReadObject, &received_) {}
@@ -81,7 +82,7 @@ class ReadScope {
  private:
   void keep_until_counted() const;
 
-  const std::shared_ptr<const StoredObject> object_;  // Null: inlined.
+  const std::shared_ptr<const StoredObject> object_;  // Null: inline.
   std::vector<std::shared_ptr<const StoredObject>> received_;
   const RefScope scope_;
 };
@@ -95,9 +96,10 @@ class Ref {
   explicit Ref(AnyRef ref) : ref_(std::move(ref)) {}
 
   bool is_valid() const { return ref_.is_valid(); }
-  // Waits until it can be read here. Throws kObjectLost, kStoreFull, kUnavailable. An Array is read in place, other types are copied.
+  // Waits until the object is readable here. Throws kObjectLost, kStoreFull, kUnavailable. An Array is read in place;
+  // other types are copied.
   T get() const { return unwrap(result()); }
-  // As get(), but throws kTimeout when `timeout` passed first.
+  // As get(), but throws kTimeout if `timeout` passes first.
   T get(std::chrono::nanoseconds timeout) const { return unwrap(result(timeout)); }
   Result<T> result(std::optional<std::chrono::nanoseconds> timeout = {}) const {
     auto bytes = ref_.bytes(timeout);
@@ -131,12 +133,12 @@ void volador_decode(Decoder& decoder, Ref<T>& ref) {
   ref = Ref<T>(std::move(any));
 }
 
-// "train.cc:41".
+// Returns "train.cc:41".
 std::string place_of(const std::source_location& place);
 
 namespace internal {
 
-// `contents`: what the value refers to once it is written; null: it refers to nothing.
+// `contents`: the references in the value after writing; null: the type has none.
 template <class T>
 Ref<T> put_value(const T& value, const std::source_location& place, RefScope* contents) {
   auto ref = ObjectLayout<T>::write(value, [&place, contents](std::span<const std::byte> bytes) {
@@ -149,8 +151,8 @@ Ref<T> put_value(const T& value, const std::source_location& place, RefScope* co
 
 }  // namespace internal
 
-// Waits for room where the store is full and cannot spill fast enough. Throws kStoreFull (names the largest holders), kUnavailable (a
-// large value, and no worker on this machine). `place` names what is stored in `volador memory`.
+// Stores a value. Waits for room if the store is full and cannot spill fast enough. Throws kStoreFull (names the
+// largest holders), kUnavailable (a large value, and no worker on this machine). `place` is shown in `volador memory`.
 template <class T>
 Ref<T> put(const T& value, const std::source_location& place = std::source_location::current()) {
   if constexpr (ObjectLayout<T>::kMayRefer) {
@@ -170,7 +172,7 @@ inline constexpr bool is_ref<Ref<T>> = true;
 template <>
 inline constexpr bool is_ref<AnyRef> = true;
 
-// Whether a result of this type may bring references, as far as standard containers and tuples tell.
+// Whether a result of this type can contain references, as far as standard containers and tuples show.
 template <class T>
 inline constexpr bool brings_refs = is_ref<T>;
 template <class T, class A>
@@ -184,10 +186,10 @@ inline constexpr bool brings_refs<std::tuple<T...>> = (brings_refs<T> || ...);
 template <class A, class B>
 inline constexpr bool brings_refs<std::pair<A, B>> = brings_refs<A> || brings_refs<B>;
 
-// The references that an answer carries stay until its receiver has claimed them.
+// Transfers the references in a reply: they stay until the receiver accepts them.
 void lend_references(const RefScope& scope, std::string& answer);
 
-// What a method or function returned, as it travels.
+// Encodes the result of a method or function.
 template <class R>
 std::string encode_answer(const R& value) {
   const RefScope scope(RefScope::Kind::kSend);
@@ -196,7 +198,8 @@ std::string encode_answer(const R& value) {
   return bytes;
 }
 
-// Claims the references in an answer; what holds them until it is read. Null where there are none. `objects`: gets what they refer to.
+// Accepts the references in a reply; returns their holder until the reply is read, or null if there are none.
+// `objects`: receives the referenced objects.
 template <class Value>
 std::shared_ptr<const void> claim_objects(const Result<std::string>& answer, std::vector<std::shared_ptr<const StoredObject>>* objects) {
   if (!answer || !codec::carries_references(*answer)) return nullptr;
@@ -211,11 +214,11 @@ std::shared_ptr<const void> claim_references(const Result<std::string>& answer) 
   return claim_objects<Value>(answer, nullptr);
 }
 
-// A larger argument that is given by value travels as an object: it is written once into shared memory instead of through a socket.
+// Larger arguments passed by value are sent as objects: written once to shared memory instead of through a socket.
 inline constexpr size_t kInlineArgumentBytesMax = size_t{100} << 10;
 
-// Puts the bytes of an argument into the object store of this node. An empty reference: nobody would keep the object until the call has ended,
-// or this process has no store, or the store has no room; the argument travels by value then.
+// Puts an argument's bytes into this node's object store. Empty if nothing would hold the object until the call has
+// ended, or this process has no store, or the store has no room; the argument is then sent by value.
 AnyRef put_argument(std::span<const std::byte> bytes, std::string_view type, RefScope* contents = nullptr);
 
 template <class P>
@@ -223,7 +226,7 @@ inline constexpr bool is_array_view = false;
 template <class E>
 inline constexpr bool is_array_view<Array<E>> = true;
 
-// Size of the value in memory where it travels as it lies there; 0 for values that are encoded element by element.
+// Size of a value that is stored as contiguous memory; 0 for values encoded element by element.
 template <class P>
 size_t raw_bytes(const P& value) {
   if constexpr (std::is_same_v<P, std::string>) {
@@ -238,7 +241,7 @@ size_t raw_bytes(const P& value) {
   return 0;
 }
 
-// An argument that is given by value.
+// Encodes an argument passed by value.
 template <class P>
 void encode_argument_value(Encoder& encoder, const P& value) {
   if constexpr (is_ref<P>) {
@@ -254,7 +257,8 @@ void encode_argument_value(Encoder& encoder, const P& value) {
     encode(encoder, value);
     if (encoder.bytes().size() - before <= kInlineArgumentBytesMax) return;
     AnyRef object;
-    if (RefScope* scope = RefScope::current(); scope != nullptr && !scope->empty()) {  // The object has to keep what the value refers to.
+    // The object has to hold the references of the value.
+    if (RefScope* scope = RefScope::current(); scope != nullptr && !scope->empty()) {
       RefScope contents(RefScope::Kind::kSend);
       const std::string bytes = to_bytes(value);
       object = put_argument(std::as_bytes(std::span(bytes)), type_name<P>(), &contents);
@@ -268,7 +272,7 @@ void encode_argument_value(Encoder& encoder, const P& value) {
   }
 }
 
-// An argument of type P: a value, or a reference to one.
+// Encodes an argument of type P, passed by value or by reference.
 template <class P, class A>
 void encode_argument(Encoder& encoder, A&& given) {
   using G = std::decay_t<A>;
@@ -300,8 +304,9 @@ void decode_argument(Decoder& decoder, P& value) {
 
 }  // namespace registration
 
-// Space in shared memory to compute into: a large array without a second copy.
-//   volador::ArrayDraft<float> draft(1'000'000);  fill(draft.span());  volador::Ref<volador::Array<float>> ref = std::move(draft).put();
+// Shared memory to compute into: creates a large array without a second copy.
+//   volador::ArrayDraft<float> draft(1'000'000);  fill(draft.span());
+//   volador::Ref<volador::Array<float>> ref = std::move(draft).put();
 template <ArrayElement T>
 class ArrayDraft {
  public:

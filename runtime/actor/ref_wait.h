@@ -1,4 +1,4 @@
-// Waiting for several objects at once, and giving one up.
+// Waiting for several objects, and freeing objects.
 #pragma once
 
 #include <utility>
@@ -9,9 +9,9 @@
 
 namespace volador {
 
-// Returns when `count` objects are on this node, in memory or on its disk, or the timeout has passed: {ready, pending}, each in the order
-// given, at most `count` ready. What another process put on this node is ready; what lies on another node is ready once it was copied
-// here, which begins when its reference comes. One that is lost is ready: its get() throws.
+// Returns when `count` objects are on this node, in memory or on disk, or the timeout has passed: {ready, pending},
+// each in the given order, at most `count` ready. Objects put on this node are ready; an object of another node is
+// ready once it was copied here, which starts when its reference arrives. A lost object is ready: its get() throws.
 template <class T>
 std::pair<std::vector<Ref<T>>, std::vector<Ref<T>>> wait(std::vector<Ref<T>> refs, const WaitOptions& options = {}) {
   return internal::wait_for_things(
@@ -19,9 +19,9 @@ std::pair<std::vector<Ref<T>>, std::vector<Ref<T>>> wait(std::vector<Ref<T>> ref
       [](const Ref<T>& ref) { return ref.any().is_ready(); });
 }
 
-// Gives an object up now, whoever else refers to it: its memory and disk space go to others, and get() throws kObjectLost everywhere on
-// its node. Those that read it at this moment (an Array, a span) read on. Copies on other nodes that have come already stay readable
-// there until their last reference goes. Small values, which travel inside their references, and empty references: nothing happens.
+// Frees an object now, regardless of other references: its memory and disk space are released, and get() throws
+// kObjectLost everywhere on its node. Current readers (an Array, a span) finish. Existing copies on other nodes stay
+// readable until their last reference is gone. No effect on inline and empty references.
 template <class T>
 void free(const Ref<T>& ref) {
   ref.any().free();

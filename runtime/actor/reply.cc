@@ -4,12 +4,12 @@
 
 namespace volador {
 
-// The thread that waits reads the answer itself where it can.
+// The waiting thread reads the reply itself if it can.
 bool Reply::wait(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
   if (deadline == std::chrono::steady_clock::time_point::min()) return false;
   const auto once = [this](const std::optional<std::chrono::steady_clock::time_point>& until) {
     if (internal::may_run_loop()) {
-      const internal::CallContext::Outside outside;  // What the loop runs is not part of the call that waits.
+      const internal::CallContext::Outside outside;  // Code that the loop runs is not part of the waiting call.
       LedLoop::run_installed_until([this] { return there_.has_happened_to_leader(); }, until);
     }
     if (there_.has_happened()) return true;

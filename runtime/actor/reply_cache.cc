@@ -10,7 +10,7 @@
 namespace volador {
 namespace {
 
-constexpr size_t kSpare = 1024;  // Notes of acknowledged answers that are kept at least.
+constexpr size_t kSpare = 1024;  // Minimum number of entries for acknowledged replies that are kept.
 
 }  // namespace
 
@@ -76,7 +76,7 @@ void ReplyCache::drop(const net::CallerId& id, uint64_t request) {
     erase(caller->second, found);
 }
 
-// A call that runs cannot have been acknowledged: it is kept, whatever a caller says.
+// A running call cannot have been acknowledged: it is kept, even if a caller claims so.
 void ReplyCache::acknowledge(Caller& caller, uint64_t below) {
   for (auto at = caller.calls.begin(); at != caller.calls.end() && at->first < below;) {
     const auto next = std::next(at);
@@ -98,7 +98,7 @@ void ReplyCache::expire(BootTime now) {
   }
 }
 
-// Forgets what was acknowledged since, and callers of whom nothing is kept.
+// Removes acknowledged entries, and callers without entries.
 void ReplyCache::compact() {
   std::erase_if(kept_, [this](const Kept& kept) {
     const auto caller = callers_.find(kept.caller);

@@ -1,11 +1,11 @@
-// The answers that a host keeps for callers who may ask again (max_task_retries): a call that comes twice runs once.
-// Pure: no clock, thread or I/O. Of one incarnation of an actor.
+// Replies that a host keeps for callers that may retry (max_task_retries): a repeated call runs only once. Pure: no
+// clock, thread or I/O. Belongs to one incarnation of an actor.
 //
 //            begin            finish             acknowledged, or kept too long
 //   (none) ─────────► running ───────► answered ──────────────────────────────► (none)
 //
-// A caller's request ids only grow. What was given up before the caller acknowledged it (Limits::keep) is remembered by
-// its highest request id: a call at or below it, if it comes again, gets an error and does not run twice.
+// A caller's request ids increase. For replies discarded before the caller acknowledged them (Limits::keep), the
+// highest request id is stored: a repeated call up to that id gets an error and does not run twice.
 #pragma once
 
 #include <chrono>
@@ -26,33 +26,34 @@ namespace volador {
 class ReplyCache {
  public:
   struct Limits {
-    size_t calls_max = 100'000;                                // Running and answered ones, of all callers.
-    size_t bytes_max = size_t{64} << 20;                       // Of the answers; one larger answer is kept alone.
-    std::chrono::nanoseconds keep = std::chrono::minutes(10);  // Without a word of its caller.
+    size_t calls_max = 100'000;                                // Running and answered calls of all callers.
+    size_t bytes_max = size_t{64} << 20;                       // Total size of replies; a single larger reply is kept
+                                                               // alone.
+    std::chrono::nanoseconds keep = std::chrono::minutes(10);  // Maximum age of an unacknowledged reply.
   };
   enum class Verdict : uint8_t {
-    kRun,          // It is new.
-    kRunsAlready,  // Its answer goes to the responder of this time.
-    kAnswered,     // `answer` is that of the first time, or why it cannot run.
+    kRun,          // New call.
+    kRunsAlready,  // Running; its reply goes to the new responder.
+    kAnswered,     // `answer` is the first reply, or the reason why it cannot run.
   };
   struct Decision {
     Verdict verdict = Verdict::kRun;
     Result<std::string> answer;
-    std::shared_ptr<internal::CancelSignal> signal;  // Of one that runs already: as the first time gave it.
+    std::shared_ptr<internal::CancelSignal> signal;  // For kRunsAlready: the signal of the first attempt.
   };
 
   explicit ReplyCache(Limits limits) : limits_(limits) {}
 
-  // A call of `caller`, which has the answers of all its calls below `acknowledged`. Full: kUnavailable, the call may
-  // come again.
+  // Begins a call of `caller`, which has the replies of all its calls below `acknowledged`. Full: kUnavailable; the
+  // call may be retried.
   Decision begin(BootTime now, const net::CallerId& caller, uint64_t request, uint64_t acknowledged,
                  std::shared_ptr<net::Responder> responder, std::shared_ptr<internal::CancelSignal> signal = nullptr);
-  // It ran: keeps the answer and gives the responder that waits for it.
+  // Stores the reply of a completed call and returns the responder that waits for it.
   std::shared_ptr<net::Responder> finish(BootTime now, const net::CallerId& caller, uint64_t request,
                                          const Result<std::string>& answer);
-  // Whether somebody still wants the answer of a call that runs: who asked first may be gone, and have asked again.
+  // Whether a running call's reply is still wanted: the first connection may be gone and the caller may have retried.
   bool is_awaited(const net::CallerId& caller, uint64_t request) const;
-  // It did not run and will not: if it comes again, it is new.
+  // Forgets a call that did not run: a retry counts as new.
   void drop(const net::CallerId& caller, uint64_t request);
 
   size_t calls() const { return calls_; }
@@ -60,14 +61,14 @@ class ReplyCache {
 
  private:
   struct Entry {
-    std::shared_ptr<net::Responder> responder;  // While it runs.
+    std::shared_ptr<net::Responder> responder;  // Set while it runs.
     Result<std::string> answer;
     bool answered = false;
-    std::shared_ptr<internal::CancelSignal> signal;  // While it runs.
+    std::shared_ptr<internal::CancelSignal> signal;  // Set while it runs.
   };
   struct Caller {
     std::map<uint64_t, Entry> calls;
-    uint64_t given_up = 0;  // Highest request id of which the answer was given up.
+    uint64_t given_up = 0;  // Highest request id whose reply was discarded.
   };
   struct Kept {
     BootTime until;
@@ -85,7 +86,7 @@ class ReplyCache {
 
   const Limits limits_;
   std::unordered_map<net::CallerId, Caller> callers_;
-  std::deque<Kept> kept_;  // The oldest answer first.
+  std::deque<Kept> kept_;  // Oldest reply first.
   size_t calls_ = 0;
   size_t bytes_ = 0;
 };

@@ -1,4 +1,4 @@
-// What an actor knows of itself: volador::self() inside its methods.
+// An actor's information about itself: volador::self() inside its methods.
 #pragma once
 
 #include <filesystem>
@@ -12,18 +12,19 @@ namespace volador {
 
 struct Self {
   ActorId id;
-  uint64_t epoch = 0;    // Of this incarnation; grows with each restart.
+  uint64_t epoch = 0;    // Epoch of this incarnation; grows with each restart.
   int restarts = 0;      // 0 in the first incarnation.
   std::string name;      // Empty: unnamed.
-  std::string actor_namespace;  // Of its name.
+  std::string actor_namespace;  // Namespace of its name.
   std::string class_name;
   NodeId node;
   std::string node_name;
   ResourceSet resources;  // As granted.
   std::vector<int> gpus;  // Device indices of the node, as in CUDA_VISIBLE_DEVICES.
-  std::filesystem::path scratch;  // Where scratch_directory() lies.
+  std::filesystem::path scratch;  // Path of scratch_directory().
 
-  // A folder of this incarnation's, made with the first call and removed after its end. Throws where it cannot be made.
+  // Returns a folder of this incarnation, created on the first call and removed after its end. Throws if it cannot be
+  // created.
   const std::filesystem::path& scratch_directory() const;
 };
 

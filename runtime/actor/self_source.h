@@ -1,4 +1,4 @@
-// Who runs on this thread, where a process has several actors.
+// The actor that runs on this thread, in a process with several actors.
 #pragma once
 
 #include "runtime/actor/self.h"
@@ -11,6 +11,6 @@ class SelfSource {
   virtual const Self& self() const = 0;
 };
 
-inline thread_local const SelfSource* current_self = nullptr;  // Null: nobody, or the only actor of the process.
+inline thread_local const SelfSource* current_self = nullptr;  // Null: none, or the only actor of the process.
 
 }  // namespace volador::internal

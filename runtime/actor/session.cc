@@ -14,11 +14,11 @@ namespace {
 
 std::atomic<uint64_t> last_serial{0};
 
-// Threads keep what they found, and look again once the version is another one.
+// Threads cache the session and reload it when the version changes.
 AdaptiveMutex current_mutex;
 std::atomic<uint64_t> current_version{1};
 std::shared_ptr<Session>& slot() {
-  static auto* session = new std::shared_ptr<Session>();  // Leaked: late threads may still ask.
+  static auto* session = new std::shared_ptr<Session>();  // Leaked: threads may use it during process exit.
   return *session;
 }
 
@@ -27,7 +27,7 @@ struct Found {
   std::weak_ptr<Session> session;
   ~Found();
 };
-thread_local bool found_is_gone = false;  // The thread ends.
+thread_local bool found_is_gone = false;  // The thread is ending.
 thread_local Found found;
 Found::~Found() { found_is_gone = true; }
 
@@ -46,7 +46,7 @@ class DoneCall final : public OutgoingCall {
 }  // namespace
 
 Result<void> check_concurrency(const SpawnRequest& request) {
-  constexpr int kThreadsMax = 1000;  // Of one actor.
+  constexpr int kThreadsMax = 1000;  // Per actor.
   const auto refuse = [](std::string why) { return make_error(ErrorCode::kInvalidArgument, std::move(why)); };
   int threads = request.max_concurrency;
   if (request.max_concurrency < 1) return refuse(fmt::format("max_concurrency: expected 1 or more, got {}", request.max_concurrency));
@@ -149,7 +149,7 @@ std::shared_ptr<Session> Session::current_or_none() {
 
 void Session::set_current(std::shared_ptr<Session> session) {
   const std::lock_guard hold(current_mutex);
-  slot().swap(session);  // The former one ends after the lock is free.
+  slot().swap(session);  // The previous session ends after the lock is released.
   current_version.fetch_add(1, std::memory_order_release);
 }
 

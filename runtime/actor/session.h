@@ -1,5 +1,5 @@
-// What one process knows of its cluster: the actors it has handles on, the connections to their hosts, the head.
-// The typed face is handle.h; this is the untyped one beneath it, and the one that tune uses.
+// Connection of a process to its cluster: its actors, the connections to their hosts, the head. Untyped; handle.h is
+// the typed interface. tune uses this one.
 #pragma once
 
 #include <chrono>
@@ -26,33 +26,33 @@ class GroupSession;
 class ObjectStore;
 
 enum class Isolation : uint8_t {
-  kProcess,  // A process of its own.
-  kShared,   // In one process with other actors of its driver on the node: light, and a crash takes all of them with it.
+  kProcess,  // The actor has its own process.
+  kShared,   // Shares a process with other actors of its driver on the node: small, but a crash ends all of them.
 };
 std::string_view to_string(Isolation isolation);
 
-// One actor as it is asked for.
+// Request to spawn an actor.
 struct SpawnRequest {
   std::string class_name;
   std::string arguments;  // Envelope: constructor id, arguments.
   ResourceSet resources;
   std::string name;
-  std::string actor_namespace;  // Of the name; empty: that of who spawns it.
-  int max_restarts = 0;  // -1: without limit.
+  std::string actor_namespace;  // Namespace of the name; empty: the creator's.
+  int max_restarts = 0;  // -1: unlimited.
   bool detached = false;
-  bool ends_with_handles = false;  // When no process has a handle on it any more (hold()). Not of a detached one.
+  bool ends_with_handles = false;  // Ends when no process has a handle on it (hold()). Ignored for detached actors.
   int priority = 0;
   bool wait_if_infeasible = false;
   NodeWishes wishes;
-  GroupId group;   // Of the placement group in which it runs; nil: none.
-  int bundle = 0;  // Of the group; -1: any.
+  GroupId group;   // Placement group in which it runs; nil: none.
+  int bundle = 0;  // Bundle of the group; -1: any.
   std::map<std::string, std::string> env;
-  std::string display;  // What logs call it; empty: the class.
+  std::string display;  // Name shown in logs; empty: the class name.
   std::chrono::milliseconds start_timeout{60'000};
-  // Of a class with save_checkpoint and load_checkpoint; 0: not.
+  // For a class with save_checkpoint and load_checkpoint; 0: never.
   int64_t checkpoint_calls = 0;
   std::chrono::milliseconds checkpoint_interval{0};
-  int max_concurrency = 1;   // Calls that run at once, of those in no group.
+  int max_concurrency = 1;   // Concurrent calls outside concurrency groups.
   struct ConcurrencyGroup {
     std::string name;
     int threads = 1;
@@ -61,26 +61,26 @@ struct SpawnRequest {
   std::vector<ConcurrencyGroup> groups;
   struct HealthMethod {
     uint64_t method = 0;  // 0: none.
-    bool tells = false;   // It returns whether all is well.
+    bool tells = false;   // The method returns a bool, false if unhealthy.
     std::chrono::milliseconds period{0};
     std::chrono::milliseconds timeout{0};
     std::chrono::milliseconds turn_timeout{0};
     int failures = 1;
   };
   HealthMethod health;
-  int max_task_retries = 0;  // How often a call that was under way when the actor died is made again; -1: without limit.
-  bool retriable = false;    // Who spawns it makes it again where it dies: a node without memory ends it before others.
-  // Calls that are made with it: they run right after its constructor, before any other, without waiting for this process to learn where it
-  // lives. Only of an actor with a process of its own and without restarts; of no use once the spawn failed: then they never end.
+  int max_task_retries = 0;  // Retries of a call that was running when the actor died; -1: unlimited.
+  bool retriable = false;    // The creator recreates it after a failure: a node short of memory ends it before others.
+  // Calls sent with the request: they run right after the constructor, before any other call, without waiting for the
+  // actor's address. Only for actors with their own process and without restarts. If the spawn fails they never end.
   std::vector<std::shared_ptr<OutgoingCall>> opening;
-  std::shared_ptr<const void> pins;  // What the arguments refer to: kept while the actor may be started again.
+  std::shared_ptr<const void> pins;  // References in the arguments, held while the actor may restart.
   Isolation isolation = Isolation::kProcess;
 };
 
-// kInvalidArgument: numbers of threads and retries out of range, a group without a name or twice, a method in two groups, checkpoints
-// beside concurrency.
+// kInvalidArgument: thread or retry counts out of range, an unnamed or duplicate group, a method in two groups,
+// checkpoints together with concurrency.
 [[nodiscard]] Result<void> check_concurrency(const SpawnRequest& request);
-// kInvalidArgument: an actor that asks for what a process has only as a whole (GPUs, environment) cannot share one.
+// kInvalidArgument: a shared actor requests per-process features (GPUs, environment).
 [[nodiscard]] Result<void> check_isolation(const SpawnRequest& request);
 // kInvalidArgument: a health check's times or number of failures are out of range.
 [[nodiscard]] Result<void> check_health(const SpawnRequest& request);
@@ -88,7 +88,7 @@ struct SpawnRequest {
 enum class ActorState : uint8_t { kPending, kStarting, kAlive, kRestarting, kDead };
 std::string_view to_string(ActorState state);
 
-// One actor as the head last described it.
+// State of an actor as last reported by the head.
 struct ActorStatus {
   ActorId id;
   ActorState state = ActorState::kPending;
@@ -98,11 +98,11 @@ struct ActorStatus {
   int restarts = 0;
   std::string class_name;
   std::string name;
-  std::string actor_namespace;  // Of its name.
+  std::string actor_namespace;  // Namespace of its name.
   std::string reason;  // Why it waits.
-  Error death;         // When dead or restarting: the cause, as callers get it.
-  Reason why;          // As data: the cause where there is one, else what `reason` says.
-  bool lost = false;   // The cause was no fault of its own: its node was lost, or its node's lease.
+  Error death;         // If dead or restarting: the cause, as callers get it.
+  Reason why;          // As data: the cause, if there is one, otherwise `reason`.
+  bool lost = false;   // The actor did not fail itself: its node or the node's lease was lost.
 };
 
 struct ClusterTotals {
@@ -112,7 +112,7 @@ struct ClusterTotals {
   int waiting = 0;  // Requests that wait for resources.
 };
 
-// A line that an actor printed.
+// A line printed by an actor.
 struct LogLine {
   ActorId actor;
   std::string display;
@@ -124,10 +124,10 @@ struct LogLine {
 // One report of a trial.
 struct TrialPoint {
   int64_t step = 0;
-  double time_s = 0;  // That the trial has run.
+  double time_s = 0;  // Running time of the trial.
   std::map<std::string, double> metrics;
 };
-// One row of an experiment for `volador list trials` and the page.
+// Row of an experiment for `volador list trials` and the dashboard.
 struct TrialReport {
   std::string trial_id;
   std::string status;
@@ -138,13 +138,13 @@ struct TrialReport {
   std::map<std::string, double> metrics;
   Reason error;
   Reason reason;
-  int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: not yet, or not known.
-  std::string name = {};               // By the run's template; empty: its id.
-  std::vector<std::string> tags = {};  // In the order in which it was given them.
-  std::string cloned_from = {};        // Id of the trial whose values a person had it begin with; empty: none.
-  std::vector<TrialPoint> points;  // Since the report before: rows coalesce, curves are complete.
+  int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: not yet or unknown.
+  std::string name = {};               // From the run's name template; empty: the id.
+  std::vector<std::string> tags = {};  // In the order in which they were added.
+  std::string cloned_from = {};        // Id of the trial whose configuration a user copied; empty: none.
+  std::vector<TrialPoint> points;  // Since the previous report: rows are coalesced, curves are complete.
 };
-// A rung of the scheduler, as SchedulerRung of control.proto has it.
+// A rung of the scheduler; see SchedulerRung in control.proto.
 struct RungReport {
   struct Member {
     std::string trial;
@@ -161,14 +161,14 @@ struct RungReport {
 };
 // The best trial of an experiment (tune/loop/best_trial.h).
 struct BestReport {
-  std::string trial;  // Its id; empty: no trial is the best.
-  std::string name;   // Empty: its id.
+  std::string trial;  // Id; empty: there is no best trial.
+  std::string name;   // Empty: the id.
   double value = 0;
   int64_t step = 0;
   std::string config_json;
   bool operator==(const BestReport&) const = default;
 };
-// How long a run still takes, in seconds: an estimate and the ends of a 90 % interval.
+// Estimated remaining time of a run in seconds, with a 90 % interval.
 struct TimeLeft {
   double seconds = 0, low = 0, high = 0;
   bool operator==(const TimeLeft&) const = default;
@@ -180,25 +180,26 @@ struct ExperimentReport {
   std::string mode;
   std::string directory;
   std::vector<TrialReport> trials;  // Changed rows only.
-  int64_t trials_total = 0;    // That there will be, while it goes on; once it has ended those that there are.
-  int64_t trials_planned = 0;  // 0: no end of them, or not known.
+  int64_t trials_total = 0;    // Expected number while it runs, actual number after its end.
+  int64_t trials_planned = 0;  // 0: unlimited or unknown.
   std::string scheduler;
-  std::vector<RungReport> rungs;  // None: as before.
-  std::string space = {};         // As JSON (tune/space/space_json.h); empty: as before, or it has none.
-  std::vector<std::string> tags = {};  // With the first report; they can be changed where it is shown.
-  std::optional<BestReport> best = {}, best_so_far = {};  // By the last and by the best values; none: as before.
-  std::optional<TimeLeft> left = {};                      // None: not known.
+  std::vector<RungReport> rungs;  // Empty: unchanged.
+  std::string space = {};         // JSON (tune/space/space_json.h); empty: unchanged, or no space.
+  std::vector<std::string> tags = {};  // Sent with the first report; users can change them in the dashboard.
+  std::optional<BestReport> best = {}, best_so_far = {};  // By the last and by the best values; empty: unchanged.
+  std::optional<TimeLeft> left = {};                      // Empty: unknown.
 };
 
-// Somebody wants something of an experiment of this process, or of a trial of it.
+// A user's request for an experiment or trial of this process.
 struct ExperimentRequest {
   std::string act;    // "stop", "pause", "resume", "add"
-  std::string trial;  // Whole id; empty: the whole experiment. Of "add": the values that `config` leaves out are its.
-  std::string config = {};      // Of "add": a JSON object.
-  std::string request_id = {};  // Of "add": one that came before does nothing twice; empty: it has none.
+  std::string trial;  // Full id; empty: the whole experiment. For "add": the trial that provides the values that
+                      // `config` omits.
+  std::string config = {};      // For "add": a JSON object.
+  std::string request_id = {};  // For "add": makes the request idempotent; empty: none.
 };
 
-// A handle of this process on an actor: as long as one of them lives anywhere, an actor with `ends_with_handles` goes on.
+// Shared by a process's handles on an actor. An actor with `ends_with_handles` lives while any of them exists.
 class ActorHold {
  public:
   virtual ~ActorHold() = default;
@@ -210,92 +211,94 @@ class ActorHold {
 class Session {
  public:
   using Done = UniqueFunction<void(Result<std::string>&&)>;
-  // A call of `method` that ends in `done`, for start() or SpawnRequest::opening.
+  // Creates a call of `method` that ends in `done`, for start() or SpawnRequest::opening.
   static std::shared_ptr<OutgoingCall> make_call(uint64_t method, std::string arguments, Done done);
 
   Session();
   virtual ~Session() = default;
 
-  // Of this process; no other session has or will have it.
+  // Unique among all sessions of this process.
   uint64_t serial() const { return serial_; }
 
-  // Why this process has left its cluster for good: it was stopped, or lets this program in no more. None: it belongs to it, or waits for its
-  // head to come back.
+  // Returns why this process has permanently left its cluster: the cluster was stopped, or it rejects this program.
+  // Nothing if it is a member or waits for its head to return.
   virtual std::optional<Error> left() { return std::nullopt; }
 
-  // The session of this process: set by volador::init() or by the host runtime. Throws kUnavailable before that.
+  // Returns the session of this process, set by volador::init() or the host runtime. Throws kUnavailable before that.
   static std::shared_ptr<Session> current();
   static std::shared_ptr<Session> current_or_none();
   static bool has_current() { return current_or_none() != nullptr; }
   static void set_current(std::shared_ptr<Session> session);
 
-  // Returns when the head has taken the request or refused it (kInfeasible, a name in use…), not when the actor lives.
+  // Returns when the head has accepted or rejected the request (kInfeasible, name in use, …), not when the actor is
+  // alive.
   virtual Result<ActorId> spawn(const SpawnRequest& request) = 0;
-  // In an empty namespace: in that of who asks. kNotFound; kInvalidArgument where it is of another class than `class_name`.
+  // An empty namespace means the caller's. kNotFound; kInvalidArgument if its class is not `class_name`.
   virtual Result<ActorId> find(const std::string& name, const std::string& actor_namespace, const std::string& class_name) = 0;
-  // The actor's calls of this process run in the order of these calls; on_end() may come before it returns. Waits while the actor is
-  // not alive yet, restarts or cannot be reached.
+  // Starts a call. Calls of this process on an actor run in the order of start(); on_end() may run before start()
+  // returns. Calls are queued while the actor is starting, restarting or unreachable.
   virtual void start(std::shared_ptr<OutgoingCall> call) = 0;
-  // The same, where a function takes the answer. Returns the number by which the call is cancelled.
-  // kNever: also of an actor with max_task_retries the call is not made again.
+  // As start(), with a function for the reply. Returns the call's number for cancel(). kNever: the call is not retried,
+  // even on an actor with max_task_retries.
   enum class Repeat : uint8_t { kAsTheActorSays, kNever };
   uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done, Repeat repeat = Repeat::kAsTheActorSays);
-  // Ends the call with kCancelled, unless it has ended; its actor is told. Of a number that means nothing (any more): no effect.
+  // Ends the call with kCancelled unless it has ended; its actor is notified. Unknown numbers have no effect.
   virtual void cancel(const ActorId& actor, uint64_t call) = 0;
-  // Of an actor whose class runs tasks (ActorClass::runs_tasks): this process's calls that have not begun end with kCancelled,
-  // the newest first; also of one that runs for long. Of any other: no effect.
+  // For an actor whose class runs tasks (ActorClass::runs_tasks): ends this process's calls that have not begun with
+  // kCancelled, newest first, even behind a long-running call. No effect on other actors.
   virtual void give_back(const ActorId& /*actor*/) {}
-  // Ends the actor: its pending calls fail. no_restart false: it restarts by its max_restarts. grace 0: at once.
+  // Ends the actor; its pending calls fail. no_restart false: it restarts by its max_restarts. grace 0: at once.
   virtual Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) = 0;
-  // The same without waiting: `done` runs once with the head's answer, on a thread of the runtime or before this returns. A head that
-  // is away is waited for.
+  // As kill(), without waiting: `done` runs once with the head's answer, on a runtime thread or before kill_later()
+  // returns. Waits for an unreachable head.
   virtual void kill_later(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace, std::function<void(Result<void>)> done) {
     done(kill(actor, no_restart, grace));
   }
-  // Begins to follow an actor of which only the id is known (a handle that came as an argument).
+  // Starts watching an actor known only by its id (a handle received as an argument).
   virtual void watch(const ActorId& actor) = 0;
-  // The same, of a handle that keeps the actor: what the handle carries from now on; null where nobody counts. Cheap where this process
-  // has one already, and never waits.
+  // As watch(), for a handle that keeps the actor alive: returns the state that the handle carries; null if handles are
+  // not counted. Cheap if this process already has a handle; never waits.
   enum class HandleFrom : uint8_t {
-    kSpawn,     // It was made here.
-    kArgument,  // It came as an argument, or is about to leave as one.
-    kAnswer,    // It came with an answer: who answered has lent it.
+    kSpawn,     // Spawned in this process.
+    kArgument,  // Received as an argument, or about to be sent as one.
+    kAnswer,    // Received in a reply, whose sender transferred it.
   };
   virtual std::shared_ptr<const ActorHold> hold(const ActorId& actor, HandleFrom from) {
     if (from != HandleFrom::kSpawn) watch(actor);
     return nullptr;
   }
-  // A handle leaves with an answer, whose receiver will claim it.
+  // Transfers a handle in a reply, whose receiver will accept it.
   virtual void lend(const ActorId& /*actor*/) {}
   virtual Result<ActorStatus> status(const ActorId& actor) = 0;
-  // At every change until the returned token is destroyed; on a thread of the runtime.
+  // Called at every change until the returned token is destroyed; on a runtime thread.
   virtual std::shared_ptr<void> on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) = 0;
 
-  // How long in all no head has been in reach, as OutageClock counts it: actors may have been parked then, through no fault of theirs.
+  // Total time without a reachable head, by OutageClock: actors may have been parked during it.
   virtual std::chrono::nanoseconds time_without_head() { return std::chrono::nanoseconds(0); }
   virtual ClusterTotals totals() = 0;
   virtual std::string cluster_name() = 0;
-  virtual std::string node_name() = 0;  // Inside an actor; empty in a driver.
-  // Lines of this driver's actors; one receiver, none by default (then they go to stderr as "(trial 3f2a, node b) …").
+  virtual std::string node_name() = 0;  // Set inside an actor; empty in a driver.
+  // Sets the receiver of log lines of this driver's actors. Default: stderr, as "(trial 3f2a, node b) …".
   virtual void on_log(std::function<void(const LogLine&)> function) = 0;
   virtual void report(const ExperimentReport& report) = 0;
-  // Requests for an experiment that this process reports, on a thread of the runtime; null: no longer. None by default: then they are dropped.
+  // Sets the receiver of requests for an experiment that this process reports, called on a runtime thread; null removes
+  // it. Without a receiver requests are dropped.
   virtual void on_request(const std::string& /*experiment*/, std::function<void(const ExperimentRequest&)> /*function*/) {}
-  // Of this process's executable, 32 bytes; empty where it is not known.
+  // Digest of this process's executable, 32 bytes; empty if unknown.
   virtual std::string program_sha256() { return {}; }
-  // Of this process; null where there is none.
+  // Object store of this process; null if it has none.
   virtual std::shared_ptr<ObjectStore> objects() { return nullptr; }
-  // How others name who runs on this thread, to have it run a task again for an object that is lost; empty: they cannot ask.
+  // Address of the caller of this thread for reconstruction requests of other processes; empty: not reachable.
   virtual std::string name_as_owner() { return {}; }
-  // Asks the owner of an object, who submitted the task that brought it, to have it made again. `depth`: of how many lost objects this one is
-  // needed to make one again. `done` runs once, on a thread of the runtime: a reference to what was made, as it travels, lent to this process;
-  // kObjectLost: it could not be, or its owner has ended.
+  // Asks the owner of a lost object, the submitter of the task that returned it, to reconstruct it. `depth`: number of
+  // lost objects in the reconstruction chain. `done` runs once, on a runtime thread, with a serialized reference to the
+  // replacement, transferred to this process. kObjectLost: it cannot be reconstructed, or its owner has ended.
   virtual void rebuild(const std::string& /*owner*/, const ObjectKey& /*object*/, int /*depth*/, std::function<void(Result<std::string>)> done) {
     done(make_error(ErrorCode::kObjectLost, "this process cannot ask who submitted the task that brought it"));
   }
-  // Of an actor: its CPUs are others' while it waits, then its own again. Repeated: no effect.
+  // For an actor: returns its CPUs while it waits (true), then acquires them again. Repeated: no effect.
   virtual void lend_cpus(bool) {}
-  // Null where there is no cluster that has placement groups.
+  // Null if the cluster has no placement groups.
   virtual std::shared_ptr<GroupSession> groups() { return nullptr; }
 
  private:

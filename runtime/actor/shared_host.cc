@@ -27,7 +27,7 @@ std::string socket_of(const protocol::HostStart& start) {
 
 }  // namespace
 
-// The last turn of an actor: nothing of it runs any more.
+// The last turn of an actor, after all of its calls.
 class SharedHost::Farewell final : public SharedThreads::Runnable {
  public:
   explicit Farewell(MemberPtr member) : member_(std::move(member)) {}
@@ -198,7 +198,7 @@ void SharedHost::end(const MemberPtr& member, std::chrono::milliseconds grace) {
   io_.add_timer(process_.clock->now() + grace, give_up);
 }
 
-// Nothing of it commits from here on.
+// The actor commits nothing from here on.
 void SharedHost::finish(const MemberPtr& member) {
   if (member->ended.exchange(true)) return;
   end_lights(member, {ErrorCode::kUnavailable, "its home has ended"},

@@ -1,11 +1,11 @@
-// The actors of a shared host: many in one process, their calls on threads that they share (shared_threads.h).
+// Actors of a shared host: many in one process, their calls on shared threads (shared_threads.h).
 //
-//   HostStart ─► starts (constructor, as a first job) ─► ready ─► ends ─► ended (ActorEnded; nothing of it commits)
+//   HostStart ─► starts (constructor, as a first job) ─► ready ─► ends ─► ended (ActorEnded; no more commits)
 //                        │ threw                                   ▲
 //                        └── HostFailed, ActorEnded               └─ its destructor runs when its last call returned
 //
-// An actor that is ended while one of its methods runs gives up its answer, not its thread: C++ cannot end a thread.
-// The method sees cancel_requested().
+// Ending an actor while a method runs drops the method's reply but cannot end its thread. The method sees
+// cancel_requested().
 #pragma once
 
 #include <chrono>
@@ -25,30 +25,30 @@ namespace volador {
 
 class SharedHost {
  public:
-  // Of one connection, on which a caller reaches all of the actors here.
+  // Per connection, over which a caller reaches all actors of the host.
   static constexpr size_t kCallsMax = 100'000;
   static constexpr size_t kCallsLeast =
-      2'000;  // More than it has threads: actors here may wait for one another through it.
+      2'000;  // More than the number of threads: actors may wait for one another over one connection.
   static constexpr size_t kCallBytesMax = size_t{64} << 20;
 
   using Send = std::function<void(const protocol::FromHost&)>;
 
-  // `first` tells node and folders, `process` what the actors have in common; both references outlive this.
+  // `first` provides node and folders, `process` the shared parts; both outlive this object.
   SharedHost(const protocol::HostStart& first, const CallRunner::Process& process, net::IoLoop& io, Send send);
   ~SharedHost();
   SharedHost(const SharedHost&) = delete;
   SharedHost& operator=(const SharedHost&) = delete;
 
-  // One more actor. Repeated: no effect.
+  // Adds an actor. Repeated: no effect.
   void start(const protocol::HostStart& start);
-  // Its destructor runs where `grace` is long enough for what runs now. Unknown: no effect.
+  // Ends an actor. Its destructor runs if `grace` covers the running calls. Unknown: no effect.
   void end(const HostId& incarnation, std::chrono::milliseconds grace);
   void on_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
 
-  // Of an actor that lives here; none: it has ended.
+  // Returns the incarnation of an actor of this host; nothing if it has ended.
   std::optional<HostId> incarnation_of(const ActorId& actor);
 
-  // Raw HostId of the actor that runs on this thread; empty: none.
+  // Raw HostId of the actor on this thread; empty: none.
   static std::string running_host();
 
   class Resident;
@@ -66,7 +66,7 @@ class SharedHost {
   void end(const MemberPtr& member, std::chrono::milliseconds grace);
   void finish(const MemberPtr& member);
   MemberPtr find(const ActorId& actor);
-  // Light actors: shared_lights.cc
+  // Nested actors: shared_lights.cc
   void on_light_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
   static std::shared_ptr<Light> find_light(Member& home, net::CallRequest& request, std::shared_ptr<net::Responder>& responder, Error& gone);
   void call_light(std::shared_ptr<Light>&& light, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
@@ -84,7 +84,7 @@ class SharedHost {
   AdaptiveMutex mutex_;
   std::unordered_map<ActorId, MemberPtr> members_;
   std::unordered_map<HostId, ActorId> incarnations_;
-  SharedThreads threads_;  // Ends before what its turns use.
+  SharedThreads threads_;  // Destroyed before the state that its turns use.
 };
 
 }  // namespace volador

@@ -1,4 +1,4 @@
-// Light actors (light_home.h) in a shared host: made, called and ended here; the head does not know of them.
+// Nested actors (light_home.h) in a shared host: created, called and ended here, unknown to the head.
 #include <fmt/format.h>
 
 #include <utility>
@@ -11,8 +11,8 @@
 namespace volador {
 namespace {
 
-constexpr size_t kGoneMax = 10'000;  // Ends of one home's light actors that are remembered.
-constexpr std::chrono::milliseconds kLeaveGrace{60'000};  // For methods that still run beside the last one in the queue.
+constexpr size_t kGoneMax = 10'000;  // Ended nested actors remembered per owner.
+constexpr std::chrono::milliseconds kLeaveGrace{60'000};  // For methods that still run when the last queued one ends.
 
 }  // namespace
 
@@ -25,7 +25,7 @@ const Self& SharedHost::Light::self() const {
   return *self_;
 }
 
-// The last turn of a light actor: its destructor.
+// The last turn of a nested actor: runs its destructor.
 class SharedHost::LightFarewell final : public SharedThreads::Runnable {
  public:
   explicit LightFarewell(std::shared_ptr<Light> light) : light_(std::move(light)) {}
@@ -54,7 +54,7 @@ void SharedHost::on_light_call(net::CallRequest&& request, std::shared_ptr<net::
     } else if (request.method == LightMethods::make()) {
       made_by = home->second;
     } else if (const auto early = home->second->early.find(request.actor); early != home->second->early.end()) {
-      early->second.push_back({std::move(request), std::move(responder)});  // After those that came before it.
+      early->second.push_back({std::move(request), std::move(responder)});  // After earlier calls for it.
       return;
     } else if (light = find_light(*home->second, request, responder, gone); !responder) {
       return;
@@ -65,7 +65,7 @@ void SharedHost::on_light_call(net::CallRequest&& request, std::shared_ptr<net::
   call_light(std::move(light), std::move(request), std::move(responder));
 }
 
-// Under the mutex. Null: `gone` says why, or it is still to be made, and the call is kept for it.
+// Call under the mutex. Null: `gone` has the reason, or the actor is not created yet and the call is stored for it.
 std::shared_ptr<SharedHost::Light> SharedHost::find_light(Member& home, net::CallRequest& request, std::shared_ptr<net::Responder>& responder, Error& gone) {
   if (const auto found = home.lights.find(request.actor); found != home.lights.end()) return found->second;
   if (number_of(request.actor) > home.made && !home.ending) {
@@ -104,7 +104,7 @@ void SharedHost::make_light(const MemberPtr& home, net::CallRequest&& request,
       const auto found = home->early.find(actor);
       if (found == home->early.end()) return;
       early.swap(found->second);
-      if (early.empty()) {  // Calls go straight to it from here on.
+      if (early.empty()) {  // From here on calls go directly to it.
         home->early.erase(found);
         return;
       }
@@ -158,7 +158,7 @@ void SharedHost::make_light_itself(const MemberPtr& home, net::CallRequest&& req
   });
 }
 
-// Behind the calls that came before.
+// Ends the actor after the calls that came before.
 void SharedHost::leave_light(const MemberPtr& home, const std::shared_ptr<Light>& light, net::Responder& responder) {
   light->runner.post(runner_of(light), [this, home, light = light.get()] {
     end_light(home, light->id, kLeaveGrace,
@@ -192,7 +192,7 @@ void SharedHost::end_light(const MemberPtr& home, const ActorId& id, std::chrono
   io_.add_timer(process_.clock->now() + grace, [light, error] { light->runner.cut(error); });
 }
 
-// With their home. Whoever calls them learns of its end from the head.
+// Ends all nested actors with their owner. Their callers learn of its end from the head.
 void SharedHost::end_lights(const MemberPtr& home, const Error& refusal, const Error& cut) {
   std::unordered_map<ActorId, std::shared_ptr<Light>> lights;
   std::map<ActorId, std::vector<Member::Early>> early;

@@ -1,4 +1,4 @@
-// The actors of a shared host, as shared_host.cc and shared_lights.cc keep them. Only they include this.
+// Actors of a shared host: internals of shared_host.cc and shared_lights.cc, included only by them.
 #pragma once
 
 #include <atomic>
@@ -22,16 +22,16 @@
 
 namespace volador {
 
-// Whoever lives here.
+// An actor of the process.
 class SharedHost::Resident : public CallRunner::Actor, public internal::SelfSource {
  public:
   void enter_turn() override { internal::current_self = this; }
   void leave_turn() override { internal::current_self = nullptr; }
-  // In whose name it asks the head: raw HostId.
+  // Raw HostId used in requests to the head.
   virtual const std::string& asks_as() const = 0;
 };
 
-// One actor that the head knows. Kept alive by the table, by its turns, and by what waits for its end.
+// An actor tracked by the head. Kept alive by the table, its turns and pending end operations.
 class SharedHost::Member final : public Resident {
  public:
   Member(SharedHost& of, const protocol::HostStart& order, const ActorClass& type)
@@ -70,21 +70,21 @@ class SharedHost::Member final : public Resident {
   std::filesystem::path scratch;
   std::atomic<bool> ready{false};
   std::atomic<bool> ending{false};
-  std::atomic<bool> ended{false};  // The worker was told.
+  std::atomic<bool> ended{false};  // The worker was notified.
   std::shared_ptr<void> object;
   std::unique_ptr<ActorCheckpoints> checkpoints;
   std::optional<CallRunner> runner;
-  std::shared_ptr<HealthChecks> health_owner;  // Null: it has none.
+  std::shared_ptr<HealthChecks> health_owner;  // Null: no health check.
   std::atomic<HealthChecks*> health{nullptr};
-  // Whose home it is; under the host's mutex.
+  // Nested actors that it owns; guarded by the host's mutex.
   std::unordered_map<ActorId, std::shared_ptr<Light>> lights;
-  uint64_t made = 0;  // Number of the last one that was made; they come in this order.
+  uint64_t made = 0;  // Number of the last nested actor created; they are created in number order.
   struct Early {
     net::CallRequest request;
     std::shared_ptr<net::Responder> responder;
   };
-  std::map<ActorId, std::vector<Early>> early;  // Calls of others on handles that overtook the making.
-  std::unordered_map<ActorId, Error> gone;      // How the last kGoneMax of those that ended did.
+  std::map<ActorId, std::vector<Early>> early;  // Calls of other processes that arrived before the actor was created.
+  std::unordered_map<ActorId, Error> gone;      // Errors of the last kGoneMax nested actors that ended.
   std::deque<ActorId> gone_order;
 
  private:
@@ -92,7 +92,7 @@ class SharedHost::Member final : public Resident {
   mutable std::unique_ptr<Self> self_;
 };
 
-// One that only its home knows.
+// A nested actor, known only to its owner.
 class SharedHost::Light final : public Resident {
  public:
   Light(MemberPtr at, const ActorId& own, const ActorClass& type)
@@ -104,7 +104,7 @@ class SharedHost::Light final : public Resident {
     home->host.end_light(home, id, kDestructor, exit_error());
   }
   Error exit_error() const override { return exit_error_of(actor_class.name, id); }
-  const Self& self() const override;  // On its one thread.
+  const Self& self() const override;  // On its only thread.
 
   const MemberPtr home;
   const ActorId id;
@@ -123,7 +123,7 @@ class SharedHost::Light final : public Resident {
   mutable std::unique_ptr<Self> self_;
 };
 
-// A runner, which keeps the actor whose it is.
+// Returns a runner that keeps its actor alive.
 inline std::shared_ptr<CallRunner> runner_of(const std::shared_ptr<SharedHost::Member>& member) {
   return std::shared_ptr<CallRunner>(member, &*member->runner);
 }

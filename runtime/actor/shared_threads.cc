@@ -20,11 +20,11 @@ size_t threads_to_add(const ThreadCounts& counts) {
   return std::min({counts.base - at_work, counts.turns - counts.idle, counts.limit - counts.threads});
 }
 
-// One thread.
+// A thread of the pool.
 struct SharedThreads::Worker final : internal::ThreadOwner {
   explicit Worker(SharedThreads& of) : pool(of) {}
 
-  // Waits may be nested; the outermost counts.
+  // Waits may be nested; only the outermost counts.
   void on_blocked() override {
     if (++depth > 1) return;
     const Lock lock(pool.mutex_);
@@ -41,12 +41,12 @@ struct SharedThreads::Worker final : internal::ThreadOwner {
   }
 
   SharedThreads& pool;
-  int depth = 0;  // Its own thread only.
-  // Under the pool's mutex.
+  int depth = 0;  // Used only by its own thread.
+  // Guarded by the pool's mutex.
   bool busy = false;
   bool waits = false;
   bool ended = false;
-  BootTime since{};  // It began its turn.
+  BootTime since{};  // Start of the current turn.
   std::thread thread;
 };
 
@@ -66,7 +66,7 @@ SharedThreads::~SharedThreads() {
   work_.notify_all();
   watcher_.notify_all();
   watch_thread_.join();
-  for (const auto& worker : workers_) worker->thread.join();  // Nobody adds one any more.
+  for (const auto& worker : workers_) worker->thread.join();  // No thread is added any more.
 }
 
 void SharedThreads::post(std::shared_ptr<Runnable> runnable, void* what) {
@@ -109,7 +109,7 @@ ThreadCounts SharedThreads::counts(BootTime now) const {
   return counts;
 }
 
-// Under the mutex.
+// Call under the mutex.
 void SharedThreads::grow(size_t count) {
   for (; count > 0 && !stopping_; --count) {
     workers_.push_back(std::make_unique<Worker>(*this));
@@ -142,7 +142,7 @@ std::optional<SharedThreads::Turn> SharedThreads::next_turn(Lock& lock, Worker& 
     if (woken) continue;
     const size_t all = counts(clock_.now()).threads;
     if (all > options_.threads) return std::nullopt;
-    // One of those that stay: it sleeps until there is work.
+    // A base thread: sleeps until there is work.
     ++idle_;
     work_.wait(lock, [this] { return !turns_.empty() || stopping_; });
     --idle_;
@@ -163,14 +163,14 @@ void SharedThreads::work(Worker& worker) {
   while (auto turn = next_turn(lock, worker)) {
     lock.unlock();
     turn->runnable->run_turn(turn->runnable, turn->what);
-    turn.reset();  // It may be the last to hold the actor.
+    turn.reset();  // It may hold the last reference to the actor.
     lock.lock();
   }
   worker.ended = true;
   watcher_.notify_one();
 }
 
-// Under the mutex. Threads that ended join at once.
+// Call under the mutex. Joining ended threads does not block.
 void SharedThreads::collect_ended() {
   std::erase_if(workers_, [](const std::unique_ptr<Worker>& worker) {
     if (worker->ended && !worker->busy) worker->thread.join();
@@ -178,7 +178,7 @@ void SharedThreads::collect_ended() {
   });
 }
 
-// Looks at the threads only while turns wait and none is idle.
+// Checks the threads only while turns wait and none is idle.
 void SharedThreads::watch() {
   Lock lock(mutex_);
   while (!stopping_) {

@@ -1,8 +1,8 @@
-// The threads of a shared host: turns of its actors run on few of them, and on more while some are held up.
+// Thread pool of a shared host: actors' turns run on few threads, and on more while some are blocked.
 //
-// A turn that computes or waits for longer than `patience`, or says that it waits (blocking.h), costs its own thread
-// only: another one takes its place, up to `threads_max`. Beyond that turns wait for a thread, which the log says once
-// a minute: actors that wait for one another in a longer chain do not go on.
+// A turn that runs longer than `patience` or reports that it blocks (blocking.h) occupies only its own thread: another
+// thread replaces it, up to `threads_max`. Beyond that, turns wait for a thread and a warning is logged once a minute:
+// longer chains of actors that wait for one another deadlock.
 #pragma once
 
 #include <atomic>
@@ -21,45 +21,45 @@
 
 namespace volador {
 
-// How many threads there are, decided. Pure.
+// Computes the number of threads. Pure.
 struct ThreadCounts {
-  size_t base = 1;     // Wanted at work, at least 1.
-  size_t limit = 1;    // Threads in all.
-  size_t threads = 0;  // In all.
-  size_t held_up = 0;  // Of them: that wait, or run one turn for too long.
-  size_t idle = 0;     // Of them.
-  size_t turns = 0;    // That wait for a thread.
+  size_t base = 1;     // Target number of working threads, at least 1.
+  size_t limit = 1;    // Maximum number of threads.
+  size_t threads = 0;  // Total.
+  size_t held_up = 0;  // Threads that block or run one turn for too long.
+  size_t idle = 0;     // Idle threads.
+  size_t turns = 0;    // Turns that wait for a thread.
 };
-// So many more are wanted now.
+// Returns the number of threads to add now.
 size_t threads_to_add(const ThreadCounts& counts);
 
 class SharedThreads {
  public:
   struct Options {
-    std::string name = "actors";  // Of the threads; at most 11 characters are seen.
-    size_t threads = 2;           // At work at once, where none is held up.
+    std::string name = "actors";  // Thread name; at most 11 characters are visible.
+    size_t threads = 2;           // Working threads while none is blocked.
     size_t threads_max = 512;
     std::chrono::milliseconds patience{20};
-    std::chrono::milliseconds idle{2000};  // A thread beyond `threads` ends after it.
+    std::chrono::milliseconds idle{2000};  // A thread beyond `threads` ends after this idle time.
   };
-  // What is run; a turn keeps it alive.
+  // Unit of work; a queued turn keeps it alive.
   class Runnable {
    public:
     virtual ~Runnable() = default;
-    // `self` holds this.
+    // `self` owns this object.
     virtual void run_turn(const std::shared_ptr<Runnable>& self, void* what) = 0;
   };
 
   SharedThreads(Options options, const Clock& clock);
-  // Drops the turns that wait, waits for those that run.
+  // Drops waiting turns and waits for running ones.
   ~SharedThreads();
   SharedThreads(const SharedThreads&) = delete;
   SharedThreads& operator=(const SharedThreads&) = delete;
 
-  // Any thread; turns start in the order in which they came.
+  // Queues a turn. Any thread; turns start in order.
   void post(std::shared_ptr<Runnable> runnable, void* what);
   size_t threads() const;
-  // Whether turns wait for a thread: who runs a long one may give way.
+  // Whether turns wait for a thread; long turns may yield.
   bool pressed() const { return turns_waiting_.load(std::memory_order_relaxed) > 0; }
 
  private:
@@ -81,14 +81,14 @@ class SharedThreads {
   const Options options_;
   const Clock& clock_;
   mutable std::mutex mutex_;
-  std::condition_variable work_;     // For idle threads.
-  std::condition_variable watcher_;  // For the one that looks for held-up threads.
+  std::condition_variable work_;     // Idle threads wait on it.
+  std::condition_variable watcher_;  // The watch thread waits on it.
   std::deque<Turn> turns_;
   std::atomic<size_t> turns_waiting_{0};
   std::vector<std::unique_ptr<Worker>> workers_;
   size_t idle_ = 0;
-  size_t looking_ = 0;  // Threads that look for a turn a moment longer; nobody has to wake them.
-  size_t waiting_ = 0;  // Threads that said that they wait.
+  size_t looking_ = 0;  // Threads that briefly poll for a turn; they need no wake-up.
+  size_t waiting_ = 0;  // Threads that reported a wait.
   bool stopping_ = false;
   bool watcher_idle_ = true;
   std::optional<BootTime> said_full_;

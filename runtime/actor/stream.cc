@@ -61,7 +61,7 @@ void StreamReader::fetched(Result<std::string> result) {
   auto batch = result ? from_bytes<StreamBatch>(*result) : Result<StreamBatch>(make_error(result.error()));
   if (!batch) {
     ended(make_error(std::move(batch).error()));
-    return session_->cancel(actor_, call_);  // Where its method still runs.
+    return session_->cancel(actor_, call_);  // Cancels a running method.
   }
   bool more = false;
   {

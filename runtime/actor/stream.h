@@ -1,7 +1,7 @@
-// Results that arrive while a method still runs:
+// Results that arrive while a method is running:
 //
-//   void Reader::rows(std::string path, volador::Sink<Row>& out) { …  out.push(row); … }        // listed in
-//   VOLADOR_ACTOR as usual for (const Row& row : reader.stream<&Reader::rows>(path)) …
+//   void Reader::rows(std::string path, volador::Sink<Row>& out) { …  out.push(row); … }  // listed in VOLADOR_ACTOR
+//   for (const Row& row : reader.stream<&Reader::rows>(path)) …
 #pragma once
 
 #include <condition_variable>
@@ -18,14 +18,14 @@
 
 namespace volador {
 
-// Where a method puts its results, one by one.
+// Receives a method's results one by one.
 template <class T>
 class Sink {
  public:
   explicit Sink(internal::StreamSource& source) : source_(source) {}
 
-  // Waits while the reader is more than 1 MiB or 10,000 items behind. Throws kCancelled when it reads no more: let it
-  // pass.
+  // Waits while the reader is more than 1 MiB or 10,000 items behind. Throws kCancelled when the reader is gone; do not
+  // catch it.
   void push(const T& item) {
     if (auto pushed = source_.push(registration::encode_answer<T>(item)); !pushed)
       throw Exception(std::move(pushed).error());
@@ -37,7 +37,7 @@ class Sink {
 
 namespace internal {
 
-// The reader's end of a stream, of which the type is forgotten. Thread safe.
+// Type-erased reader of a stream. Thread safe.
 class StreamReader : public std::enable_shared_from_this<StreamReader> {
  public:
   struct Item {
@@ -52,9 +52,9 @@ class StreamReader : public std::enable_shared_from_this<StreamReader> {
   StreamReader(std::shared_ptr<Session> session, const ActorId& actor, Claim claim)
       : session_(std::move(session)), actor_(actor), claim_(claim) {}
 
-  // Waits for the next item; none: the method has returned. Its error, or that of the way to it, comes after the items.
+  // Waits for the next item; nothing: the method has returned. Errors of the method or the connection follow the items.
   Result<std::optional<Item>> next();
-  // Nobody reads any more: the method's next push throws.
+  // Stops reading: the method's next push throws.
   void close();
 
  private:
@@ -79,7 +79,7 @@ class StreamReader : public std::enable_shared_from_this<StreamReader> {
 
 }  // namespace internal
 
-// The results of a method as they come. Movable; read by one thread. Destroyed early, it tells the method.
+// Results of a method as they arrive. Movable; read by one thread. Early destruction cancels the method.
 template <class T>
 class Stream {
  public:
@@ -96,8 +96,8 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  // Waits; none: the method has returned. Throws what it threw, kActorDied, kTimeout…, after the items that came
-  // before.
+  // Waits for the next item; nothing: the method has returned. Throws the method's exception, kActorDied, kTimeout…,
+  // after the preceding items.
   std::optional<T> next() {
     auto item = reader_->next();
     if (!item) throw Exception(std::move(item).error());
@@ -150,7 +150,7 @@ struct SinkItem<Sink<T>> {
   using Type = T;
 };
 
-// Of a method's parameters: whether the last one is a sink, what it takes, and the others.
+// Splits a method's parameters: whether the last one is a sink, its item type, and the other parameters.
 template <class Tuple>
 struct SinkOf {
   static constexpr bool exists = false;

@@ -71,7 +71,8 @@ std::string StreamSource::take_batch() {
   return to_bytes(batch);
 }
 
-// What is to be said, once the lock is free. The last items leave before the answer, on the same connection.
+// Returns the messages to send after the lock is released. The last items are sent before the reply, on the same
+// connection.
 StreamSource::Later StreamSource::serve() {
   Later later;
   if (reader_ && (!items_.empty() || finished_ || cancelled_)) {

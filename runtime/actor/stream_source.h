@@ -1,10 +1,9 @@
-// The host's end of a stream: what a method that takes a Sink has produced and its reader has not fetched yet.
+// Host side of a stream: items that a method with a Sink has produced and the reader has not fetched.
 //
-//   method's thread ─ push ─▶ [ queue ] ◀─ fetch ─ reader, over the call channel: a fetch waits until there is
-//   something
+//   method's thread ─ push ─▶ [ queue ] ◀─ fetch ─ reader, over the call channel: a fetch waits for items
 //
-// A reader that is slow makes the method wait; one that is gone makes its next push fail. The stream's own call is
-// answered when the reader has everything.
+// A slow reader blocks the method; if the reader is gone, the next push fails. The stream's own call is answered when
+// the reader has all items.
 #pragma once
 
 #include <chrono>
@@ -23,32 +22,32 @@
 
 namespace volador::internal {
 
-// What one fetch brings.
+// Result of one fetch.
 struct StreamBatch {
   std::vector<Bytes> items;
 };
 void volador_encode(Encoder& encoder, const StreamBatch& batch);
 void volador_decode(Decoder& decoder, StreamBatch& batch);
 
-// The method number of a fetch; its argument is the number of the stream's call.
+// Method id of a fetch; its argument is the number of the stream's call.
 uint64_t stream_fetch_method();
 
 // Thread safe.
 class StreamSource {
  public:
   static constexpr size_t kBytesAhead = size_t{1}
-                                        << 20;  // Items that wait for their reader; one larger item waits alone.
+                                        << 20;  // Unread items; a single larger item is queued alone.
   static constexpr size_t kItemsAhead = 10'000;
 
-  // `gone` runs once, when the method has returned and its answer is on its way.
+  // `gone` runs once, when the method has returned and its reply is sent.
   explicit StreamSource(std::function<void()> gone) : gone_(std::move(gone)) {}
 
-  // Of the method's thread; waits while the reader is behind. kCancelled: nobody reads any more.
+  // Called on the method's thread; waits while the reader is behind. kCancelled: the reader is gone.
   Result<void> push(std::string item);
-  // The method has returned: `answer` follows its items.
+  // The method has returned: `answer` is sent after its items.
   void finish(Result<std::string> result, std::shared_ptr<net::Responder> answer);
 
-  // The reader asks for what there is, or will be. A second one at a time is refused.
+  // Requests current or future items. A second concurrent fetch is rejected.
   void fetch(std::shared_ptr<net::Responder> reader);
   // The reader has cancelled or is gone.
   void cancel();

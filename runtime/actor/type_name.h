@@ -1,4 +1,4 @@
-// Names of types and functions as the compiler spells them: equal in every process that runs the same executable.
+// Compile-time names of types and functions: equal in every process of the same executable.
 #pragma once
 
 #include <cstdint>
@@ -42,13 +42,13 @@ constexpr std::string_view type_name() {
   return names::after_equals(names::pretty_type<T>(), "T = ");
 }
 
-// "&Counter::add", with the signature where the compiler needs it to tell overloads apart.
+// "&Counter::add", with the signature if needed to distinguish overloads.
 template <auto M>
 constexpr std::string_view function_name() {
   return names::after_equals(names::pretty_value<M>(), "M = ");
 }
 
-// "Counter::add", for people.
+// "Counter::add", for display.
 template <auto M>
 std::string display_name() {
   std::string_view name = function_name<M>();
@@ -62,7 +62,7 @@ std::string display_name() {
   }
 }
 
-// What a call frame carries: FNV-1a 64 of the name and the type. At compile time: every call asks for it.
+// Method id in call frames: FNV-1a 64 of name and type. Computed at compile time because every call needs it.
 template <auto M>
 consteval uint64_t function_id() {
   return names::fnv1a(type_name<decltype(M)>(), names::fnv1a(function_name<M>()));

@@ -19,7 +19,7 @@ void UnkeptUpdates::kept(const std::string& experiment, uint64_t number) {
   });
 }
 
-// Down to three quarters: each time looks at all of them.
+// Reduces to three quarters, since each pass scans all updates.
 void UnkeptUpdates::make_room() {
   bytes_ = 0;
   for (protocol::ExperimentUpdate& one : updates_) {

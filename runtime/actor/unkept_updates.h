@@ -1,5 +1,4 @@
-// What a driver said of its experiments and the head has not yet on its disk: it is said again to a head that comes
-// back. Pure.
+// Experiment updates of a driver that the head has not stored yet; resent to a head that comes back. Pure.
 #pragma once
 
 #include <cstddef>
@@ -15,12 +14,12 @@ class UnkeptUpdates {
  public:
   explicit UnkeptUpdates(size_t bytes_max = size_t{16} << 20) : bytes_max_(bytes_max) {}
 
-  // Gives it its number. Beyond bytes_max all lose their points, which are missing from the cluster's curves then;
-  // beyond it still, the oldest ones are forgotten.
+  // Assigns the update's number. Beyond bytes_max all updates lose their points, which are then missing from the
+  // cluster's charts; if that is not enough, the oldest updates are dropped.
   void add(protocol::ExperimentUpdate& update);
-  // Up to this number, of this experiment.
+  // Removes the updates of this experiment up to this number.
   void kept(const std::string& experiment, uint64_t number);
-  // In the order of their numbers.
+  // In number order.
   const std::deque<protocol::ExperimentUpdate>& all() const { return updates_; }
   size_t bytes() const { return bytes_; }
 

@@ -19,14 +19,14 @@
 namespace volador {
 
 struct WaitOptions {
-  size_t count = std::numeric_limits<size_t>::max();  // Enough when so many are ready; default: all.
+  size_t count = std::numeric_limits<size_t>::max();  // Number of ready things to wait for; default: all.
   std::optional<std::chrono::nanoseconds> timeout = {};  // Default: none.
 };
 
 namespace internal {
 
-// Splits things that become ready, in the order given: {ready, pending}. `when_ready(thing, function)` calls it once, on any thread, also where
-// it is ready already.
+// Splits things by readiness, in the given order: {ready, pending}. `when_ready(thing, function)` calls the function
+// once, on any thread, at once if it is ready.
 template <class Thing, class WhenReady, class IsReady>
 std::pair<std::vector<Thing>, std::vector<Thing>> wait_for_things(std::vector<Thing> things, const WaitOptions& options, WhenReady when_ready, IsReady is_ready) {
   struct Count {
@@ -59,8 +59,8 @@ std::pair<std::vector<Thing>, std::vector<Thing>> wait_for_things(std::vector<Th
 
 }  // namespace internal
 
-// Returns when `count` futures are ready or the timeout has passed: {ready, pending}, each in the order given, at most `count`
-// ready. A future whose call failed is ready.
+// Returns when `count` futures are ready or the timeout has passed: {ready, pending}, each in the given order, at most
+// `count` ready. A failed future is ready.
 template <class T>
 std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Future<T>> futures, const WaitOptions& options = {}) {
   return internal::wait_for_things(
@@ -68,8 +68,7 @@ std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Futur
       [](const Future<T>& future) { return future.is_ready(); });
 }
 
-// The values of all, in the order given. Waits for each; throws what the first of them that failed, by that order,
-// ended with.
+// Returns all values in the given order. Waits for each; throws the error of the first failed one in that order.
 template <class T>
 auto get(const std::vector<Future<T>>& futures) {
   if constexpr (std::is_void_v<T>) {
@@ -81,7 +80,7 @@ auto get(const std::vector<Future<T>>& futures) {
     return values;
   }
 }
-// As get(), but throws kTimeout where they are not all there within `timeout`. Calls and tasks go on.
+// As get(), but throws kTimeout if not all are ready within `timeout`. Calls and tasks continue.
 template <class T>
 auto get(const std::vector<Future<T>>& futures, std::chrono::nanoseconds timeout) {
   const auto [ready, pending] = wait(futures, {.timeout = timeout});
