@@ -34,7 +34,7 @@ void Admission::charge(const Entry& entry, double cost, BootTime now) {
     budgets_.erase(address);
     return;
   }
-  // What comes back within a second, so that nothing is left of an attack soon after its end.
+  // At least one second's refill, so that the effect of an attack ends soon after it.
   budgets_[address] = {.left = std::max(after, 1 - limits_.budget_per_second), .at = now};
   if (budgets_.size() > limits_.addresses) forget_fullest(now);
 }
@@ -92,7 +92,7 @@ bool Admission::is_crowded(BootTime now) const {
 Admission::Actions Admission::on_accepted(uint64_t connection, const std::string& address, BootTime now) {
   Actions actions;
   make_room(actions);
-  if (entries_.size() >= limits_.connections) {  // All of them are served.
+  if (entries_.size() >= limits_.connections) {  // All connections are already being served.
     actions.push_back({Kind::kEnd, connection});
     return actions;
   }
@@ -140,7 +140,7 @@ Admission::Actions Admission::on_proved(uint64_t connection, BootTime now) {
   Actions actions;
   const auto found = entries_.find(connection);
   if (found == entries_.end()) return actions;
-  // Pays for itself and for the connection that asked for the head's certificate before it.
+  // Refunds this connection and the one that fetched the head's certificate before it.
   charge(found->second, -2, now);
   remember(found->second.address);
   actions.push_back({Kind::kRelease, connection});
@@ -187,7 +187,7 @@ bool Admission::may_serve(const std::string& address, BootTime now) const {
   return unproved_strangers_ < places && strangers_left(now) >= static_cast<double>(unproved_strangers_) + 1;
 }
 
-// Addresses in turn; of each the newest, whose peer is the least likely to have given up.
+// Round-robin over addresses; for each the newest connection, whose peer is the least likely to have given up.
 void Admission::serve(BootTime now, Actions& actions) {
   size_t refused = 0;
   while (unproved_ < limits_.unproved && refused < waiting_.size()) {

@@ -20,7 +20,7 @@ namespace {
 constexpr size_t kWrittenCallsMin = 64;
 constexpr auto kBusyRetry = std::chrono::milliseconds(5);
 
-// The connection proper; kept alive by the loop, its timers and the CallConnection that users hold.
+// Implementation of the connection; kept alive by the loop, its timers and the user's CallConnection.
 class Caller final : public StreamEnd {
  public:
   Caller(IoLoop& loop, Endpoint endpoint, ConnectionOptions options, std::function<void(Error)> on_down)
@@ -59,9 +59,9 @@ class Caller final : public StreamEnd {
                      std::chrono::ceil<std::chrono::milliseconds>(options_.connect_timeout).count())});
   }
 
-  // Any thread, under the mutex.
+  // Any thread, with the mutex held.
   Outbox& outbox() override { return core_.outbox(); }
-  // Calls that are written and unanswered: at least so many. What is held goes with the answers that they get.
+  // Number of sent and unanswered calls that keeps the peer busy; held calls are sent when their replies arrive.
   bool peer_has_work() override { return core_.sent_calls() >= kWrittenCallsMin + core_.outbox().bytes() / (kFrameHeaderBytes + kCallHeaderBytes); }
   void arm_deadline();
   void cancel_timers();
@@ -70,7 +70,7 @@ class Caller final : public StreamEnd {
     for (auto& one : finished) one.done(std::move(one.result));
     finished.clear();
   }
-  // Under the mutex. What has ended, over the loop.
+  // Posts finished calls to the loop. Call with the mutex held.
   void post_finished() {
     if (!core_.has_finished()) return;
     auto batch = std::make_shared<Finished>();
@@ -88,10 +88,10 @@ class Caller final : public StreamEnd {
   size_t next_address_ = 0;
   Error address_error_;
   UniqueFd connecting_;
-  Finished finished_;  // Of one batch; its memory serves again.
+  Finished finished_;  // A batch of finished calls; reused to save allocations.
   uint64_t pings_ = 0;
 
-  // Under the mutex.
+  // Guarded by the mutex.
   CallerCore core_;
   bool closed_ = false;
   std::optional<BootTime> armed_;
@@ -212,7 +212,7 @@ Result<bool> Caller::on_batch(FrameReader::Batch& batch) {
   return true;
 }
 
-// Also answers whether the peer still lives: nothing for silence_max, pings included, ends the connection.
+// Also detects a dead peer: if nothing, including pongs, arrives for silence_max, the connection ends.
 void Caller::on_ping() {
   const BootTime now = loop_.now();
   const auto silence = last_read_ == BootTime{} ? std::chrono::nanoseconds(0) : now - last_read_;
@@ -256,7 +256,7 @@ void Caller::on_deadline() {
 }
 
 void Caller::call(CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyRoom> room) {
-  if (room) {  // It lasts until `done` has run on the loop, whose thread may write there until then.
+  if (room) {  // Valid until `done` has run on the loop, whose thread may write there until then.
     done = [room, done = std::move(done)](Result<std::string>&& result) mutable { done(std::move(result)); };
   }
   Lock lock(mutex_);
@@ -296,7 +296,7 @@ void Caller::end(Error why) {
       unwatch();
     } else if (connecting_) {
       loop_.unwatch(connecting_.get());
-      connecting_.reset();  // Whoever holds this connection may do so for a while.
+      connecting_.reset();  // The connection object may live on for a while.
     }
     on_down = std::exchange(on_down_, {});
   }
@@ -313,7 +313,7 @@ void Caller::close() {
   closed_ = true;
   core_.on_close();
   post_finished();
-  // Before the goodbye: the peer answers it by closing, which must not count as a loss.
+  // Before the goodbye: the peer answers it by closing, which must not count as a lost connection.
   const State before = std::exchange(state_, State::kDown);
   if (before == State::kDown) return;
   if (before == State::kOpen) {
@@ -323,7 +323,7 @@ void Caller::close() {
   }
   cancel_timers();
   if (stream_) unwatch();
-  loop_.post([self = self_as<Caller>()] {  // What only the loop's thread touches.
+  loop_.post([self = self_as<Caller>()] {  // State that only the loop's thread may touch.
     self->on_down_ = {};
     if (self->connecting_) {
       self->loop_.unwatch(self->connecting_.get());

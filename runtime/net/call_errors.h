@@ -1,4 +1,4 @@
-// What calls end with where no answer came: the same words for callers in other processes and in the host's own.
+// Errors of calls without a reply: same texts for callers in other processes and in the host's process.
 #pragma once
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ inline Error timed_out(bool sent, const std::string& peer) {
                : fmt::format("the call's timeout passed before it could be sent to {}", peer)};
 }
 inline Error given_back() { return {ErrorCode::kCancelled, "the call was given back to its caller, who asked for it: it was not executed"}; }
-// Whether a call ended so: its caller makes it again without charging a retry.
+// Whether a call ended with given_back(): its caller repeats it without using a retry.
 inline bool is_given_back(const Error& error) { return error == given_back(); }
 inline Error not_sent(const std::string& peer, const std::string& why) {
   return {ErrorCode::kUnavailable, fmt::format("the call was not sent: connection to {}: {}", peer, why)};

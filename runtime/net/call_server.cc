@@ -21,13 +21,13 @@
 namespace volador::net {
 namespace {
 
-constexpr size_t kAcceptsMax = 64;  // In one turn of the loop.
+constexpr size_t kAcceptsMax = 64;  // Per turn of the loop.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 constexpr auto kLogEvery = std::chrono::seconds(1);
 
 Error host_ends() { return {ErrorCode::kUnavailable, "this host ends"}; }
 
-// Everything but the counters and the closing happens on the loop's thread.
+// Everything except the counters and close() runs on the loop's thread.
 class Server final : public Pollable, public ServerSide, public std::enable_shared_from_this<Server> {
  public:
   Server(IoLoop& io_loop, ServerOptions server_options, CallHandler call_handler)
@@ -51,16 +51,16 @@ class Server final : public Pollable, public ServerSide, public std::enable_shar
   void report(std::string_view text, const std::string& reason);
 
   UniqueFd listener_;
-  UniqueFd reserve_;  // Given up for a moment to take and close a connection when descriptors have run out.
+  UniqueFd reserve_;  // Released briefly to accept and close a connection when descriptors have run out.
   bool paused_ = false;
   bool closed_ = false;
-  ino_t inode_ = 0;  // Of the socket file: another process's file of the same name is not removed.
+  ino_t inode_ = 0;  // Inode of the socket file: a file of the same name from another process is not removed.
   std::unordered_map<ServerConnection*, std::shared_ptr<ServerConnection>> connections_;
-  std::list<ServerConnection*> half_open_;  // Without a hello; the oldest first.
+  std::list<ServerConnection*> half_open_;  // Connections without a hello, oldest first.
   std::atomic<size_t> count_{0};
   BootTime last_report_{};
   size_t unreported_ = 0;
-  std::mutex local_mutex_;  // Of the two below.
+  std::mutex local_mutex_;  // Guards the two members below.
   bool ends_ = false;
   std::vector<std::weak_ptr<LocalCaller>> local_;
 };
@@ -72,7 +72,7 @@ class LocalConnection final : public CallConnection {
   void call(CallRequest&& request, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
   void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom>, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
   void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
-  void give_back() override {}  // The handler has them all.
+  void give_back() override {}  // The handler already has all calls.
   void close() override { caller_->close(); }
 
  private:
@@ -122,7 +122,7 @@ void Server::on_events(uint32_t) {
   }
 }
 
-// No descriptors are left: closes one waiting caller with the reserve, so that it sees an end instead of silence.
+// No descriptors are left: closes one waiting connection with the reserve, so that its peer sees an end.
 void Server::shed() {
   report("connections refused", fmt::format("{}: raise the limit (ulimit -n)", std::strerror(errno)));
   reserve_.reset();
@@ -132,7 +132,7 @@ void Server::shed() {
   if (!reserve_) pause();
 }
 
-// Without the reserve the listener would wake the loop again and again.
+// Without the reserve the listener would wake up the loop continuously.
 void Server::pause() {
   paused_ = true;
   loop.unwatch(listener_.get());

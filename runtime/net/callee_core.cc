@@ -92,7 +92,7 @@ void CalleeCore::put_answer(uint64_t request_id, Result<std::string>&& result) {
   }
 }
 
-// Announces so many calls that their replies, were they all as large as the late ones, keep to the aim.
+// Sizes the window so that the replies, if all are as large as recent ones, stay within replies_bytes_aim.
 void CalleeCore::adapt_window(size_t reply_bytes) {
   reply_estimate_ = std::max({reply_bytes, reply_estimate_ - reply_estimate_ / 8, size_t{1}});
   const size_t fitting = std::clamp(limits_.replies_bytes_aim / reply_estimate_, std::min(limits_.calls_least, limits_.calls_max), limits_.calls_max);
@@ -115,7 +115,7 @@ void CalleeCore::on_answer_later(uint64_t request_id) {
   running->later = true;
   ++later_calls_;
   later_bytes_ += running->bytes;
-  // Before the caller has used up half of its room.
+  // Announce before the caller has used up half of its window.
   const bool few_calls = window_.calls <= running_.size() + calls_at_once_ / 2;
   const bool few_bytes = window_.bytes <= running_bytes_ + limits_.bytes_max / 2;
   if (few_calls || few_bytes) announce(calls_at_once_);

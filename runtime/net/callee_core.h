@@ -1,5 +1,5 @@
-// What the host's end of one connection knows: which calls run, and how many more the caller may send.
-// Pure: frames and replies in; bytes (the outbox), requests and cancels out.
+// State of the host's end of a connection: running calls, and how many more the caller may send. Pure: frames and
+// replies in; bytes (the outbox), requests and cancels out.
 #pragma once
 
 #include <optional>
@@ -13,10 +13,10 @@ namespace volador::net {
 
 struct CalleeLimits {
   size_t calls_max = 1000;
-  size_t calls_first = 64;  // Taken at once before the size of replies is known.
-  size_t calls_least = 1;   // However large they are.
+  size_t calls_first = 64;  // Window before the size of replies is known.
+  size_t calls_least = 1;   // Minimum window, regardless of reply size.
   size_t bytes_max = size_t{16} << 20;
-  size_t later_max = 100'000;  // Further ones, which are answered later.
+  size_t later_max = 100'000;  // Further calls that are answered later.
   size_t replies_bytes_aim = size_t{64} << 20;
   size_t replies_bytes_max = size_t{256} << 20;
 };
@@ -25,27 +25,27 @@ class CalleeCore {
  public:
   explicit CalleeCore(CalleeLimits limits);
 
-  // What a frame asks of the shell; at most one is set.
+  // Request of a frame to the shell; at most one member is set.
   struct Event {
-    void** call = nullptr;   // The frame's: where the shell notes its own of it, until the next frame.
-    void* cancel = nullptr;  // What it noted of a call that runs.
-    bool give_back = false;  // What has not begun of the calls before.
+    void** call = nullptr;   // A new call: slot for the shell's pointer to it, valid until the next frame.
+    void* cancel = nullptr;  // The shell's pointer of the running call to cancel.
+    bool give_back = false;  // Return earlier calls that have not begun.
   };
-  // kInvalidArgument: the peer broke the protocol; close. kUnavailable: it said goodbye.
+  // kInvalidArgument: protocol error; close. kUnavailable: the peer sent goodbye.
   [[nodiscard]] Result<Event> on_frame(const Frame& frame);
 
-  // Puts the answer into the outbox. Of a call that does not run (any more) nothing is sent.
+  // Queues the reply. Ignored for a call that is not running.
   void on_reply(uint64_t request_id, Result<std::string>&& result);
-  // Its answer comes later: from now on it takes no room in the window.
+  // The reply comes later: the call no longer occupies the window.
   void on_answer_later(uint64_t request_id);
-  // The last frame: why this side closes.
+  // Queues the last frame, with the reason for closing.
   void say_goodbye(std::string_view why);
 
-  // False while the caller does not read what it got: nothing more is taken from it, so that answers cannot pile up.
+  // False while the caller does not read its replies: no more calls are read, so that replies cannot accumulate.
   bool wants_input() const { return outbox_.bytes() <= limits_.replies_bytes_aim; }
   const std::optional<Hello>& hello() const { return hello_; }
   Outbox& outbox() { return outbox_; }
-  // With what the shell noted of each call that runs.
+  // Calls the function with the shell's pointer of each running call.
   template <class Function>
   void for_each_running(Function&& function) {
     running_.for_each([&](uint64_t, const Running& one) { function(one.noted); });
@@ -55,9 +55,9 @@ class CalleeCore {
 
  private:
   struct Running {
-    size_t bytes = 0;  // What it weighs.
+    size_t bytes = 0;  // Size in the window.
     void* noted = nullptr;
-    bool later = false;  // It is answered later.
+    bool later = false;  // Answered later.
   };
 
   void announce(size_t calls);
@@ -69,12 +69,12 @@ class CalleeCore {
   std::optional<Hello> hello_;
   RequestTable<Running> running_;
   size_t running_bytes_ = 0;
-  size_t later_calls_ = 0;  // Those that run and are answered later: the window is larger by them.
+  size_t later_calls_ = 0;  // Running calls that are answered later; they enlarge the window.
   size_t later_bytes_ = 0;
-  size_t calls_at_once_;    // Others, as last announced.
+  size_t calls_at_once_;    // Number of other calls, as last announced.
   Window window_;           // As last announced.
-  Window window_most_;      // The largest of each that was: what the caller may have sent.
-  size_t reply_estimate_;   // Bytes; the largest of late, fading.
+  Window window_most_;      // Maximum of all announced windows: what the caller may have sent.
+  size_t reply_estimate_;   // Bytes; decaying maximum of recent replies.
 };
 
 }  // namespace volador::net

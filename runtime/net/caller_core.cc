@@ -9,7 +9,7 @@
 namespace volador::net {
 namespace {
 
-constexpr size_t kDeadlinesSpare = 1024;  // Deadlines of finished calls that are kept at least.
+constexpr size_t kDeadlinesSpare = 1024;  // Minimum number of deadlines of finished calls kept before a cleanup.
 
 bool later(BootTime a, BootTime b) { return a > b; }
 
@@ -17,14 +17,14 @@ bool later(BootTime a, BootTime b) { return a > b; }
 
 CallerCore::CallerCore(CallerLimits limits, CallerId caller, std::string peer)
     : limits_(limits), peer_(std::move(peer)) {
-  // A caller takes no calls; its window is nominal.
+  // A caller accepts no calls; its window is nominal.
   put_hello(outbox_.tail(), {.window = {.calls = 1, .bytes = 1}, .caller = caller});
   outbox_.added();
 }
 
 bool CallerCore::has_room(size_t bytes) const {
   if (!window_) return false;
-  // One call larger than the window goes alone.
+  // A call larger than the window is sent alone.
   return sent_calls_ == 0 || (sent_calls_ < window_->calls && sent_bytes_ + bytes <= window_->bytes);
 }
 
@@ -81,7 +81,7 @@ void CallerCore::send_waiting(BootTime now) {
   }
 }
 
-// Gives the caller its error; a sent call keeps its room until the host answers the cancel.
+// Reports the error to the caller. A sent call occupies the window until the host answers the cancel.
 void CallerCore::abandon(uint64_t request_id, Entry& entry, Error error) {
   if (!rooms_.empty()) rooms_.erase(request_id);
   finish(std::move(entry.done), make_error(std::move(error)));
@@ -100,7 +100,7 @@ void CallerCore::on_cancel(BootTime now, uint64_t request_id) {
   Entry* entry = calls_.find(request_id);
   if (entry == nullptr || entry->abandoned) return;
   abandon(request_id, *entry, cancelled_by_caller(entry->sent));
-  send_waiting(now);  // It may have been a large one that held up the others.
+  send_waiting(now);  // A large call may have blocked the others.
 }
 
 void CallerCore::on_give_back() {
@@ -136,7 +136,7 @@ Result<void> CallerCore::on_frame(BootTime now, Frame&& frame) {
       on_answer(now, frame.request_id, make_error(std::move(frame.error)));
       return {};
     case FrameKind::kPing:
-      if (outbox_.bytes() > kFrameBytesMax) return {};  // The peer pings and does not read.
+      if (outbox_.bytes() > kFrameBytesMax) return {};  // The peer sends pings but does not read.
       put_plain(outbox_.tail(), FrameKind::kPong, frame.request_id);
       outbox_.added();
       return {};
@@ -159,7 +159,7 @@ std::span<char> CallerCore::room(uint64_t request_id, size_t answer_bytes) const
 
 void CallerCore::on_answer(BootTime now, uint64_t request_id, Result<std::string>&& result, size_t in_room) {
   Entry* const entry = calls_.find(request_id);
-  if (entry == nullptr || !entry->sent) return;  // Answered twice; the first answer counted.
+  if (entry == nullptr || !entry->sent) return;  // Duplicate reply; the first one counted.
   --sent_calls_;
   sent_bytes_ -= entry->bytes;
   if (!rooms_.empty()) {

@@ -1,5 +1,5 @@
-// What the caller's end of one connection knows: which calls wait, which are sent, what each one's fate is.
-// Pure: frames, time and losses in; bytes (the outbox) and finished calls out.
+// State of the caller's end of a connection: queued and sent calls and their outcome. Pure: frames, time and losses in;
+// bytes (the outbox) and finished calls out.
 //
 //                room in the window
 //   call ─▶ waiting ─────────────▶ sent ── reply, error ──▶ finished
@@ -35,48 +35,47 @@ class CallerCore {
     Result<std::string> result;
   };
 
-  // `peer` names the host's end in messages. The hello is the first thing in the outbox.
+  // `peer` names the host's end in messages. The hello is queued first in the outbox.
   CallerCore(CallerLimits limits, CallerId caller, std::string peer);
 
-  // Sends, queues or refuses it; the errors are those of CallConnection::call.
+  // Sends, queues or rejects a call; errors as for CallConnection::call.
   void on_call(BootTime now, CallRequest&& request, CallDone&& done, std::shared_ptr<ReplyRoom> room = {});
   void on_cancel(BootTime now, uint64_t request_id);
-  // Ends the calls that are not sent with kCancelled, the newest first, and asks the host for those that have not begun.
+  // Ends unsent calls with kCancelled, newest first, and requests the return of those that have not begun.
   void on_give_back();
-  // kInvalidArgument: the peer broke the protocol; report on_lost and close.
-  // kUnavailable: the peer said goodbye; likewise.
+  // kInvalidArgument: protocol error; call on_lost and close. kUnavailable: the peer sent goodbye; likewise.
   [[nodiscard]] Result<void> on_frame(BootTime now, Frame&& frame);
   // Ends the calls whose deadline is at or before `now`.
   void on_tick(BootTime now);
-  // The connection is gone: ends every call, by whether the outbox says that the peer may have seen it.
+  // The connection is lost: ends every call, depending on whether the peer may have received it.
   void on_lost(const std::string& why);
-  // The owner closes: ends every call with kCancelled.
+  // The owner closes the connection: ends every call with kCancelled.
   void on_close();
 
-  // For the first bytes of the answer to this call, of so many bytes; empty: none.
+  // Returns memory for the first bytes of this call's reply, whose size is `answer_bytes`; empty: none.
   std::span<char> room(uint64_t request_id, size_t answer_bytes) const;
-  // The earliest deadline; may be that of a call that has finished since.
+  // Returns the earliest deadline; it may belong to a finished call.
   std::optional<BootTime> next_deadline() const;
   Outbox& outbox() { return outbox_; }
-  // Calls that have ended since, in the order in which they did. `into` is empty; its memory serves for the next ones.
+  // Moves the calls that finished since the previous take, in order. `into` must be empty; its memory is reused.
   void take_finished(std::vector<Finished>& into) { finished_.swap(into); }
   bool has_finished() const { return !finished_.empty(); }
-  bool ready() const { return window_.has_value(); }  // The host's hello came.
+  bool ready() const { return window_.has_value(); }  // The host's hello has arrived.
   bool lost() const { return lost_.has_value(); }
-  size_t sent_calls() const { return sent_calls_; }  // Unanswered by the host.
+  size_t sent_calls() const { return sent_calls_; }  // Sent and not answered by the host.
   size_t waiting_calls() const { return waiting_.size(); }
 
-  // Aborts where the counts and the tables disagree. O(calls); tests call it after each event.
+  // Aborts if counts and tables disagree. O(calls); tests call it after each event.
   void check_invariants();
 
  private:
   struct Entry {
     CallDone done;
     BootTime deadline{};  // Zero: none.
-    uint64_t place = 0;   // Sent: of its first byte in the outbox. Else its key in waiting_.
+    uint64_t place = 0;   // If sent: position of its first byte in the outbox; otherwise its key in waiting_.
     uint32_t bytes = 0;
     bool sent = false;
-    bool abandoned = false;  // Finished for the caller, not for the window.
+    bool abandoned = false;  // Finished for the caller but still occupying the window.
   };
   struct Deadline {
     BootTime when;
@@ -95,16 +94,16 @@ class CallerCore {
   const CallerLimits limits_;
   const std::string peer_;
   Outbox outbox_;
-  std::optional<Window> window_;    // None before the host's hello.
-  std::optional<Error> lost_;       // What further calls get.
-  RequestTable<Entry> calls_;       // Waiting, sent and abandoned ones.
-  std::unordered_map<uint64_t, std::shared_ptr<ReplyRoom>> rooms_;  // Of those that have one and whose caller waits.
-  std::map<uint64_t, CallRequest> waiting_;  // In the order of their calls.
+  std::optional<Window> window_;    // Unset before the host's hello.
+  std::optional<Error> lost_;       // Error for further calls.
+  RequestTable<Entry> calls_;       // Queued, sent and abandoned calls.
+  std::unordered_map<uint64_t, std::shared_ptr<ReplyRoom>> rooms_;  // Rooms of unfinished calls.
+  std::map<uint64_t, CallRequest> waiting_;  // In call order.
   uint64_t next_waiting_ = 0;
   size_t waiting_bytes_ = 0;
   size_t sent_calls_ = 0;
   size_t sent_bytes_ = 0;
-  std::vector<Deadline> deadlines_;  // A heap, the earliest first; finished calls are removed now and then.
+  std::vector<Deadline> deadlines_;  // Min-heap; entries of finished calls are removed from time to time.
   std::vector<Finished> finished_;
 };
 

@@ -29,7 +29,7 @@ struct PacketHeader {
 };
 static_assert(sizeof(PacketHeader) == 16);
 
-constexpr size_t kUsualBytes = size_t{4} << 10;  // Most messages hold less.
+constexpr size_t kUsualBytes = size_t{4} << 10;  // Most messages are smaller.
 
 std::string reason(int error) { return std::strerror(error); }
 
@@ -56,7 +56,7 @@ Result<UniqueFd> to_memfd(std::string_view bytes) {
   return fd;
 }
 
-// The size is checked against the file before anything is allocated; a file that shrinks meanwhile is an error.
+// The size is checked against the file before allocation; a file that shrinks meanwhile is an error.
 Result<std::string> from_memfd(int fd, uint64_t size) {
   struct stat info {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size < 0 ||
@@ -134,7 +134,7 @@ std::vector<UniqueFd> take_descriptors(msghdr& message) {
   return fds;
 }
 
-// Where the bytes of a packet beyond the usual size go: a thread that gets none touches none of its pages.
+// Memory for bytes beyond the usual size: a thread without large packets touches none of its pages.
 char* room_for_large() {
   static thread_local const auto room = std::make_unique_for_overwrite<char[]>(kMessageInlineBytesMax - kUsualBytes);
   return room.get();

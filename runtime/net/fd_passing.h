@@ -1,7 +1,7 @@
 // Whole messages with file descriptors between processes of one machine, over SOCK_SEQPACKET Unix sockets.
 //
-// A message of up to 64 KiB travels in the packet; a larger one in a memfd whose descriptor travels instead.
-// Works in a process that has just forked: no thread, lock or global of its own.
+// A message of up to 64 KiB is sent in the packet; a larger one in a memfd whose descriptor is sent instead. Usable
+// right after fork(): no threads, locks or globals.
 #pragma once
 
 #include <chrono>
@@ -18,9 +18,9 @@
 
 namespace volador::net {
 
-inline constexpr size_t kMessageBytesMax = size_t{64} << 20;        // Of one message.
-inline constexpr size_t kMessageInlineBytesMax = size_t{64} << 10;  // Above: by memfd.
-inline constexpr size_t kMessageFdsMax = 64;                        // Descriptors with one message.
+inline constexpr size_t kMessageBytesMax = size_t{64} << 20;        // Per message.
+inline constexpr size_t kMessageInlineBytesMax = size_t{64} << 10;  // Larger messages use a memfd.
+inline constexpr size_t kMessageFdsMax = 64;                        // Descriptors per message.
 
 struct FdMessage {
   std::string bytes;
@@ -30,18 +30,17 @@ struct FdMessage {
 // Two connected ends, close-on-exec, blocking.
 [[nodiscard]] Result<std::pair<UniqueFd, UniqueFd>> seqpacket_pair();
 
-// Sends all or nothing; the descriptors stay the caller's. On a full socket waits up to `patience`, whether or not the
-// socket is non-blocking. Several threads may send on one socket: messages do not mix.
-// kInvalidArgument: above kMessageBytesMax or kMessageFdsMax. kUnavailable: the peer is gone or did not read in time.
+// Sends all or nothing; the caller keeps the descriptors. Waits up to `patience` on a full socket, blocking or not.
+// Several threads may send on one socket: messages do not mix. kInvalidArgument: above kMessageBytesMax or
+// kMessageFdsMax. kUnavailable: the peer is gone or did not read in time.
 [[nodiscard]] Result<void> send_message(int fd, std::string_view bytes, std::span<const int> fds = {},
                                         std::chrono::milliseconds patience = std::chrono::seconds(5));
 
-// Waits for the next message, also on a non-blocking socket. One thread at a time.
-// kUnavailable: the peer closed its end. kInvalidArgument: what came is not a message of send_message; close the
-// socket.
+// Waits for the next message, also on a non-blocking socket. One thread at a time. kUnavailable: the peer closed its
+// end. kInvalidArgument: not a message of send_message; close the socket.
 [[nodiscard]] Result<FdMessage> recv_message(int fd);
 
-// The same without waiting: nullopt when no message is there. For poll and epoll loops.
+// As recv_message() without waiting: nullopt if there is no message. For poll and epoll loops.
 [[nodiscard]] Result<std::optional<FdMessage>> try_recv_message(int fd);
 
 }  // namespace volador::net

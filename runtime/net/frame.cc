@@ -11,7 +11,7 @@
 namespace volador::net {
 namespace {
 
-constexpr size_t kReserveBytesMax = size_t{8} << 20;  // On a peer's word: more only as bytes come.
+constexpr size_t kReserveBytesMax = size_t{8} << 20;  // Reserved on the announced length; more only as bytes arrive.
 
 static_assert(std::endian::native == std::endian::little, "the wire form is written by memcpy");
 
@@ -49,7 +49,7 @@ struct Range {
   size_t max = 0;
 };
 
-// Payload lengths that a kind may have; {1, 0} for an unknown kind.
+// Valid payload lengths of a frame kind; {1, 0} for an unknown kind.
 Range payload_range(uint8_t kind) {
   switch (static_cast<FrameKind>(kind)) {
     case FrameKind::kHello:
@@ -131,7 +131,7 @@ std::string_view sent_part(std::string_view message) {
   if (message.size() <= kErrorMessageBytesMax) return message;
   size_t end = kErrorMessageBytesMax;
   while (end > 0 && (static_cast<unsigned char>(message[end]) & 0xc0) == 0x80)
-    --end;  // Not inside a UTF-8 character.
+    --end;  // Do not cut inside a UTF-8 character.
   return message.substr(0, end);
 }
 
@@ -157,7 +157,7 @@ void put_goodbye(std::string& out, std::string_view reason) {
   out += reason;
 }
 
-// The frame header is complete: checks it and sets the lengths.
+// The frame header is complete: validates it and sets the lengths.
 Result<void> FrameDecoder::begin() {
   const auto length = take<uint32_t>(header_.data());
   const auto kind = take<uint8_t>(header_.data() + 4);

@@ -1,4 +1,4 @@
-// Reads a stream into frames, many at a time. Loop thread.
+// Reads frames from a stream in batches. Loop thread.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@ class FrameReader {
     size_t count = 0;
   };
 
-  // What the stream did.
+  // Result of a read.
   struct Outcome {
-    bool more = false;    // The budget is used up: call again soon; other connections first.
-    bool paused = false;  // `take` wants no more at the moment.
-    bool ended = false;   // The stream ended, the peer broke the protocol, or `take` refused.
+    bool more = false;    // The budget is used up: call again soon, after other connections.
+    bool paused = false;  // `take` pauses reading.
+    bool ended = false;   // The stream ended, the peer violated the protocol, or `take` returned an error.
     Error why;
     size_t bytes = 0;
   };
@@ -32,15 +32,15 @@ class FrameReader {
   // See FrameDecoder.
   void set_rooms(FrameDecoder::Rooms rooms) { decoder_.set_rooms(std::move(rooms)); }
 
-  // Hands batches of frames to `take`, a Result<bool>(Batch&), until the stream blocks or the budget is used up. After
-  // `take` said false, it gets what was read already, and nothing more is read.
+  // Passes batches of frames to `take`, a Result<bool>(Batch&), until the stream blocks or the budget is used up. After
+  // `take` returned false, it still gets the frames already read, and nothing more is read.
   template <class Take>
   Outcome read(Stream& stream, std::span<char> buffer, Take&& take) {
     Outcome outcome;
-    thread_local Batch batch;  // Large; its memory serves again. What it holds is used up when this returns.
+    thread_local Batch batch;  // Large, therefore reused. Its contents are consumed when read() returns.
     for (size_t round = 0; round < kRoundsMax; ++round) {
       const std::span<char> room = decoder_.room_left();
-      // After a body that had a room comes another one, most likely: of that as little as can be goes over the buffer.
+      // A body with a room is probably followed by another one: read as little of it as possible into the buffer.
       const std::span<char> into = !room.empty()           ? room.first(std::min(room.size(), buffer.size()))
                                    : decoder_.has_room() ? buffer.first(std::min(kHeadBytes, buffer.size()))
                                                          : buffer;
@@ -77,7 +77,7 @@ class FrameReader {
     return outcome;
   }
 
-  // True when the batch is full and more may follow.
+  // True if the batch is full and more frames may follow.
   bool fill(Batch& batch, Error& broken) {
     batch.count = 0;
     while (batch.count < kBatch) {

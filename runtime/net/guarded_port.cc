@@ -32,10 +32,10 @@ namespace {
 
 constexpr int kAcceptsATurn = 64;
 constexpr int kEventsATurn = 256;
-constexpr int kTickMs = 20;         // While there are connections that have not proved themselves.
-constexpr uint64_t kSpareDescriptors = 64;  // For the files of the process.
+constexpr int kTickMs = 20;         // Tick interval while there are unproved connections.
+constexpr uint64_t kSpareDescriptors = 64;  // Reserved for files of the process.
 constexpr int kProvedReceiveBytes = 4 << 20;  // The kernel's own limit (net.core.rmem_max) is lower on most machines.
-constexpr int kAcceptPauseMs = 100;  // Where no descriptor is left.
+constexpr int kAcceptPauseMs = 100;  // Pause after running out of descriptors.
 constexpr uint64_t kListener = 0;
 constexpr uint64_t kWake = 1;
 constexpr uint64_t kFirstConnection = 2;
@@ -89,7 +89,7 @@ class GuardedPort::Impl {
     epoll_.reset(::epoll_create1(EPOLL_CLOEXEC));
     wake_.reset(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
     reserve_.reset(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    // A connection comes with its first bytes; the kernel keeps silent ones for so long. Where it cannot, admission_ does.
+    // The kernel holds connections until their first bytes, for this long. If unsupported, admission_ does it.
     const int seconds = static_cast<int>(std::chrono::floor<std::chrono::seconds>(limits_.hello_time).count());
     if (seconds > 0) ::setsockopt(listener_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
     const bool made = epoll_ && wake_ && reserve_ && watch(listener_.get(), kListener, EPOLLIN) && watch(wake_.get(), kWake, EPOLLIN);
@@ -141,7 +141,7 @@ class GuardedPort::Impl {
     UniqueFd fd;
     Peer peer;
     bool served = false;
-    bool looked = false;  // At a part of its hello; the rest is looked for with the next tick.
+    bool looked = false;  // Part of the hello was checked; the rest is checked at the next tick.
   };
 
   bool watch(int fd, uint64_t tag, uint32_t events) {
@@ -190,7 +190,8 @@ class GuardedPort::Impl {
     look(number, found->second);
   }
 
-  // Bytes beyond the limit may be those of a peer that has just proved itself: its proof was told before the server read on.
+  // Bytes beyond the limit may come from a peer that has just proved itself: its proof was reported before the server
+  // read on.
   void count_bytes(uint64_t number) {
     const auto found = connections_.find(number);
     if (found == connections_.end()) return;
@@ -199,7 +200,7 @@ class GuardedPort::Impl {
     act(admission_.on_received(number, bytes, clock_.now()));
   }
 
-  // A hello that comes byte by byte costs a look a tick, not one a byte.
+  // A hello sent byte by byte costs one check per tick, not one per byte.
   void look(uint64_t number, Connection& connection) {
     const auto hello = options_.has_hello(connection.fd.get());
     if (!hello) return act(admission_.on_garbage(number, clock_.now()));
@@ -231,13 +232,13 @@ class GuardedPort::Impl {
       if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
       if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) return refuse_and_pause();
       if (!fd) return;
-      // The kernel gives the lowest number: the others are nearly all taken.
+      // The kernel assigns the lowest free number: nearly all others are in use.
       if (static_cast<uint64_t>(fd.get()) >= spare_from_) return pause_accepting("the last ones are kept for the files of this process");
       add(std::move(fd), peer_of(address));
     }
   }
 
-  // Closes one by the descriptor that is kept for it, so that its peer learns of it at once.
+  // Closes one connection with the reserve descriptor, so that its peer is notified at once.
   void refuse_and_pause() {
     const int error = errno;
     reserve_.reset();
@@ -264,7 +265,7 @@ class GuardedPort::Impl {
     const int watched = fd.get();
     connections_.emplace(number, Connection{.fd = std::move(fd), .peer = peer});
     act(admission_.on_accepted(number, peer.address, clock_.now()));
-    // Edge-triggered: looking at a hello leaves its bytes on the socket.
+    // Edge-triggered: peeking at a hello leaves its bytes on the socket.
     if (connections_.contains(number) && !watch(watched, number, EPOLLIN | EPOLLRDHUP | EPOLLET)) {
       act(admission_.on_closed(number, clock_.now()));
     }
@@ -291,7 +292,7 @@ class GuardedPort::Impl {
         continue;
       }
       if (found->second.served) forget_unproved(found->second);
-      // The server has a descriptor of its own for it.
+      // The server has its own descriptor for the connection.
       if (action.kind == AdmissionAction::Kind::kEnd) ::shutdown(found->second.fd.get(), SHUT_RDWR);
       if (action.kind == AdmissionAction::Kind::kRelease && options_.unproved_receive_bytes > 0) set_receive_buffer(found->second.fd.get(), kProvedReceiveBytes);
       connections_.erase(found);
@@ -300,7 +301,7 @@ class GuardedPort::Impl {
 
   void serve(uint64_t number, Connection& connection) {
     UniqueFd handed(::fcntl(connection.fd.get(), F_DUPFD_CLOEXEC, 0));
-    if (!handed) {  // The next tick, or the peer's end of it, takes it out of the table.
+    if (!handed) {  // The next tick, or the peer's end, removes it from the table.
       ::shutdown(connection.fd.get(), SHUT_RDWR);
       return;
     }
@@ -335,7 +336,7 @@ class GuardedPort::Impl {
   std::thread thread_;
   std::atomic<bool> stopping_{false};
 
-  // On the thread.
+  // Used on the port's thread only.
   Admission admission_;
   std::unordered_map<uint64_t, Connection> connections_;
   std::vector<uint64_t> looked_;
@@ -343,7 +344,7 @@ class GuardedPort::Impl {
   std::optional<BootTime> paused_until_;
 
   std::mutex mutex_;
-  std::unordered_map<std::string, uint64_t> unproved_;  // By name: those that are served.
+  std::unordered_map<std::string, uint64_t> unproved_;  // Served unproved connections, by peer name.
   std::atomic<size_t> unproved_count_{0};
   std::vector<std::pair<Notice, uint64_t>> notices_;
 };

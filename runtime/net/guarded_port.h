@@ -1,8 +1,8 @@
-// A listening TCP port whose server gets connections only once they have sent their hello, and as many at once as Admission
-// lets; those of peers that do not prove who they are end after a short time. Accepts and watches on a thread of its own, so
-// that what strangers do holds up no loop.
+// A listening TCP port that passes connections to its server only after their hello, limited by Admission. Connections
+// whose peers do not authenticate end after a short time. Runs on its own thread, so that unauthenticated peers cannot
+// delay any loop.
 //
-//   accept ─▶ hello ─▶ Serve: a descriptor for the server ─▶ on_proved: the port lets go of the connection
+//   accept ─▶ hello ─▶ Serve: a descriptor for the server ─▶ on_proved: the port releases the connection
 //                            └────────── on_refused, on_closed, the peer's end, the limits: shut down
 #pragma once
 
@@ -19,38 +19,39 @@
 namespace volador::net {
 
 struct GuardedPortOptions {
-  std::string component;  // Of log lines.
-  // Reduced where the process may open few descriptors (admission_limits_for).
+  std::string component;  // Component name in log lines.
+  // Reduced if the process may open few descriptors (admission_limits_for).
   AdmissionLimits limits = {};
-  // Whether what a peer sends first waits on the socket as a whole; peeks, never blocks. An error: it is none.
+  // Whether the peer's whole first message is on the socket; peeks, never blocks. An error: it is invalid.
   std::function<Result<bool>(int fd)> has_hello = has_client_hello;
-  int unproved_receive_bytes = 0;  // The kernel's buffer until the peer has proved itself; 0: as the kernel sizes it.
+  int unproved_receive_bytes = 0;  // Kernel receive buffer until the peer authenticates; 0: kernel default.
 };
 
 class GuardedPort {
  public:
   struct Peer {
-    std::string address;  // "10.0.0.1"; an IPv4 address also where it came over IPv6.
+    std::string address;  // "10.0.0.1"; IPv4 notation also for IPv4 over IPv6.
     std::string name;     // "10.0.0.1:41234", "[::1]:41234".
   };
-  // Takes over a connection that may speak now; the number names it to the port. On the port's thread; must not block.
+  // Takes over a connection whose hello has arrived; `number` identifies it to the port. Runs on the port's thread;
+  // must not block.
   using Serve = std::function<void(uint64_t number, UniqueFd connection, const Peer& peer)>;
 
-  // Of a socket that listens and does not block; accepts from start() on. kUnavailable: no descriptor is left.
+  // `listener`: a listening, non-blocking socket; accepts from start() on. kUnavailable: no descriptor is left.
   [[nodiscard]] static Result<std::unique_ptr<GuardedPort>> create(UniqueFd listener, const Clock& clock, GuardedPortOptions options);
   // As stop().
   ~GuardedPort();
 
   int listener() const;  // -1 after stop().
   void start(Serve serve);
-  // Whether there are connections whose peers have yet to prove themselves. Any thread.
+  // Whether there are unproved connections. Any thread.
   bool expects_proofs() const;
-  // Any thread; numbers and names of connections that are gone, proved or unknown change nothing.
+  // Any thread; unknown, proved and closed connections are ignored.
   void on_proved(uint64_t number);
-  void on_proved(const std::string& name);  // The peer's.
-  void on_refused(uint64_t number);         // Nothing here is called what it asked for; its address is charged nothing.
-  void on_closed(uint64_t number);          // The server has closed its descriptor; the peer learns of it now.
-  // Ends the connections that have not proved themselves, and listens no more. Repeatable.
+  void on_proved(const std::string& name);  // By peer name.
+  void on_refused(uint64_t number);         // The requested name is unknown; the address is not charged.
+  void on_closed(uint64_t number);          // The server has closed its descriptor; closes the connection to the peer.
+  // Ends unproved connections and stops listening. Repeatable.
   void stop();
 
  private:

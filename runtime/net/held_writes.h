@@ -1,13 +1,15 @@
-// What a thread put into the outboxes of busy connections and left there: a write costs more than a few calls do, and soon there may be
-// more. It is written once there is much of it, before the thread waits, and after a millisecond at the latest.
+// Write batching per thread: small writes to busy connections stay in the outbox, because a write costs more than a few
+// calls and more may follow. They are written once they are large, before the thread waits, and after a millisecond at
+// the latest.
 #pragma once
 
 namespace volador::net {
 
-// Writes what the calling thread has left. For those who are about to wait, or to work on something else.
+// Writes what the calling thread holds. Call before waiting or doing other work.
 void write_held();
 
-// While one lives its thread answers one call after another: answers are held while other calls run, and written at its end.
+// While it lives, its thread answers calls in sequence: replies are held while other calls run and are written at its
+// end.
 class AnswersInARow {
  public:
   AnswersInARow() { lives_ = true; }

@@ -26,12 +26,13 @@ namespace volador::net {
 namespace {
 
 constexpr size_t kReadBufferBytes = size_t{256} << 10;
-constexpr size_t kEventsMax = 256;  // Taken from the kernel at once.
+constexpr size_t kEventsMax = 256;  // Maximum fetched from the kernel at once.
 constexpr int kWaitMsMax = 60'000;
 constexpr auto kTick = std::chrono::milliseconds(1);
 constexpr int kTicksAlone = 16;
-constexpr auto kCrowdedFor = std::chrono::milliseconds(10);  // Where several threads wait by turns the loop's own thread leads.
-constexpr uint64_t kWakeToken = 0;  // Of the eventfd; watched descriptors count from 1.
+constexpr auto kCrowdedFor = std::chrono::milliseconds(10);  // While several threads take turns waiting, the loop's own
+                                                             // thread leads.
+constexpr uint64_t kWakeToken = 0;  // Token of the eventfd; watched descriptors count from 1.
 
 bool nothing() { return false; }
 
@@ -42,37 +43,37 @@ struct IoLoop::Impl {
     uint64_t token;
     std::shared_ptr<Pollable> target;
   };
-  // What a post has to wake.
+  // What a post has to wake up.
   enum Sleep : uint32_t {
-    kAwake,   // Nothing: the thread that leads looks at the queue before it sleeps.
-    kInPoll,  // The thread that leads, in epoll_wait.
-    kUnled,   // The loop's own thread: nobody leads.
+    kAwake,   // Nothing: the leader checks the queue before it sleeps.
+    kInPoll,  // The leader, in epoll_wait.
+    kUnled,   // The loop's own thread: there is no leader.
   };
-  // Of the loop's own thread while it does not lead.
+  // State of the loop's own thread while it does not lead.
   enum Parked : uint32_t {
-    kNotParked,  // Stored by who wants it to lead.
-    kTicking,    // It looks every tick whether other threads still lead.
-    kDeep,       // It sleeps while the thread that leads does.
-    kTickAgain,  // Stored by that thread when it goes.
+    kNotParked,  // Stored by a thread that wants it to lead.
+    kTicking,    // Checks every tick whether other threads still lead.
+    kDeep,       // Sleeps while the leader does.
+    kTickAgain,  // Stored by the leader when it leaves.
   };
 
   UniqueFd epoll;
   UniqueFd wake;
   SystemClock clock;
   std::thread thread;
-  // Not zeroed: pages that nothing was read into are not touched, and a host is born with none of them.
+  // Not zeroed: untouched pages use no memory, and a new host has none.
   std::unique_ptr<char[]> read_buffer = std::make_unique_for_overwrite<char[]>(kReadBufferBytes);
-  std::atomic<const void*> leader{nullptr};  // this_thread() of the one that leads.
+  std::atomic<const void*> leader{nullptr};  // this_thread() of the leader.
   std::atomic<uint32_t> sleep{kAwake};
   std::atomic<uint32_t> parked{kNotParked};
-  std::atomic<bool> wanted{false};      // Another thread wanted to lead, and could not.
-  std::atomic<bool> guest_leads{false};  // The one that leads is not the loop's own thread.
-  std::atomic<BootTime> crowded{};       // A thread that led gave way to one that could not.
-  std::atomic<uint64_t> guests{0};      // So often another thread has begun to lead.
-  std::atomic<bool> any_posted{false};  // Looked at without the mutex.
+  std::atomic<bool> wanted{false};      // Another thread wanted to lead and could not.
+  std::atomic<bool> guest_leads{false};  // The leader is not the loop's own thread.
+  std::atomic<BootTime> crowded{};       // Time at which a leader gave way to a thread that could not lead.
+  std::atomic<uint64_t> guests{0};      // Number of times another thread began to lead.
+  std::atomic<bool> any_posted{false};  // Read without the mutex.
   std::atomic<bool> stopping{false};
 
-  std::mutex mutex;  // Guards what follows.
+  std::mutex mutex;  // Guards the members below.
   std::vector<UniqueFunction<void()>> posted;
   std::map<std::pair<BootTime, TimerId>, std::function<void()>> timers;
   std::unordered_map<TimerId, BootTime> timer_times;
@@ -92,7 +93,7 @@ struct IoLoop::Impl {
   }
   void interrupt_poll() {
     const uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = ::write(wake.get(), &one, sizeof one);  // Full means that it is awake.
+    [[maybe_unused]] const ssize_t n = ::write(wake.get(), &one, sizeof one);  // A full counter means that it is awake.
   }
   void unpark() {
     const uint32_t before = parked.exchange(kNotParked);
@@ -144,7 +145,7 @@ void IoLoop::Impl::run_timers() {
   }
 }
 
-// 0 when something is due.
+// Returns 0 if something is due.
 int IoLoop::Impl::wait_ms() {
   const std::lock_guard lock(mutex);
   if (!posted.empty()) return 0;
@@ -161,21 +162,21 @@ void IoLoop::Impl::dispatch(const epoll_event& event) {
   }
   std::shared_ptr<Pollable> target;
   {
-    const uint64_t token = event.data.u64;  // The kernel's structure is packed: nothing may refer into it.
+    const uint64_t token = event.data.u64;  // The kernel's structure is packed: no references into it.
     const std::lock_guard lock(mutex);
     const auto found = targets.find(token);
-    if (found == targets.end()) return;  // Unwatched by an earlier event of this batch.
+    if (found == targets.end()) return;  // Removed by an earlier event of this batch.
     target = found->second;
   }
   target->on_events(event.events);
 }
 
-// Of the thread that leads: waits once, at most so long and not where `reached()`, and runs what came.
+// Runs on the leader: waits once, up to timeout_max and not if reached(), and runs what arrived.
 template <class Reached>
 void IoLoop::Impl::turn(int timeout_max, const Reached& reached) {
   std::array<epoll_event, kEventsMax> events;
   sleep.exchange(kInPoll);
-  // Looked at after that: what comes later interrupts the wait.
+  // Checked after setting `sleep`: later events interrupt the wait.
   const int timeout = stopping.load() || reached() ? 0 : std::min(timeout_max, wait_ms());
   const int count = ::epoll_wait(epoll.get(), events.data(), static_cast<int>(events.size()), timeout);
   sleep.exchange(kAwake);
@@ -183,13 +184,13 @@ void IoLoop::Impl::turn(int timeout_max, const Reached& reached) {
   run_timers();
 }
 
-// What is posted from then on wakes the loop's own thread.
+// From then on posts wake up the loop's own thread.
 void IoLoop::Impl::cease_to_lead() {
   sleep.exchange(kUnled);
   leader.store(nullptr);
 }
 
-// Returns once nobody has led for a tick, or the loop's own thread is asked to.
+// Returns once there was no leader for a tick, or the loop's own thread is asked to lead.
 void IoLoop::Impl::park() {
   uint64_t seen = guests.load();
   parked.store(kTicking);
@@ -219,14 +220,14 @@ void IoLoop::Impl::serve() {
       }
       continue;
     }
-    // Who wanted to lead may be asleep still, with its answer.
+    // The thread that wanted to lead may still be asleep while its reply has arrived.
     if (wanted.exchange(false) && LedLoop::Follower::count() <= 1 && clock.now() - crowded.load() > kCrowdedFor) stand_back();
     turn(kWaitMsMax, nothing);
   }
 }
 
-// The loop's own thread, while others lead now and then: once a tick it runs what came while nobody did, all at once. Until it has been alone for a
-// while, or somebody waits who cannot lead.
+// The loop's own thread while others lead from time to time: once per tick it runs what arrived without a leader, in
+// one batch. Returns when it has been alone for a while, or when a thread waits that cannot lead.
 void IoLoop::Impl::stand_back() {
   uint64_t seen = guests.load();
   int alone = 0;
@@ -323,7 +324,7 @@ IoLoop::TimerId IoLoop::add_timer(BootTime when, std::function<void()> function)
     impl_->timer_times.emplace(id, when);
     first = at == impl_->timers.begin();
   }
-  // Where nobody leads somebody will do so within a tick or two.
+  // Without a leader there will be one within a tick or two.
   if (first && (impl_->sleep.load() != Impl::kUnled || when - impl_->clock.now() < kTick / 2)) impl_->wake_up();
   return id;
 }

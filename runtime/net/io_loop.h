@@ -1,12 +1,12 @@
-// Waits for sockets, timers and posted functions; every channel of a process shares one.
+// Event loop for sockets, timers and posted functions, shared by all channels of a process.
 //
 //   any thread ── post ──▶ queue ─┐
-//   kernel ── readiness ──────────┼──▶ the thread that leads: on_events, timers, posted functions; each runs to completion
+//   kernel ── readiness ──────────┼──▶ the leading thread: on_events, timers, posted functions; each runs to completion
 //   clock ── timers ──────────────┘
 //
-// A loop has a thread of its own, which leads unless a waiting thread does so in its place (led_loop.h). One thread leads at any time, and what
-// one has done is seen by the next: "loop thread" means the one that leads.
-// Nothing that runs on the loop may block: it would hold up every connection.
+// A loop has its own thread, which leads unless a waiting thread leads in its place (led_loop.h). One thread leads at
+// any time, and its effects are visible to the next leader: "loop thread" means the leader. Code on the loop must not
+// block: it would delay every connection.
 #pragma once
 
 #include <chrono>
@@ -23,11 +23,11 @@
 
 namespace volador::net {
 
-// What a watched descriptor wakes. Kept alive by the loop while it is watched.
+// Target of a watched descriptor. Kept alive by the loop while it is watched.
 class Pollable {
  public:
   virtual ~Pollable() = default;
-  // `events` are those of epoll(7). Loop thread.
+  // `events`: flags of epoll(7). Loop thread.
   virtual void on_events(uint32_t events) = 0;
 };
 
@@ -35,26 +35,26 @@ class IoLoop final : public LedLoop {
  public:
   using TimerId = uint64_t;  // 0: none.
 
-  // Starts the thread. kUnavailable: no descriptors or threads left.
+  // Starts the thread. kUnavailable: no descriptors or threads are left.
   [[nodiscard]] static Result<std::unique_ptr<IoLoop>> create(std::string name = "volador-io");
-  // Runs what was posted before, then ends the thread. Close the connections and servers on the loop first.
+  // Runs the functions posted so far, then ends the thread. Close the connections and servers on the loop first.
   ~IoLoop() override;
   IoLoop(const IoLoop&) = delete;
   IoLoop& operator=(const IoLoop&) = delete;
 
-  // Any thread. Functions run in the order they were posted; after the loop ended they are dropped.
+  // Any thread. Functions run in posting order; they are dropped after the loop has ended.
   void post(UniqueFunction<void()> function);
-  // Runs the function on the loop and waits for it; at once where the caller is the loop or the loop ended.
+  // Runs the function on the loop and waits for it; directly if called on the loop or after its end.
   void run(const std::function<void()>& function);
   bool in_loop() const;
 
-  // Any thread. Fires once, not before `when`. Cancelling one that fired or is unknown changes nothing; one that is
-  // cancelled on the loop's thread does not fire any more.
+  // Any thread. Fires once, not before `when`. Cancelling a fired or unknown timer has no effect; a timer cancelled on
+  // the loop's thread does not fire.
   TimerId add_timer(BootTime when, std::function<void()> function);
   void cancel_timer(TimerId timer);
   BootTime now() const;
 
-  // Any thread. Level-triggered; a descriptor must be unwatched before it is closed.
+  // Any thread. Level-triggered; unwatch a descriptor before closing it.
   [[nodiscard]] Result<void> watch(int fd, uint32_t events, std::shared_ptr<Pollable> target);
   void change(int fd, uint32_t events);
   void unwatch(int fd);

@@ -11,7 +11,7 @@
 namespace volador::net {
 namespace {
 
-thread_local bool inside_handler = false;  // Who makes a call must not get its answer before call() returned.
+thread_local bool inside_handler = false;  // A caller must not receive the reply before call() has returned.
 
 }  // namespace
 
@@ -80,19 +80,19 @@ std::shared_ptr<LocalCaller::Response> LocalCaller::begin(CallRequest& request, 
   return response;
 }
 
-// The lock is held again when it returns. What runs in between may answer, and call.
+// Unlocks while the handler runs; the lock is held again on return. Code in between may reply and call.
 void LocalCaller::hand_over(Lock& lock, CallRequest&& request, std::shared_ptr<Response>&& response) {
   lock.unlock();
   const bool inside = std::exchange(inside_handler, true);
   {
     IncomingCall call{&request, std::move(response)};
     handler_({&call, 1});
-  }  // What the handler left of it ends before the lock is held.
+  }  // State left by the handler is destroyed before locking.
   inside_handler = inside;
   lock.lock();
 }
 
-// Once an answer has made room.
+// Called when a reply has freed room.
 void LocalCaller::hand_over_next(Lock& lock) {
   if (down_ || waiting_.empty() || handing_over_) return;
   handing_over_ = true;
@@ -121,7 +121,7 @@ void LocalCaller::reply(Response& response, Result<std::string>&& result) {
   hand_over_next(lock);
 }
 
-// Not before those that wait for the loop's thread.
+// Delivers after replies that are queued for the loop's thread.
 void LocalCaller::reply_here(Response& response, Result<std::string>&& result) {
   std::function<void()> dropped;
   CallDone done;
@@ -135,7 +135,7 @@ void LocalCaller::reply_here(Response& response, Result<std::string>&& result) {
   if (done) done(as_sent(std::move(result)));
 }
 
-// Under the mutex. None: its caller has its answer.
+// Call with the mutex held. Empty: the caller has its result.
 CallDone LocalCaller::take_done(Response& response) {
   if (down_) return {};
   Entry* const entry = calls_.find(response.request_id);
@@ -151,7 +151,7 @@ CallDone LocalCaller::take_done(Response& response) {
   return done;
 }
 
-// An answer as a connection would bring it.
+// Converts a result as if it had been sent over a connection.
 Result<std::string> LocalCaller::as_sent(Result<std::string>&& result) {
   if (!result) {
     Error error = std::move(result).error();
@@ -208,7 +208,7 @@ void LocalCaller::cancel(const std::shared_ptr<Response>& response, Cancels& can
   cancels.responses.push_back(response);
 }
 
-// Gives the caller its error; a sent call keeps its room until the handler answers.
+// Reports the error to the caller; a sent call occupies its room until the handler replies.
 void LocalCaller::abandon(Entry& entry, Error error, Cancels& cancels) {
   finish(std::move(entry.done), make_error(std::move(error)));
   if (entry.sent) return cancel(entry.response->weak_from_this().lock(), cancels);
@@ -218,7 +218,7 @@ void LocalCaller::abandon(Entry& entry, Error error, Cancels& cancels) {
   calls_.erase(&entry);
 }
 
-// The functions of a cancel run on the loop's thread, as those of other callers do.
+// Cancel functions run on the loop's thread, as for other connections.
 void LocalCaller::cancel(uint64_t request_id) {
   loop_.post([self = shared_from_this(), request_id] {
     Cancels cancels;
@@ -228,7 +228,7 @@ void LocalCaller::cancel(uint64_t request_id) {
       if (entry == nullptr || !entry->done) return;
       self->abandon(*entry, cancelled_by_caller(entry->sent), cancels);
       if (!std::exchange(self->handing_over_, true))
-        self->hand_over_waiting(lock);  // It may have been a large one that held up the others.
+        self->hand_over_waiting(lock);  // A large call may have blocked the others.
     }
     cancels.run();
   });

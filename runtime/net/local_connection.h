@@ -1,6 +1,6 @@
-// A caller in the process of the host: its calls reach the handler as they are made, without a socket between. The
-// errors, the order and the limits are those of a connection over the Unix socket. What is answered comes over the
-// loop's thread, or where the handler says so on its own. Private to the call server.
+// Connection of a caller in the host's own process: calls reach the handler directly, without a socket. Errors, order
+// and limits are those of a Unix socket connection. Replies are delivered on the loop's thread, or on the handler's
+// thread with reply_here(). Private to the call server.
 #pragma once
 
 #include <condition_variable>
@@ -21,19 +21,19 @@ namespace volador::net {
 class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
  public:
   struct Limits {
-    size_t calls_max;  // Of the server: unanswered calls,
-    size_t bytes_max;  // and their size.
-    size_t later_max;  // Further ones, which are answered later.
+    size_t calls_max;  // Maximum of unanswered calls of the server.
+    size_t bytes_max;  // Maximum of their total size.
+    size_t later_max;  // Further calls that are answered later.
   };
   LocalCaller(IoLoop& loop, CallHandler handler, Limits limits, ConnectionOptions options, std::string name,
               std::function<void(Error)> on_down);
 
-  // As of CallConnection.
+  // As for CallConnection.
   void call(CallRequest&& request, CallDone&& done);
   void cancel(uint64_t request_id);
   void close();
-  // The server ends: cancels what runs. After it returned the handler does not run any more. Not from inside the
-  // handler.
+  // Called at the end of the server: cancels running calls. The handler does not run after it returns. Not from inside
+  // the handler.
   void end(const Error& why);
 
  private:
@@ -45,25 +45,25 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
     Result<std::string> result;
   };
   struct Entry {
-    CallDone done;  // None: its caller has its answer.
+    CallDone done;  // Empty: the caller has its result.
     size_t bytes = 0;
     BootTime deadline{};  // Zero: none.
     IoLoop::TimerId timer = 0;
     bool sent = false;
-    bool later = false;                        // Answered later: takes no room among those that run.
-    Response* response = nullptr;              // Of one that was sent: it takes this entry out before it ends.
-    std::list<CallRequest>::iterator waiting;  // Of one that was not.
+    bool later = false;                        // Answered later: not counted among the running calls.
+    Response* response = nullptr;              // For a sent call: the responder removes this entry at its end.
+    std::list<CallRequest>::iterator waiting;  // For a queued call.
   };
-  // What is to be done once the mutex is free.
+  // Work to do after unlocking the mutex.
   struct Cancels {
-    std::vector<std::shared_ptr<Response>> responses;  // Perhaps their last owners.
+    std::vector<std::shared_ptr<Response>> responses;  // May be the last owners.
     std::vector<std::function<void()>> functions;
     void run() {
       for (const auto& function : functions) function();
     }
   };
 
-  // Under the mutex.
+  // Call with the mutex held.
   bool has_room(size_t bytes) const {
     return running_ == 0 || (running_ < limits_.calls_max && running_bytes_ + bytes <= limits_.bytes_max);
   }
@@ -84,7 +84,7 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
   void on_cancel(Response& response, std::function<void()> function);
   void answer_later(Response& response);
   void expire(uint64_t request_id);
-  // Ends all calls: `of_sent` is what those get that were handed over.
+  // Ends all calls; `of_sent` is the error of those already handed over.
   void shut(Error further, const Error& of_sent);
   void deliver();
 
@@ -97,17 +97,17 @@ class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
 
   mutable AdaptiveMutex mutex_;
   std::function<void(Error)> on_down_;
-  std::optional<Error> down_;  // What further calls get.
-  RequestTable<Entry> calls_;  // Waiting, sent and abandoned ones.
+  std::optional<Error> down_;  // Error for further calls.
+  RequestTable<Entry> calls_;  // Queued, sent and abandoned calls.
   std::list<CallRequest> waiting_;
   size_t waiting_bytes_ = 0;
   size_t running_ = 0;
   size_t running_bytes_ = 0;
   size_t later_ = 0;
-  bool handing_over_ = false;  // A thread is at it: it takes what comes meanwhile, so that the order stays.
+  bool handing_over_ = false;  // A thread is handing over calls: it also takes later ones, which keeps the order.
   std::condition_variable_any handed_over_;
-  std::vector<Finished> finished_;  // For the loop's thread.
-  bool delivering_ = false;         // Which was told, or is at it.
+  std::vector<Finished> finished_;  // For delivery on the loop's thread.
+  bool delivering_ = false;         // The loop's thread was notified or is delivering.
 };
 
 }  // namespace volador::net

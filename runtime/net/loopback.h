@@ -4,8 +4,8 @@
 
 namespace volador::net {
 
-// Whether `host` names this machine only: an address in 127.0.0.0/8, ::1, or "localhost". Expects no port; resolves
-// nothing, so that "127.example.org" is not taken for an address.
+// Whether `host` names this machine only: an address in 127.0.0.0/8, ::1, or "localhost". Expects no port and resolves
+// no names, so that "127.example.org" does not count as an address.
 [[nodiscard]] bool is_loopback(const std::string& host);
 
 }  // namespace volador::net

@@ -8,7 +8,7 @@
 namespace volador::net {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{64} << 10;    // A chunk above takes no further frames.
+constexpr size_t kChunkBytes = size_t{64} << 10;    // Larger chunks take no further frames.
 constexpr size_t kCopyBytesMax = size_t{16} << 10;  // Larger bodies are not copied.
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A hash table from request ids to values: open addressing, no allocation a request.
-// References and pointers to values last until the next insert or erase.
+// Hash table keyed by request id: open addressing, no allocation per request. References and pointers to values are
+// valid until the next insert or erase.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class RequestTable {
     return nullptr;
   }
 
-  // A new value; null where the key is present.
+  // Returns a new value; null if the key exists.
   T* insert(uint64_t key) {
     if (4 * (size_ + 1) > 3 * slots_.size()) grow();
     size_t i = home(key);
@@ -36,12 +36,12 @@ class RequestTable {
     return &slots_[i].value;
   }
 
-  // A value of this table, as find() gave it. Later entries move up, so that no marks of erased ones remain.
+  // Erases a value returned by find(). Later entries move up, so that no tombstones are needed.
   void erase(T* value) {
     size_t hole = static_cast<size_t>((reinterpret_cast<std::byte*>(value) - reinterpret_cast<std::byte*>(&slots_[0].value)) / static_cast<std::ptrdiff_t>(sizeof(Slot)));
     for (size_t i = next(hole); used_[i]; i = next(i)) {
       const size_t distance = (i - home(slots_[i].key)) & (slots_.size() - 1);
-      if (distance < ((i - hole) & (slots_.size() - 1))) continue;  // Stands between its home and the hole's end.
+      if (distance < ((i - hole) & (slots_.size() - 1))) continue;  // Stands between its home slot and the hole's end.
       slots_[hole].key = slots_[i].key;
       slots_[hole].value = std::move(slots_[i].value);
       hole = i;
@@ -69,12 +69,12 @@ class RequestTable {
     uint64_t key = 0;
     T value{};
   };
-  // Other threads insert than erase: one that is as large as a line of the cache is one.
+  // Inserting and erasing threads differ: a slot of cache line size is aligned to one.
   struct alignas(sizeof(Content) == 64 ? 64 : alignof(Content)) Slot : Content {};
 
   size_t next(size_t i) const { return (i + 1) & (slots_.size() - 1); }
-  // Eight ids that follow one another stand together, so that who counts up walks through memory; the eights spread by
-  // Fibonacci hashing, by the product's high half, and so do multiples of a power of two.
+  // Eight consecutive ids are adjacent, so that increasing ids access memory sequentially; the groups are spread by
+  // Fibonacci hashing with the product's high half, as are multiples of a power of two.
   size_t home(uint64_t key) const {
     return ((((key >> 3) * 0x9e3779b97f4a7c15ULL) >> 32 << 3) | (key & 7)) & (slots_.size() - 1);
   }
@@ -97,8 +97,8 @@ class RequestTable {
     }
   }
 
-  std::vector<Slot> slots_;  // A power of two.
-  std::vector<uint8_t> used_;  // Whether the slot at the same place holds something.
+  std::vector<Slot> slots_;  // Size is a power of two.
+  std::vector<uint8_t> used_;  // Whether the slot at this index is occupied.
   size_t size_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// The answer that a handler owes, of a call that came over a connection of either kind. Private to the call server.
+// Responder of a call from a connection of either kind. Private to the call server.
 #pragma once
 
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace volador::net {
 
-// Owner: the connection, with reply(), on_cancel(), answer_later() and peer().
+// Owner: the connection, which provides reply(), on_cancel(), answer_later() and peer().
 template <class Owner>
 class ResponderOf final : public Responder, public std::enable_shared_from_this<ResponderOf<Owner>> {
  public:
@@ -39,9 +39,10 @@ class ResponderOf final : public Responder, public std::enable_shared_from_this<
   }
   const Peer& peer() const override { return owner_->peer(); }
 
-  // Under the owner's mutex. Keeps it for a cancel that may come, after those that it has; false: the call is cancelled already.
+  // Call with the owner's mutex held. Stores a cancel function after the existing ones; false: the call is already
+  // cancelled.
   bool keep(std::function<void()>& function) {
-    if (replied.load()) return true;  // Nothing will cancel it.
+    if (replied.load()) return true;  // It can no longer be cancelled.
     if (is_cancelled.load()) return false;
     if (cancel_function) {
       function = [first = std::move(cancel_function), then = std::move(function)] {

@@ -40,37 +40,40 @@ void ServerConnection::start() {
 
 void ServerConnection::on_open() {
   if (!peer_.local) peer_.identity = stream_->identity();
-  if (on_proved_) loop_.post(std::exchange(on_proved_, {}));  // Once the mutex is free.
+  if (on_proved_) loop_.post(std::exchange(on_proved_, {}));  // Runs after the mutex is unlocked.
 }
 
 void ServerConnection::check_peer() {
   {
     const std::lock_guard lock(mutex_);
-    if (state_ != State::kOpen) return;  // A handshake that goes on ends with a check.
+    if (state_ != State::kOpen) return;  // A running handshake ends with a check.
   }
   if (auto checked = stream_->check_peer(); !checked) end(std::move(checked).error());
 }
 
-// What a batch asks for, to be done once the mutex is free.
+// Work requested by a batch, done after unlocking the mutex.
 struct ServerConnection::Asked {
   ~Asked() {
     for (const auto& unused : responders) {
-      if (unused) unused->replied.store(true);  // Of a call that was not taken: nobody waits for its answer.
+      if (unused) unused->replied.store(true);  // For a call that was not accepted: no reply is expected.
     }
   }
 
-  std::array<std::shared_ptr<CallResponder>, FrameReader::kBatch> responders;  // Of the batch's frame at the same place, where it is a call.
+  // At the index of the batch's frame, if it is a call.
+  std::array<std::shared_ptr<CallResponder>, FrameReader::kBatch> responders;
   std::array<IncomingCall, FrameReader::kBatch> calls;
-  size_t count = 0;  // Of calls.
-  std::optional<size_t> back_of;  // So many of them came before the caller wanted back what has not begun.
+  size_t count = 0;  // Number of calls.
+  std::optional<size_t> back_of;  // Number of calls received before the caller requested the return of calls that have
+                                  // not begun.
   std::vector<std::function<void()>> cancels;
-  std::vector<std::shared_ptr<CallResponder>> cancelled;  // Perhaps the last owners: they must not end under the mutex.
+  std::vector<std::shared_ptr<CallResponder>> cancelled;  // May be the last owners, which must not be destroyed with
+                                                          // the mutex held.
 };
 
 Result<bool> ServerConnection::on_batch(FrameReader::Batch& batch) {
   Asked asked;
   Result<void> taken;
-  for (size_t i = 0; i < batch.count; ++i) {  // Before the mutex is taken, for which the actor's thread may wait.
+  for (size_t i = 0; i < batch.count; ++i) {  // Before locking the mutex, for which the actor's thread may wait.
     if (batch.frames[i].kind == FrameKind::kCall) asked.responders[i] = std::allocate_shared<CallResponder>(PooledAllocator<CallResponder>(), self_as<ServerConnection>(), batch.frames[i].request_id);
   }
   {
@@ -162,7 +165,7 @@ void ServerConnection::end(Error why) {
     }
   }
   for (const auto& cancel : cancels) cancel();
-  const auto self = self_as<ServerConnection>();  // The server lets go of it.
+  const auto self = self_as<ServerConnection>();  // The server releases its reference.
   server_->on_end(*this, why);
 }
 

@@ -1,4 +1,4 @@
-// One caller's connection at the host, and the answers to its calls. Private to the call server.
+// A caller's connection at the host and the replies to its calls. Private to the call server.
 #pragma once
 
 #include <functional>
@@ -18,7 +18,7 @@ namespace volador::net {
 class ServerConnection;
 using CallResponder = ResponderOf<ServerConnection>;
 
-// What a connection needs of its server. Loop thread.
+// Interface of a connection to its server. Loop thread.
 class ServerSide {
  public:
   ServerSide(IoLoop& its_loop, ServerOptions its_options, CallHandler its_handler)
@@ -32,24 +32,25 @@ class ServerSide {
   const CallHandler handler;
 };
 
-// Calls come from the caller's hello on.
+// Accepts calls after the caller's hello.
 class ServerConnection final : public StreamEnd {
  public:
-  // `on_proved`: as of CallServer::adopt.
+  // `on_proved`: as for CallServer::adopt.
   ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer, std::function<void()> on_proved);
 
   // Loop thread.
   void start();
-  void end(Error why) override;                                     // Cancels the calls that run. Repeatable.
-  void check_peer();                                                // Ends it where its caller was revoked.
-  std::optional<std::list<ServerConnection*>::iterator> half_open;  // The server's note.
+  void end(Error why) override;                                     // Cancels running calls. Repeatable.
+  void check_peer();                                                // Ends the connection if the caller's certificate
+                                                                    // was revoked.
+  std::optional<std::list<ServerConnection*>::iterator> half_open;  // Used by the server.
 
   // Any thread.
   void say_goodbye(std::string_view why);
   void reply(CallResponder& responder, Result<std::string>&& result);
   void on_cancel(CallResponder& responder, std::function<void()> function);
   void answer_later(CallResponder& responder);
-  const Peer& peer() const { return peer_; }  // Fixed before the first call.
+  const Peer& peer() const { return peer_; }  // Set before the first call.
 
  private:
   struct Asked;
@@ -64,8 +65,8 @@ class ServerConnection final : public StreamEnd {
   std::function<void()> on_proved_;      // Loop thread.
   IoLoop::TimerId handshake_timer_ = 0;  // Loop thread.
 
-  // Under the mutex.
-  CalleeCore core_;  // Notes the CallResponder* of the calls that run: each takes itself out before it ends.
+  // Guarded by the mutex.
+  CalleeCore core_;  // Holds the CallResponder* of each running call, which removes itself at its end.
 };
 
 }  // namespace volador::net

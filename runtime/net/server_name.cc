@@ -27,7 +27,7 @@ tl::unexpected<Error> refuse_hello(std::string_view why) {
   return make_error(ErrorCode::kInvalidArgument, fmt::format("TLS client hello: {}", why));
 }
 
-// Takes big-endian fields from the front; once something was missing, everything is.
+// Reads big-endian fields from the front; after a missing byte all further reads fail.
 class Reader {
  public:
   explicit Reader(std::string_view bytes) : bytes_(bytes) {}
@@ -44,7 +44,7 @@ class Reader {
     for (const char c : take(width)) value = value << 8 | static_cast<uint8_t>(c);
     return value;
   }
-  // A field with its length, `width` bytes wide, before it.
+  // Reads a field preceded by its length of `width` bytes.
   Reader field(size_t width) {
     const uint32_t length = number(width);
     Reader inner(take(length));
@@ -79,7 +79,7 @@ Result<std::string> read_name(Reader extension) {
 
 Result<std::string> read_hello(std::string_view body) {
   Reader hello(body);
-  hello.take(2 + kRandomBytes);  // Legacy version, random.
+  hello.take(2 + kRandomBytes);  // Legacy version and random.
   const Reader session = hello.field(1);
   const Reader ciphers = hello.field(2);
   const Reader compressions = hello.field(1);
@@ -103,7 +103,7 @@ Result<std::string> read_hello(std::string_view body) {
   return name;
 }
 
-// The handshake message of a client hello, out of one or several records; nullopt: more bytes are needed.
+// Extracts the client hello message from one or several records; nullopt: more bytes are needed.
 Result<std::optional<std::string>> client_hello(std::string_view bytes) {
   if (bytes.size() > kClientHelloBytesMax) bytes = bytes.substr(0, kClientHelloBytesMax);
   const bool exhausted = bytes.size() == kClientHelloBytesMax;

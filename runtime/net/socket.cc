@@ -18,7 +18,7 @@ constexpr int kBufferBytes = 1 << 20;
 
 std::string reason() { return std::strerror(errno); }
 
-// Removes a socket file that a process left behind; leaves everything else alone.
+// Removes a stale socket file; other files are left alone.
 Result<void> remove_stale(const std::string& path, const SocketAddress& address, int type) {
   struct stat info {};
   if (::lstat(path.c_str(), &info) != 0) return {};
@@ -109,7 +109,7 @@ Result<UniqueFd> listen_unix(const std::string& path, int type) {
   VOLADOR_TRY(remove_stale(path, *address, type));
   UniqueFd fd(::socket(AF_UNIX, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return make_error(ErrorCode::kUnavailable, fmt::format("{}: socket: {}", path, reason()));
-  // Nobody can connect between bind and listen, so the mode is right before it matters.
+  // No connection is possible between bind and listen, so the mode is set in time.
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->length) != 0) {
     return make_error(ErrorCode::kUnavailable, fmt::format("{}: bind: {}", path, reason()));
   }
@@ -124,7 +124,7 @@ Result<UniqueFd> listen_unix(const std::string& path, int type) {
 void tune_socket(int fd, bool tcp) {
   const auto set = [fd](int level, int option, int value) { ::setsockopt(fd, level, option, &value, sizeof value); };
   if (!tcp) {
-    set(SOL_SOCKET, SO_SNDBUF, kBufferBytes);  // TCP sizes its buffers itself.
+    set(SOL_SOCKET, SO_SNDBUF, kBufferBytes);  // TCP sizes its buffers automatically.
     return;
   }
   set(IPPROTO_TCP, TCP_NODELAY, 1);

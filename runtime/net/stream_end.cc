@@ -16,18 +16,19 @@
 namespace volador::net {
 namespace {
 
-constexpr size_t kPartsMax = 64;                   // Of one writev.
-constexpr size_t kRoundsMax = 2;                   // Writes of one thread that is not the loop's.
-constexpr size_t kHeldBytesMax = size_t{4} << 10;  // Some 50 small calls: more in one write saves little, and lets the peer wait.
+constexpr size_t kPartsMax = 64;                   // Per writev.
+constexpr size_t kRoundsMax = 2;                   // Writes by a thread other than the loop's.
+constexpr size_t kHeldBytesMax = size_t{4} << 10;  // About 50 small calls: more in one write saves little and delays
+                                                   // the peer.
 constexpr size_t kDirectBytesMax = size_t{64} << 10;
-constexpr size_t kHeldEndsMax = 16;  // Of one thread.
+constexpr size_t kHeldEndsMax = 16;  // Per thread.
 constexpr auto kHeldFor = std::chrono::milliseconds(1);
 
 std::atomic<uint64_t> last_serial{0};
 
 }  // namespace
 
-// The ends in whose outboxes a thread left something.
+// Connections with writes held by this thread.
 struct StreamEnd::Held {
   struct One {
     uint64_t serial;
@@ -43,14 +44,14 @@ struct StreamEnd::Held {
     thread_local Held held;
     return held;
   }
-  static inline thread_local bool gone = false;  // The thread ends.
+  static inline thread_local bool gone = false;  // The thread is ending.
 };
 
 void write_held() { StreamEnd::write_held(); }
 
 void StreamEnd::write_held() {
   if (Held::gone || Held::of_thread().all.empty()) return;
-  auto all = std::exchange(Held::of_thread().all, {});  // Whoever ends here may make calls.
+  auto all = std::exchange(Held::of_thread().all, {});  // Connections that end here may make calls.
   for (const Held::One& one : all) {
     const auto end = one.end.lock();
     if (!end) continue;
@@ -59,7 +60,7 @@ void StreamEnd::write_held() {
     if (end->state_ == State::kOpen && !end->is_held()) end->flush(lock);
   }
   all.clear();
-  if (auto& others = Held::of_thread().all; others.empty()) others.swap(all);  // Its memory serves again.
+  if (auto& others = Held::of_thread().all; others.empty()) others.swap(all);  // Reuses its memory.
 }
 
 StreamEnd::StreamEnd(IoLoop& loop, State first) : loop_(loop), state_(first), serial_(last_serial.fetch_add(1)) {
@@ -140,7 +141,7 @@ void StreamEnd::flush(Lock& lock) {
   Outbox& out = outbox();
   for (size_t round = 0; !out.empty() && !write_failed_ && !blocked_; ++round) {
     if (round > 0 && is_held()) break;
-    if (round == kRoundsMax && !loop_.in_loop()) {  // No thread is kept for the calls of others.
+    if (round == kRoundsMax && !loop_.in_loop()) {  // Do not occupy a thread with the calls of others.
       flush_soon();
       break;
     }
@@ -197,13 +198,14 @@ void StreamEnd::hold() {
 
 bool StreamEnd::is_held() { return (holders_ > 0 || peer_has_work()) && held_timed_ && outbox().bytes() < kHeldBytesMax; }
 
-// While the peer does not read what it gets, nothing may be read from it.
+// While the peer does not read, nothing is read from it.
 void StreamEnd::want() {
   const bool input = state_ == State::kHandshake || wants_input();
   const uint32_t events =
       (input ? static_cast<uint32_t>(EPOLLIN) : 0U) | (blocked_ ? static_cast<uint32_t>(EPOLLOUT) : 0U);
   if (events == events_ || state_ == State::kDown) return;
-  if ((events & ~events_ & EPOLLIN) != 0) read_soon();  // TLS may hold bytes that no longer make the socket readable.
+  if ((events & ~events_ & EPOLLIN) != 0) read_soon();  // TLS may have buffered bytes that do not make the socket
+                                                        // readable.
   events_ = events;
   loop_.change(stream_->fd(), events);
 }

@@ -1,5 +1,5 @@
-// What both ends of a call channel do with their stream: the handshake, frames in, the outbox out, and which events the
-// loop watches for it. Private to the call channel.
+// Common part of both ends of a call channel: handshake, frames in, outbox out, and the events watched by the loop.
+// Private to the call channel.
 //
 //   connecting ─▶ handshake ─▶ open ─▶ down        from each state also straight to down
 #pragma once
@@ -16,9 +16,9 @@
 
 namespace volador::net {
 
-// With more calls unanswered than this, the loop gathers what is to be sent into one write.
+// With more unanswered calls than this, the loop combines pending data into one write.
 inline constexpr size_t kDirectCallsMax = 4;
-// With as many, calls are held (held_writes.h).
+// From this number on, calls are held (held_writes.h).
 inline constexpr size_t kHeldCallsMin = kDirectCallsMax + 1;
 
 class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd> {
@@ -32,27 +32,27 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
 
   StreamEnd(IoLoop& loop, State first);
 
-  // Loop thread. Watches the stream and shakes hands; state and stream are set.
+  // Loop thread. Watches the stream and starts the handshake; state and stream are set.
   void begin();
-  // Loop thread. Ends the connection, once; `why` is what the stream or the peer did.
+  // Loop thread. Ends the connection, once; `why` is the cause.
   virtual void end(Error why) = 0;
-  // Loop thread. Frames that came; false: no more of them for the moment. Its error ends the connection.
+  // Loop thread. Handles received frames; false: pause reading. An error ends the connection.
   virtual Result<bool> on_batch(FrameReader::Batch& batch) = 0;
   // Loop thread. See FrameDecoder::Rooms.
   virtual std::span<char> room(uint64_t /*request_id*/, size_t /*payload_bytes*/) { return {}; }
-  virtual void on_connecting() {}  // Loop thread: the socket woke before there was a stream.
+  virtual void on_connecting() {}  // Loop thread: the socket woke up before there was a stream.
 
-  // The mutex is held.
+  // Called with the mutex held.
   virtual void on_open() {}
   virtual Outbox& outbox() = 0;
   virtual bool wants_input() const { return true; }
-  // The peer has enough to do for a while without what is held.
+  // Whether the peer is busy for a while without the held data.
   virtual bool peer_has_work() { return false; }
-  // Writes what waits, without the mutex while the kernel copies: others add meanwhile, and the writing thread takes it
-  // along. Nothing where another thread writes.
+  // Writes pending data, without the mutex during the system call: data added meanwhile is written by the same thread.
+  // No effect while another thread writes.
   void flush(Lock& lock);
   void flush_soon();
-  // After something was put into the outbox. A lone call is written at once by its own thread; where more follows, it is held
+  // Call after adding to the outbox. A single call is written at once by its own thread; if more follow, it is held
   // (held_writes.h).
   void flush_as_fits(Lock& lock, size_t unanswered, bool more_follows);
   void unwatch();
@@ -65,10 +65,10 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   IoLoop& loop_;
   BootTime last_read_{};  // Loop thread; zero before the first byte.
 
-  AdaptiveMutex mutex_;  // Guards what follows.
+  AdaptiveMutex mutex_;  // Guards the members below.
   State state_;
   std::unique_ptr<Stream> stream_;  // Set once; destroyed with the connection.
-  uint32_t events_ = 0;             // What the loop watches.
+  uint32_t events_ = 0;             // Events watched by the loop.
 
  private:
   struct Held;
@@ -78,17 +78,17 @@ class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd
   void read_soon();
   void want();
   void hold();
-  void flush_as_told(bool& told);  // `told`: what said that it would be, taken back under the mutex.
+  void flush_as_told(bool& told);  // `told`: the flag that announced this flush; reset with the mutex held.
   bool is_held();
 
   FrameReader reader_;         // Loop thread.
-  bool writing_ = false;       // A thread is in the stream's write().
-  bool blocked_ = false;       // The socket takes no more at the moment.
-  bool write_failed_ = false;  // What the peer sent before it closed is read first; then the connection ends.
+  bool writing_ = false;       // A thread is inside the stream's write().
+  bool blocked_ = false;       // The socket is full.
+  bool write_failed_ = false;  // Data that the peer sent before closing is read first; then the connection ends.
   bool flush_posted_ = false;
-  size_t holders_ = 0;       // Threads that left something, and will write it.
-  bool held_timed_ = false;  // A timer will write what is held.
-  const uint64_t serial_;    // In this process; never used again.
+  size_t holders_ = 0;       // Number of threads that hold data and will write it.
+  bool held_timed_ = false;  // A timer will write the held data.
+  const uint64_t serial_;    // Unique in this process.
 };
 
 }  // namespace volador::net

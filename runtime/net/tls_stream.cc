@@ -18,7 +18,7 @@ namespace volador::net {
 namespace {
 
 constexpr size_t kReadAheadBytes = size_t{128} << 10;
-constexpr size_t kWriteBytesMax = size_t{256} << 10;  // Given to OpenSSL at once.
+constexpr size_t kWriteBytesMax = size_t{256} << 10;  // Passed to OpenSSL per call.
 
 std::string openssl_reason() {
   std::string text;
@@ -30,15 +30,16 @@ std::string openssl_reason() {
   return text;
 }
 
-// What OpenSSL's records go to and come from.
+// Socket state behind OpenSSL's BIO.
 struct Wire {
   int fd = -1;
-  bool asks_once = false;  // Where less came than was asked for there is no more: nothing is asked until the next read of the stream.
-  bool drained = false;    // That is so.
+  bool asks_once = false;  // A short read means that no more is available: do not read again before the next read of
+                           // the stream.
+  bool drained = false;    // The last read was short.
 };
 Wire& wire_of(BIO* bio) { return *static_cast<Wire*>(::BIO_get_data(bio)); }
 
-// Bytes to and from the socket as OpenSSL asks for them. Its own socket BIO would raise SIGPIPE where the peer is gone.
+// Socket BIO for OpenSSL. OpenSSL's own socket BIO would raise SIGPIPE if the peer is gone.
 int send_some(BIO* bio, const char* bytes, int count) {
   ::BIO_clear_retry_flags(bio);
   const ssize_t n = ::send(wire_of(bio).fd, bytes, static_cast<size_t>(count), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -75,13 +76,13 @@ const BIO_METHOD* socket_method() {
 
 using CheckPeer = std::function<Result<security::PeerIdentity>(const ssl_st*)>;
 
-// OpenSSL's connection object takes one thread at a time: a mutex of its own, never held while waiting.
+// OpenSSL's connection object is not thread safe: guarded by its own mutex, never held while waiting.
 class TlsStream final : public Stream {
  public:
   TlsStream(UniqueFd socket, security::SslPtr ssl, CheckPeer check_peer)
       : socket_(std::move(socket)), check_peer_(std::move(check_peer)), wire_{.fd = socket_.get()}, ssl_(std::move(ssl)) {}
 
-  // Before anything else. kInternal: OpenSSL is out of memory.
+  // Call first. kInternal: OpenSSL is out of memory.
   Result<void> attach() {
     BIO* bio = ::BIO_new(socket_method());
     if (bio == nullptr) return make_error(ErrorCode::kInternal, fmt::format("TLS: {}", openssl_reason()));
@@ -110,7 +111,7 @@ class TlsStream final : public Stream {
       const auto peer = check_peer_(ssl_.get());
       if (!peer) return make_error(peer.error());
       identity_ = fmt::format("{} {}", security::to_string(peer->role), peer->name);
-      ::SSL_set_read_ahead(ssl_.get(), 1);  // A record in one system call, not its header in one of its own.
+      ::SSL_set_read_ahead(ssl_.get(), 1);  // Reads a record with one system call instead of two.
       wire_.asks_once = true;
       if (peer->role == security::Role::kNode) keep_buffers();
       return Handshake::kDone;
@@ -130,8 +131,8 @@ class TlsStream final : public Stream {
                       fmt::format("TLS handshake: {}", saved != 0 ? std::strerror(saved) : "the peer closed"));
   }
 
-  // Between the object stores of two nodes, which are few and send much: elsewhere each record's buffer is given back, and had anew for the
-  // next one. While what came is decrypted, more comes.
+  // For connections between object stores, which are few and send much: buffers are kept instead of being freed and
+  // allocated for each record, and more data arrives while a record is decrypted.
   void keep_buffers() {
     ::SSL_clear_mode(ssl_.get(), SSL_MODE_RELEASE_BUFFERS);
     ::SSL_set_default_read_buffer_len(ssl_.get(), kReadAheadBytes);
@@ -161,8 +162,8 @@ class TlsStream final : public Stream {
     for (const iovec& part : parts) {
       size_t at = 0;
       while (at < part.iov_len) {
-        // A write that blocked is repeated with the same bytes first: the outbox keeps them at its front, and more of
-        // them than before is allowed.
+        // A blocked write must be repeated with the same bytes first: the outbox keeps them at its front. More bytes
+        // than before are allowed.
         const size_t want = std::min(part.iov_len - at, kWriteBytesMax);
         size_t n = 0;
         ::ERR_clear_error();

@@ -1,4 +1,4 @@
-// A file descriptor with one owner.
+// Owning file descriptor.
 #pragma once
 
 #include <unistd.h>
@@ -7,7 +7,7 @@
 
 namespace volador::net {
 
-// Closes its descriptor when it goes; -1 holds nothing. Movable, not copyable.
+// Closes its descriptor on destruction; -1 means none. Movable, not copyable.
 class UniqueFd {
  public:
   UniqueFd() = default;
@@ -23,7 +23,7 @@ class UniqueFd {
 
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
-  // Gives the descriptor away.
+  // Releases ownership.
   [[nodiscard]] int release() { return std::exchange(fd_, -1); }
   void reset(int fd = -1) {
     const int old = std::exchange(fd_, fd);
