@@ -1,5 +1,5 @@
-// Shared memory of one writer and many readers: a memfd that, once its writer has mapped it, nobody can shrink, grow or map for
-// writing any more.
+// Shared memory with one writer and many readers: a memfd that is sealed against shrinking, growing and new writable
+// mappings once its writer has mapped it.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,7 @@
 
 namespace volador {
 
-// A mapping; unmapped with the object. What points into it keeps it by shared_ptr.
+// A mapping; unmapped on destruction. Users of its memory hold a shared_ptr.
 class Mapping {
  public:
   Mapping(void* data, size_t bytes) : data_(static_cast<std::byte*>(data)), bytes_(bytes) {}
@@ -30,15 +30,17 @@ class Mapping {
 
 struct Arena {
   net::UniqueFd fd;
-  std::shared_ptr<Mapping> mapping;  // For reading and writing.
+  std::shared_ptr<Mapping> mapping;  // Readable and writable.
 };
 
-// kUnavailable: no descriptor or memory. Pages come into being when they are first written.
+// kUnavailable: no descriptor or memory. Pages are allocated on their first write.
 [[nodiscard]] Result<Arena> make_arena(size_t bytes);
-// One that can be written by its descriptor as well until it is sealed. Only then may anybody else get the descriptor.
+// Creates an arena that is also writable through its descriptor until seal_arena(). Share the descriptor only after
+// that.
 [[nodiscard]] Result<Arena> make_open_arena(size_t bytes);
 [[nodiscard]] Result<void> seal_arena(int fd);
-// For reading. kInvalidArgument: the descriptor is no memfd of this size that is sealed as make_arena does; kUnavailable: no memory.
+// Maps an arena read-only. kInvalidArgument: the descriptor is not a memfd of this size with make_arena's seals;
+// kUnavailable: no memory.
 [[nodiscard]] Result<std::shared_ptr<Mapping>> map_arena(int fd, size_t bytes);
 
 }  // namespace volador

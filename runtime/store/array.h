@@ -1,4 +1,4 @@
-// Numbers in a row that are read where they lie: in shared memory, without a copy, or in memory of their own.
+// Immutable array of numbers, read in place in shared memory or in its own memory.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@ namespace volador {
 template <class T>
 concept ArrayElement = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T>;
 
-// A value: copies share the memory, which nobody changes. Aligned to 64 bytes where it came from the object store.
+// Value type: copies share the immutable memory. Aligned to 64 bytes if it came from the object store.
 template <ArrayElement T>
 class Array {
  public:
@@ -40,7 +40,7 @@ class Array {
   std::shared_ptr<const void> owner_;
 };
 
-// By value it travels as raw bytes: between machines of one byte order.
+// Sent by value as raw bytes: requires machines of the same byte order.
 template <ArrayElement T>
 void volador_encode(Encoder& encoder, const Array<T>& array) {
   encoder.binary({reinterpret_cast<const char*>(array.data()), array.size() * sizeof(T)});

@@ -1,5 +1,4 @@
-// Which ranges of an arena are free: best fit, neighbours joined.
-// Pure: no memory of the arena itself is touched.
+// Free ranges of an arena: best fit with coalescing. Pure: does not touch the arena's memory.
 #pragma once
 
 #include <cstddef>
@@ -14,20 +13,21 @@ namespace volador {
 
 class FreeList {
  public:
-  static constexpr size_t kAlignment = 64;  // Of every range: for SIMD, and no cache line of two objects.
+  static constexpr size_t kAlignment = 64;  // Alignment of every range: for SIMD, and so that objects share no cache
+                                            // line.
 
   explicit FreeList(size_t bytes);
 
-  // A range of at least one byte; none where no hole is large enough. O(log ranges).
+  // Returns the offset of a range of at least one byte; nothing if no hole is large enough. O(log ranges).
   std::optional<size_t> allocate(size_t bytes);
-  // `offset` came from allocate() and was not given back since.
+  // `offset` must come from allocate() and not be freed yet.
   void free(size_t offset);
 
   size_t bytes() const { return bytes_; }
-  size_t used() const { return used_; }  // With what alignment adds.
+  size_t used() const { return used_; }  // Including alignment.
   bool is_empty() const { return used_ == 0; }
 
-  // Aborts where holes overlap, touch, or do not add up.
+  // Aborts if holes overlap, touch, or do not add up.
   void check_invariants() const;
 
  private:

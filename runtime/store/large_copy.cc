@@ -9,7 +9,7 @@
 namespace volador {
 namespace {
 
-constexpr size_t kBoundary = size_t{64} << 10;  // No two threads write to one page, or one line of the cache.
+constexpr size_t kBoundary = size_t{64} << 10;  // Threads share neither pages nor cache lines.
 
 }  // namespace
 
@@ -26,7 +26,7 @@ void copy_large(std::byte* to, std::span<const std::byte> from, int granted) {
   };
   const size_t share = (from.size() / threads + kBoundary - 1) / kBoundary * kBoundary;
   std::vector<std::jthread> others;
-  size_t begun = std::min(share, from.size());  // The first share is this thread's.
+  size_t begun = std::min(share, from.size());  // The first share is copied by this thread.
   size_t mine = begun;
   for (; others.size() + 1 < threads && begun < from.size(); begun += std::min(share, from.size() - begun)) {
     try {

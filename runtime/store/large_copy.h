@@ -1,4 +1,4 @@
-// Copies of large values by several threads: one thread reaches about half of what a machine's memory can.
+// Parallel copies of large values: one thread reaches about half of a machine's memory bandwidth.
 #pragma once
 
 #include <cstddef>
@@ -6,14 +6,15 @@
 
 namespace volador {
 
-inline constexpr size_t kParallelCopyBytesMin = size_t{8} << 20;  // Below, threads cost more than they bring.
-inline constexpr size_t kParallelCopyShareMin = size_t{4} << 20;  // Of one thread.
+inline constexpr size_t kParallelCopyBytesMin = size_t{8} << 20;  // Smaller copies use one thread.
+inline constexpr size_t kParallelCopyShareMin = size_t{4} << 20;  // Minimum per thread.
 inline constexpr int kParallelCopyThreadsMax = 4;
 
-// How many threads copy so many bytes, the calling one included, where `granted` CPUs may be used.
+// Returns the number of threads, including the caller, for a copy of this size with `granted` CPUs.
 int copy_threads(size_t bytes, int granted);
 
-// As memcpy; `to` has at least as many bytes. Returns when all are copied. A thread that cannot be made is done without.
+// As memcpy; `to` has at least as many bytes. Returns when the copy is complete. Uses fewer threads if some cannot be
+// created.
 void copy_large(std::byte* to, std::span<const std::byte> from, int granted);
 
 }  // namespace volador

@@ -1,4 +1,4 @@
-// What an object is called everywhere.
+// Cluster-wide name of an object.
 #pragma once
 
 #include <compare>
@@ -11,13 +11,13 @@
 namespace volador {
 
 struct ObjectKey {
-  NodeId node;          // Of the store that it was put into.
-  uint64_t writer = 0;  // The process that wrote it, as that store calls it; random.
-  uint64_t number = 0;  // From 1, in the order in which its writer put them.
+  NodeId node;          // Node of the store into which it was put.
+  uint64_t writer = 0;  // Process that wrote it, as numbered by that store; random.
+  uint64_t number = 0;  // From 1, in the writer's put order.
   auto operator<=>(const ObjectKey&) const = default;
 };
 
-// "9c1e04aa/77", for people.
+// "9c1e04aa/77", for display.
 inline std::string to_string(const ObjectKey& key) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;

@@ -1,4 +1,4 @@
-// How a value of a type lies in an object: numbers and bytes as they are, everything else as msgpack.
+// Storage format of a type in an object: numbers and bytes are raw, everything else is msgpack.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +14,15 @@
 
 namespace volador {
 
-// The bytes of an object, and what keeps them.
+// Bytes of an object and their owner.
 struct ObjectBytes {
   std::span<const std::byte> view;
   std::shared_ptr<const void> owner;
   std::string_view text() const { return {reinterpret_cast<const char*>(view.data()), view.size()}; }
 };
 
-// write(value, function): calls function(bytes) once, with what is to be stored. read(): the value; kInvalidArgument: other bytes. kMayRefer:
-// there may be references or handles among them.
+// write(value, function): calls function(bytes) once with the bytes to store. read(): returns the value;
+// kInvalidArgument: invalid bytes. kMayRefer: the value may contain references or handles.
 template <class T>
 struct ObjectLayout {
   static constexpr bool kMayRefer = !std::is_arithmetic_v<T>;

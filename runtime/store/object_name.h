@@ -1,4 +1,4 @@
-// The name of an object as messages carry it, and back.
+// Conversion between ObjectKey and its protobuf message.
 #pragma once
 
 #include "runtime/protocol/store.pb.h"
@@ -6,7 +6,7 @@
 
 namespace volador {
 
-// Without the address, which only stores of other nodes need.
+// Without the address, which only other nodes' stores need.
 inline protocol::ObjectName to_message(const ObjectKey& key) {
   protocol::ObjectName name;
   name.set_node_id(raw(key.node));

@@ -10,7 +10,7 @@ namespace volador {
 namespace {
 thread_local RefScope* innermost = nullptr;
 
-// Of all objects: origins are set with results of tasks and looked at where something is lost.
+// One mutex for all objects: origins are set with task results and read when an object is lost.
 std::mutex& origins_mutex() {
   static std::mutex mutex;
   return mutex;
@@ -19,13 +19,14 @@ struct KnownOrigin {
   std::weak_ptr<ObjectOrigin> made_by;
   size_t index = 0;
 };
-// Under the lock. An object that is lost is acquired as another one the next time that its reference is read.
+// Guarded by origins_mutex(). The next read of a lost object's reference acquires it anew.
 std::unordered_map<ObjectKey, KnownOrigin>& known_origins() {
-  static auto* all = new std::unordered_map<ObjectKey, KnownOrigin>();  // Leaked: objects may outlive everything else.
+  static auto* all = new std::unordered_map<ObjectKey, KnownOrigin>();  // Leaked: objects may be destroyed during
+                                                                        // process exit.
   return *all;
 }
 
-// Of objects that were passed on, the newest first. Under the lock.
+// Origins of objects that were passed on, newest first. Guarded by origins_mutex().
 class PassedOn {
  public:
   void add(const ObjectKey& key, std::shared_ptr<ObjectOrigin> origin, std::vector<std::shared_ptr<ObjectOrigin>>& ended) {
@@ -55,7 +56,7 @@ class PassedOn {
   size_t bytes_ = 0;
 };
 PassedOn& passed_on() {
-  static auto* all = new PassedOn();  // Leaked, as known_origins().
+  static auto* all = new PassedOn();  // Leaked, as in known_origins().
   return *all;
 }
 }  // namespace
@@ -96,7 +97,7 @@ void StoredObject::set_origin(Origin origin) const {
       known_origins().erase(its_key);
     }
     std::swap(origin_, origin);
-  }  // The former one ends without the lock.
+  }  // The previous origin is destroyed without the lock.
 }
 
 void StoredObject::find_origin() const {

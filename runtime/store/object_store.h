@@ -1,5 +1,4 @@
-// The object store as a process sees it: bytes in shared memory that many processes read and nobody changes.
-// The typed face is ref.h.
+// A process's interface to the object store: immutable bytes in shared memory. ref.h is the typed interface.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +21,7 @@
 
 namespace volador {
 
-// Bytes of an object where they lie. They stay there, and readable, as long as `owner` lives: keep it for as long as you read.
+// Bytes of an object in place. They stay readable while `owner` lives.
 struct ObjectView {
   std::span<const std::byte> bytes;
   std::shared_ptr<const void> owner;
@@ -33,9 +32,9 @@ struct ObjectView {
   auto end() const { return bytes.end(); }
 };
 
-inline constexpr size_t kObjectContentsMax = 1'000'000;  // References and handles inside one object.
+inline constexpr size_t kObjectContentsMax = 1'000'000;  // Maximum of references and handles inside one object.
 
-// Where an object comes from, for people.
+// Origin of an object, for display.
 struct PutSite {
   std::string_view type;
   std::string_view place;  // "train.cc:41"; empty: unknown.
@@ -44,69 +43,71 @@ struct PutSite {
 class StoredObject;
 class RefScope;
 
-// Of an object that can be made again when it is lost: who made it. Thread safe.
+// Reconstruction of lost objects: the task that returned them. Thread safe.
 class ObjectOrigin {
  public:
   using Done = std::function<void(Result<std::shared_ptr<const StoredObject>>)>;
   virtual ~ObjectOrigin() = default;
-  // `index`: which of its objects. `depth`: of how many lost objects this one is needed to make one again. Once for several who ask; later
-  // ones get what was made. `done` runs once, perhaps at once, on a thread that it must not block. kObjectLost: it could not be.
+  // Reconstructs the object `index`. `depth`: number of lost objects in the reconstruction chain. Concurrent requests
+  // share one run; later ones get its result. `done` runs once, possibly before rebuild() returns, on a thread that it
+  // must not block. kObjectLost: it failed.
   virtual void rebuild(size_t index, int depth, Done done) = 0;
-  // What was made in its place, while somebody here refers to that; null: nothing.
+  // Returns the replacement while this process has references to it; null: none.
   virtual std::shared_ptr<const StoredObject> replacement(size_t index) const = 0;
-  // The longest chain of origins whose objects went into this one, itself included.
+  // Returns the length of the longest chain of origins of the task's arguments, including this one.
   virtual int length() const = 0;
-  // Session::name_as_owner() of who submitted the task; empty: only this process can make it again.
+  // Session::name_as_owner() of the task's submitter; empty: only this process can reconstruct it.
   virtual const std::string& owner() const = 0;
-  // Whether that is a process other than this one.
+  // Whether the owner is another process.
   virtual bool is_borrowed() const { return false; }
-  // What it keeps of the task.
+  // Memory held for the task.
   virtual size_t bytes() const { return 0; }
 };
 
-// One object to which this process refers; the last copy of the pointer gives the reference back. Thread safe.
+// An object referenced by this process; the last copy of the pointer releases the reference. Thread safe.
 class StoredObject {
  public:
   virtual ~StoredObject();
   virtual const ObjectKey& key() const = 0;
-  virtual const std::string& address() const = 0;  // Of its node, for stores of other nodes.
-  // Waits until it can be read here; brings it back where it was spilled to disk. kObjectLost: also where volador::free gave it up;
-  // kStoreFull: no room for it here; kUnavailable: this node's store has ended; kTimeout.
+  virtual const std::string& address() const = 0;  // Address of its node, for stores of other nodes.
+  // Waits until the object is readable here; loads it if it was spilled to disk. kObjectLost: also after volador::free;
+  // kStoreFull: no room for it on this node; kUnavailable: this node's store has ended; kTimeout.
   virtual Result<ObjectView> view(std::optional<std::chrono::nanoseconds> timeout) const = 0;
-  // Whether it has come to this node, in memory or on disk, or is lost.
+  // Whether the object is on this node, in memory or on disk, or is lost.
   virtual bool is_ready() const = 0;
 
   struct Origin {
-    std::shared_ptr<ObjectOrigin> made_by;  // Null: it cannot be made again.
+    std::shared_ptr<ObjectOrigin> made_by;  // Null: cannot be reconstructed.
     size_t index = 0;
   };
-  // Of this object, however often it is acquired anew while this one lives.
+  // Applies to this object even if it is acquired again while this one lives.
   void set_origin(Origin origin) const;
   Origin origin() const;
-  // What was made in its place lives as long as this one.
+  // The replacement lives as long as this object.
   void set_replacement(std::shared_ptr<const StoredObject> made) const;
   std::shared_ptr<const StoredObject> replacement() const;
-  // That of an earlier one of the same key, where this has none.
+  // Copies the origin of an earlier object with the same key, if this one has none.
   void find_origin() const;
 
  private:
   mutable Origin origin_;
   mutable std::shared_ptr<const StoredObject> replacement_;
-  mutable ObjectKey origin_key_;  // Where it has one.
+  mutable ObjectKey origin_key_;  // Set if it has an origin.
 };
 
-// The object, or what was made in its place.
+// Returns the object or its newest replacement.
 std::shared_ptr<const StoredObject> newest(std::shared_ptr<const StoredObject> object);
 
-// The origins of objects that were passed on stay known for a while after this process has given up its own references, so that others can
-// have them made again: kPassedOnOriginsMax, of kPassedOnBytesMax together; the one that was passed on longest ago is forgotten.
+// Origins of objects that were passed on are remembered for a while after this process has released its references, so
+// that other processes can request reconstruction: at most kPassedOnOriginsMax and kPassedOnBytesMax; the oldest is
+// dropped first.
 inline constexpr size_t kPassedOnOriginsMax = 10'000;
 inline constexpr size_t kPassedOnBytesMax = size_t{64} << 20;
 void keep_origin(const StoredObject& passed_on);
-// That of an object of this name; made_by is null where nothing is known.
+// Returns the origin of an object; made_by is null if unknown.
 StoredObject::Origin known_origin(const ObjectKey& key);
 
-// Space for an object that is being written; without seal() it is given back.
+// Memory of an object that is being written; released unless sealed.
 class ObjectDraft {
  public:
   virtual ~ObjectDraft() = default;
@@ -120,62 +121,63 @@ class ObjectStore {
 
   // Waits for room. kStoreFull names the largest holders; kUnavailable: there is no store on this machine.
   virtual Result<std::unique_ptr<ObjectDraft>> create(size_t bytes) = 0;
-  // Final from now on. `contents`: the references and handles in it, which is emptied: they live as long as the object.
+  // Makes the object immutable. `contents`: its references and handles, moved from: they live as long as the object.
   virtual Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site, RefScope* contents = nullptr) = 0;
-  // One that came from another process. Returns at once. `claim`: it came with an answer.
+  // Acquires an object received from another process. Does not wait. `claim`: accept a reference transferred with a
+  // reply.
   virtual std::shared_ptr<const StoredObject> acquire(const ObjectKey& key, const std::string& address, bool claim) = 0;
-  // It leaves with an answer, whose receiver will claim it.
+  // Transfers a reference in a reply, whose receiver will accept it.
   virtual void lend(const StoredObject& object) = 0;
-  // Gives it up for all who refer to it. Those that read it at this moment read on; everybody else gets kObjectLost.
+  // Frees the object for all holders. Current readers finish; later reads get kObjectLost.
   virtual void free(const StoredObject& object) = 0;
-  // Calls once, on any thread, when the object is_ready(): at once where it is.
+  // Calls the function once, on any thread, when the object is_ready(), at once if it is.
   virtual void when_ready(const StoredObject& object, std::function<void()> call) = 0;
-  // Returns when the store has taken note of every reference that was acquired.
+  // Returns when the store has recorded every acquired reference.
   virtual void settle() = 0;
 };
 
-// What is encoded or decoded on this thread while it lives: the references that left, so that they can be kept until they have
-// arrived, or how those that come are to be counted. Scopes nest; the innermost one counts.
+// Tracks references encoded or decoded on this thread during its lifetime: holds sent references until they have
+// arrived, and determines how received ones are counted. Scopes nest; the innermost one applies.
 class RefScope {
  public:
   enum class Kind : uint8_t {
-    kSend,           // Arguments, an answer, or an object that is put.
-    kReceiveAnswer,  // References in it were lent: claim them.
-    kReadObject,     // What it refers to lives as long as the object that is read.
+    kSend,           // Arguments, a reply, or an object that is put.
+    kReceiveAnswer,  // References in the reply were transferred: accept them.
+    kReadObject,     // Referenced objects live as long as the object being read.
   };
-  // `received`: gets the objects to which what is decoded refers, in their order; of an answer each once.
+  // `received`: gets the decoded objects in order; for a reply without duplicates.
   explicit RefScope(Kind kind, std::vector<std::shared_ptr<const StoredObject>>* received = nullptr);
   ~RefScope();
   RefScope(const RefScope&) = delete;
   RefScope& operator=(const RefScope&) = delete;
 
   static RefScope* current();
-  // One that was encoded.
+  // Adds an encoded reference.
   void add(std::shared_ptr<const StoredObject> object);
-  // A handle on an actor that was encoded, and what keeps the actor meanwhile. Repeated for one actor: no effect.
+  // Adds an encoded actor handle and the hold that keeps the actor alive. Duplicates are ignored.
   void add(const ActorId& actor, std::shared_ptr<const void> hold);
-  // Something else that is to be kept as long.
+  // Holds another value for the same time.
   void keep(std::shared_ptr<const void> what) { kept_.push_back(std::move(what)); }
-  // One that was decoded; `claimed` once.
+  // Records a decoded reference; `claimed` is set once per object.
   void receive(std::shared_ptr<const StoredObject> object, bool claimed) {
     if (received_ != nullptr && (claimed || kind_ == Kind::kReadObject)) received_->push_back(std::move(object));
   }
-  // Whether this one is to be claimed: once for each object, and each actor, of an answer.
+  // Whether to accept the transferred reference: once per object, and per actor, of a reply.
   bool claims(const ObjectKey& key);
   bool claims(const ActorId& actor);
 
   bool empty() const { return objects_.empty() && kept_.empty(); }
   const std::vector<std::shared_ptr<const StoredObject>>& objects() const { return objects_; }
   const std::vector<ActorId>& actors() const { return actors_; }
-  // The same as something to hold on to; null where there is nothing.
+  // Returns the held values as one pointer; null if there are none.
   std::shared_ptr<const void> take();
 
  private:
-  // Names that were seen: few as a rule, but an object may refer to a million others.
+  // Set of keys: usually few, but an object may reference a million others.
   template <class Key>
   class Seen {
    public:
-    // False: it was seen before.
+    // False: already present.
     bool add(const Key& key) {
       if (many_.empty()) {
         if (std::find(few_.begin(), few_.end(), key) != few_.end()) return false;
@@ -188,17 +190,17 @@ class RefScope {
    private:
     static constexpr size_t kFew = 16;
     std::vector<Key> few_;
-    std::unordered_set<Key> many_;  // All, where there are more than a few.
+    std::unordered_set<Key> many_;  // All keys, if there are more than kFew.
   };
 
   const Kind kind_;
   RefScope* const outer_;
   std::vector<std::shared_ptr<const StoredObject>>* const received_;
   std::vector<std::shared_ptr<const StoredObject>> objects_;
-  Seen<ObjectKey> seen_objects_;  // Sent, or claimed.
+  Seen<ObjectKey> seen_objects_;  // Sent or accepted.
   Seen<ActorId> seen_actors_;
   std::vector<std::shared_ptr<const void>> kept_;
-  std::vector<ActorId> actors_;  // Sent.
+  std::vector<ActorId> actors_;  // Sent actors.
 };
 
 }  // namespace volador

@@ -20,8 +20,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kSmallStep = size_t{64} << 10;
-constexpr auto kKeepEmpty = milliseconds(10'000);  // An arena without objects: its pages are warm for the next one.
-constexpr size_t kNamesAMessage = 500;  // Of what an object refers to.
+constexpr auto kKeepEmpty = milliseconds(10'000);  // How long an empty arena is kept: its pages are warm.
+constexpr size_t kNamesAMessage = 500;  // References per message.
 constexpr auto kConnectPatience = milliseconds(10'000);
 
 }  // namespace
@@ -44,7 +44,7 @@ Result<ObjectView> StoreClient::Object::view(std::optional<std::chrono::nanoseco
   std::optional<std::chrono::steady_clock::time_point> deadline;
   if (timeout) deadline = std::chrono::steady_clock::now() + *timeout;
   Impl::Lock lock(store_->mutex);
-  ++readings_;  // From here on it stays once it is here.
+  ++readings_;  // From here on it stays in memory once it has arrived.
   std::optional<Error> failed;
   while (mapping_ == nullptr || error_) {
     if (!error_ && away_ && asked_ == nullptr) store_->ask_place(*this);
@@ -75,7 +75,8 @@ Result<ObjectView> StoreClient::Object::view(std::optional<std::chrono::nanoseco
 void StoreClient::Impl::send(const protocol::ToStore& message, std::span<const int> fds) {
   if (!socket) return;
   const auto sent = net::send_message(socket.get(), message.SerializeAsString(), fds);
-  if (!sent) log::debug("objects", "the object store cannot be told", {{"error", sent.error().message}});  // Its end is noticed by the reader.
+  // The reader thread detects its end.
+  if (!sent) log::debug("objects", "the object store cannot be told", {{"error", sent.error().message}});
 }
 
 Result<void> StoreClient::Impl::connect(Lock& lock) {
@@ -95,7 +96,7 @@ Result<void> StoreClient::Impl::connect(Lock& lock) {
       return make_error(error);
     }
     net::tune_socket(made.get(), false);
-    if (reader.joinable()) {  // Of a connection that was lost; it ends by itself.
+    if (reader.joinable()) {  // Reader of a lost connection; it ends by itself.
       std::thread old = std::move(reader);
       lock.unlock();
       old.join();
@@ -159,7 +160,7 @@ void StoreClient::Impl::say_lost() {
   if (options.on_lost) options.on_lost();
 }
 
-// Views that exist stay readable; everything else of this connection has ended.
+// Existing views stay readable; all other state of this connection ends.
 void StoreClient::Impl::lose(const Error& error) {
   broken = Error{ErrorCode::kUnavailable, fmt::format("the object store of this node has ended ({})", error.message)};
   socket.reset();
@@ -224,7 +225,7 @@ void StoreClient::Impl::on_reserved(const protocol::Reserved& reserved) {
   if (found.empty()) return;
   Question& question = *found.mapped();
   rooms.erase(reserved.request());
-  if (question.range) {  // It has room meanwhile.
+  if (question.range) {  // The process has found room meanwhile.
     if (reserved.error_code() != 0) return;
     protocol::ToStore back;
     back.mutable_drop_arena()->set_bytes(static_cast<int64_t>(question.arena_bytes));
@@ -279,7 +280,7 @@ void StoreClient::Impl::on_located(const protocol::Located& located, std::vector
   object->come();
 }
 
-// ---- the store's face ----
+// ---- public interface ----
 
 StoreClient::StoreClient(StoreClientOptions options) : impl_(std::make_shared<Impl>(std::move(options))) {}
 
@@ -335,7 +336,7 @@ Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<Ob
   return object;
 }
 
-// Objects are counted before this process can say that it refers to them no more; of handles the head hears another way.
+// References are counted before this process can release its own; the head is notified of handles separately.
 void StoreClient::Impl::tell_contents(uint64_t number, RefScope& contents) {
   protocol::ToStore message;
   size_t in_message = 0;
@@ -388,7 +389,7 @@ std::shared_ptr<const StoredObject> StoreClient::acquire(const ObjectKey& key, c
   name = to_message(key);
   name.set_address(address);
   impl_->send(message);
-  if (known != nullptr) {  // It is counted already: only the claim was to be said.
+  if (known != nullptr) {  // Already counted: only the acceptance had to be sent.
     protocol::ToStore once_less;
     *once_less.mutable_release()->mutable_name() = name;
     impl_->send(once_less);

@@ -1,5 +1,5 @@
-// A process's connection to the object store of its node. It writes objects into arenas of its own and tells the store; others' objects
-// it maps for reading. Connects at its first use: a process that never touches an object has neither socket nor thread for it.
+// A process's connection to its node's object store. The process writes objects into its own arenas and maps other
+// arenas for reading. Connects on first use: a process without objects has neither socket nor thread for it.
 #pragma once
 
 #include <functional>
@@ -11,17 +11,18 @@
 namespace volador {
 
 struct StoreClientOptions {
-  // Path of the store's socket. kUnavailable: this machine has no worker; the message says what to do.
+  // Returns the path of the store's socket. kUnavailable: this machine has no worker; the message says what to do.
   std::function<Result<std::string>()> find_store;
-  std::string who;  // For people: "driver tune_digits".
-  // The connection was lost, or none can be made: called before anybody learns of it, without a lock; it may end the process.
+  std::string who;  // Display name: "driver tune_digits".
+  // Called when the connection is lost or cannot be made, before any error is reported, without a lock; may end the
+  // process.
   std::function<void()> on_lost = {};
 };
 
 class StoreClient final : public ObjectStore {
  public:
   explicit StoreClient(StoreClientOptions options);
-  // What others hold goes on; here every later call fails.
+  // Objects held elsewhere stay usable; every later call here fails.
   ~StoreClient() override;
 
   Result<std::unique_ptr<ObjectDraft>> create(size_t bytes) override;

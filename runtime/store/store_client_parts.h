@@ -1,5 +1,5 @@
-// The parts of a process's connection to its object store: what its threads share, and the objects that may outlive it.
-// Only store_client*.cc include it.
+// Internals of StoreClient: state shared by its threads, and objects that may outlive it. Included by store_client*.cc
+// only.
 #pragma once
 
 #include <fmt/format.h>
@@ -27,7 +27,8 @@
 namespace volador {
 
 inline constexpr size_t kFirstArenaBytes = size_t{4} << 20;
-inline constexpr size_t kArenaBytesMax = size_t{64} << 20;  // Of those that hold many objects, or less where the store says so; a larger object has one to itself.
+inline constexpr size_t kArenaBytesMax = size_t{64} << 20;  // For arenas of many objects; the store may set less. A
+                                                            // larger object has its own arena.
 
 inline size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
@@ -48,25 +49,25 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
     size_t bytes = 0;
     std::shared_ptr<Mapping> mapping;
   };
-  // What is asked of the store.
+  // A pending request to the store.
   struct Question {
     bool answered = false;
     std::optional<Error> error;
-    std::weak_ptr<const Object> object;  // Of Acquire and Locate.
-    bool locates = false;                // An error is that of one reading, not of the object.
-    size_t bytes = 0;                    // Of Reserve: of the object that waits for room,
-    size_t arena_bytes = 0;              // and of the arena that was asked for.
-    std::optional<Range> range;          // It found room in an arena of this process.
+    std::weak_ptr<const Object> object;  // For Acquire and Locate.
+    bool locates = false;                // An error affects one reading, not the object.
+    size_t bytes = 0;                    // For Reserve: size of the object that waits for room.
+    size_t arena_bytes = 0;              // For Reserve: size of the requested arena.
+    std::optional<Range> range;          // Room found in an existing arena of this process.
   };
 
   const StoreClientOptions options;
   std::mutex mutex;
   std::condition_variable changed;
   net::UniqueFd socket;
-  bool connected = false;   // The welcome came.
-  bool closed = false;      // For good.
+  bool connected = false;   // StoreWelcome has arrived.
+  bool closed = false;      // Permanently.
   std::optional<Error> broken;
-  uint64_t generation = 0;  // Of the connection: objects of an earlier one are not given back to this one.
+  uint64_t generation = 0;  // Number of the connection: objects of an earlier connection are not released on this one.
   NodeId node;
   uint64_t writer = 0;
   std::string address;
@@ -76,21 +77,23 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   size_t arena_bytes = kFirstArenaBytes;
   size_t arena_bytes_max = kArenaBytesMax;
   std::map<uint64_t, std::unique_ptr<OwnArena>> arenas;
-  std::unordered_map<uint64_t, Range> written;  // Own objects that somebody refers to.
-  std::map<std::pair<uint64_t, uint64_t>, std::shared_ptr<Mapping>> mapped;  // Others' arenas.
+  std::unordered_map<uint64_t, Range> written;  // Own objects with references.
+  std::map<std::pair<uint64_t, uint64_t>, std::shared_ptr<Mapping>> mapped;  // Arenas of other processes.
   std::unordered_map<ObjectKey, std::weak_ptr<const Object>> objects;
   std::unordered_map<uint64_t, std::shared_ptr<Question>> questions;
-  std::map<uint64_t, std::shared_ptr<Question>> rooms;  // Those for room, by their order.
-  std::unordered_map<uint64_t, std::shared_ptr<const void>> kept;  // What keeps actors of which own objects have handles, until Kept.
-  std::vector<std::shared_ptr<const void>> unkept;  // Of it: to be let go without the lock.
-  size_t unsettled = 0;  // Acquisitions without an answer.
-  std::vector<std::shared_ptr<const Object>> unlocked;  // To be let go without the lock: their ends take it.
-  std::vector<std::function<void()>> calls;             // To be made without the lock.
+  std::map<uint64_t, std::shared_ptr<Question>> rooms;  // Requests for room, in order.
+  std::unordered_map<uint64_t, std::shared_ptr<const void>> kept;  // Holds of actors in own objects' handles, until
+                                                                   // Kept.
+  std::vector<std::shared_ptr<const void>> unkept;  // Former `kept` entries, to be destroyed without the lock.
+  size_t unsettled = 0;  // Unanswered acquisitions.
+  std::vector<std::shared_ptr<const Object>> unlocked;  // To be destroyed without the lock, which their destructors
+                                                        // take.
+  std::vector<std::function<void()>> calls;             // Callbacks to run without the lock.
   std::thread reader;
 
   using Lock = std::unique_lock<std::mutex>;
 
-  // The lock is held, so that messages leave in the order in which things happened.
+  // Call with the lock held, so that messages are sent in order.
   void send(const protocol::ToStore& message, std::span<const int> fds = {});
 
   Result<void> connect(Lock& lock);
@@ -104,7 +107,7 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   void ask_place(const Object& object);
   void tell_contents(uint64_t number, RefScope& contents);
   void serve_rooms();
-  void say_lost();  // Not under the mutex.
+  void say_lost();  // Call without the mutex.
   void lose(const Error& error);
   void give_back(uint64_t arena, size_t offset);
   void drop_empty(std::chrono::steady_clock::time_point unused_since);
@@ -132,7 +135,7 @@ class StoreClient::Object final : public StoredObject, public std::enable_shared
   friend class StoreClient;
   friend class Reading;
   bool has_come() const { return mapping_ != nullptr || away_ || error_.has_value(); }
-  void come() const {  // Whoever waits for it is called.
+  void come() const {  // Queues the callbacks that wait for the object.
     for (auto& call : std::exchange(waiting_, {})) store_->calls.push_back(std::move(call));
   }
 
@@ -142,20 +145,20 @@ class StoreClient::Object final : public StoredObject, public std::enable_shared
   const uint64_t generation_;
   void end_reading() const;
 
-  // Under the store's mutex.
-  mutable std::shared_ptr<Mapping> mapping_;  // Null: it has not come, or is away.
+  // Guarded by the store's mutex.
+  mutable std::shared_ptr<Mapping> mapping_;  // Null: not arrived, or not in memory.
   mutable size_t offset_ = 0;
   mutable size_t bytes_ = 0;
-  mutable bool away_ = false;                 // The store may have moved it: its place must be asked for.
-  mutable std::shared_ptr<Impl::Question> asked_;  // That.
-  mutable std::optional<Error> error_;        // For good.
-  mutable size_t readings_ = 0;               // Views that are held or waited for.
-  mutable bool read_lately_ = false;          // Since the store last asked whether it may go.
-  mutable uint64_t wanted_ = 0;               // Serial of the store's question that waits for the last reading to end; 0: none.
+  mutable bool away_ = false;                 // The store may have moved it: request its place.
+  mutable std::shared_ptr<Impl::Question> asked_;  // The pending request for its place.
+  mutable std::optional<Error> error_;        // Permanent.
+  mutable size_t readings_ = 0;               // Views that exist or are waited for.
+  mutable bool read_lately_ = false;          // Read since the store's last Reclaim.
+  mutable uint64_t wanted_ = 0;               // Serial of the Reclaim that waits for the last reading to end; 0: none.
   mutable std::vector<std::function<void()>> waiting_;
 };
 
-// One view of an object: keeps it where it is.
+// A view of an object: keeps the object in place.
 class StoreClient::Reading {
  public:
   explicit Reading(std::shared_ptr<const Object> object) : object_(std::move(object)) {}

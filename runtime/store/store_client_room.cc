@@ -1,4 +1,4 @@
-// Arenas of a process: where its objects lie, how room comes and goes, and what it lets go when the store wants room.
+// StoreClient: arenas of a process, allocation, and objects released when the store needs room.
 #include <utility>
 
 #include "runtime/store/store_client_parts.h"
@@ -10,7 +10,7 @@ constexpr size_t kArenaStep = size_t{2} << 20;
 
 }  // namespace
 
-// ---- the store wants room ----
+// ---- Reclaim: the store needs room ----
 
 void StoreClient::Impl::on_reclaim(const protocol::Reclaim& reclaim) {
   protocol::ToStore message;
@@ -20,7 +20,7 @@ void StoreClient::Impl::on_reclaim(const protocol::Reclaim& reclaim) {
     one.set_serial(asked.serial());
     const auto known = objects.find(object_key_of(asked.name()));
     auto object = known == objects.end() ? nullptr : known->second.lock();
-    if (object == nullptr) continue;  // Its end is on its way to the store: nobody here reads it.
+    if (object == nullptr) continue;  // Its release is on the way to the store: this process does not read it.
     one.set_answer(let_go(*object, asked.serial(), reclaim));
     unlocked.push_back(std::move(object));
   }
@@ -59,7 +59,7 @@ void StoreClient::Impl::ask_place(const Object& object) {
   send(message);
 }
 
-// What waits for an arena and fits into a hole of one that is here needs no other.
+// Requests that fit into an existing arena's hole need no new arena.
 void StoreClient::Impl::serve_rooms() {
   for (auto room = rooms.begin(); room != rooms.end();) {
     const auto& [request, question] = *room;
@@ -146,7 +146,7 @@ Result<StoreClient::Impl::Range> StoreClient::Impl::add_arena(Lock& lock, size_t
   message.mutable_add_arena()->set_bytes(static_cast<int64_t>(size));
   const int fd = made->fd.get();
   send(message, std::span(&fd, 1));
-  made->fd.reset();  // The store has it.
+  made->fd.reset();  // The store has the descriptor.
   if (size == arena_bytes) arena_bytes = std::min(2 * arena_bytes, arena_bytes_max);
   auto& arena = arenas[number];
   arena = std::make_unique<OwnArena>(number, std::move(*made));
