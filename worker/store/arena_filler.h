@@ -1,5 +1,5 @@
-// Fresh memory of large copies is filled by write(2): the kernel then neither clears its pages first nor takes a fault for each of them. On a
-// thread of its own, while the next chunk is decrypted.
+// Fills fresh memory of large copies by write(2), which avoids clearing the pages and page faults. Runs on its own
+// thread, while the next chunk is decrypted.
 #pragma once
 
 #include <cstdint>
@@ -20,19 +20,19 @@ class ArenaFiller {
   ArenaFiller(const ArenaFiller&) = delete;
   ArenaFiller& operator=(const ArenaFiller&) = delete;
 
-  // Memory for one chunk, which serves again for the next one.
+  // Returns a reusable buffer for one chunk.
   std::shared_ptr<char> buffer();
-  // Nothing is to be filled for the moment: buffers go, those in use as soon as they are given back.
+  // Releases idle buffers; those in use are released on return.
   void drop_buffers();
-  // `done` on the filler's thread. kUnavailable: no memory, or no thread.
+  // `done` runs on the filler's thread. kUnavailable: no memory or no thread.
   void write(std::shared_ptr<const net::UniqueFd> to, int64_t offset, std::span<const char> bytes, std::shared_ptr<const void> keep, std::function<void(Result<void>)> done);
-  // After what waits. Nothing may be written any more.
+  // Finishes queued writes. No write may follow.
   void close() { thread_.reset(); }
 
  private:
   struct Buffers;
   const std::shared_ptr<Buffers> buffers_;
-  std::unique_ptr<net::IoLoop> thread_;  // From the first write on.
+  std::unique_ptr<net::IoLoop> thread_;  // Created on the first write.
 };
 
 }  // namespace volador::worker

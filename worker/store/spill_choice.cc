@@ -11,7 +11,7 @@ std::vector<size_t> choose_spill(std::span<const SpillCandidate> candidates, int
   size_t count = 0;
   while (count < order.size() && found < missing) found += order[count++].bytes;
   order.resize(count);
-  // A large last one may make some of the smaller ones before it needless.
+  // A large last candidate may make some smaller ones before it unnecessary.
   for (size_t i = order.size(); i-- > 0;) {
     if (found - order[i].bytes < missing) continue;
     found -= order[i].bytes;

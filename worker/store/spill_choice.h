@@ -1,6 +1,5 @@
-// Which arenas of an object store are emptied when room is wanted: those used least recently. Room comes back by whole arenas only, since
-// the memory of a part cannot be returned (a sealed memfd refuses holes).
-// Pure.
+// Selects the arenas to empty when an object store needs room: least recently used first. Room is released by whole
+// arenas only, because parts of a sealed memfd cannot be released. Pure.
 #pragma once
 
 #include <cstddef>
@@ -11,13 +10,14 @@
 namespace volador::worker {
 
 struct SpillCandidate {
-  size_t index = 0;   // Whatever the caller knows it by.
-  int64_t bytes = 0;  // That come back when it is empty.
-  uint64_t used = 0;  // When something in it was last used; larger is later.
+  size_t index = 0;   // The caller's identifier.
+  int64_t bytes = 0;  // Released when it is empty.
+  uint64_t used = 0;  // Time of the last use of its objects; larger is later.
 };
 
-// Indices, to be emptied in this order: the least recently used ones until at least `missing` bytes come back, all of them where they are
-// not enough. One that turns out not to be needed because later ones bring enough is left out, the most recently used first.
+// Returns indices in the order of emptying: the least recently used ones until at least `missing` bytes are released,
+// or all if they are not enough. Candidates made unnecessary by later, larger ones are omitted, most recently used
+// first.
 [[nodiscard]] std::vector<size_t> choose_spill(std::span<const SpillCandidate> candidates, int64_t missing);
 
 }  // namespace volador::worker

@@ -27,7 +27,7 @@ std::string_view text(std::span<const std::byte> bytes) { return {reinterpret_ca
 
 bool lies_in_memory(const struct statfs& info) { return info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC; }
 
-// Not every file system has nameless files: then one with a name, which is taken away at once.
+// Fallback for file systems without O_TMPFILE: creates a named file and unlinks it at once.
 net::UniqueFd open_nameless(const fs::path& folder, NodeId node) {
   net::UniqueFd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC | O_EXCL, 0600));
   if (fd) return fd;
@@ -89,7 +89,7 @@ Result<void> SpillFile::read_chunk(int64_t offset, std::span<std::byte> into, ui
 }
 
 Result<void> SpillFile::read(int64_t offset, int64_t bytes, const std::vector<uint32_t>& sums, int64_t from, std::span<std::byte> into) const {
-  std::vector<std::byte> whole;  // Of a chunk of which only a part is wanted.
+  std::vector<std::byte> whole;  // Buffer for a chunk that is read partially.
   const int64_t end = from + static_cast<int64_t>(into.size());
   for (int64_t at = from; at < end;) {
     const int64_t chunk = at / kSpillChunkBytes;
@@ -120,7 +120,7 @@ bool SpillFile::is_in_memory() const {
 }
 
 fs::path spill_folder(const fs::path& preferred) {
-  (void)make_private_directory(preferred);  // What is wrong with it, the first file in it says.
+  (void)make_private_directory(preferred);  // Errors are reported when the first file is created in it.
   struct statfs info {};
   const fs::path other = "/var/tmp";
   if (::statfs(preferred.c_str(), &info) != 0 || !lies_in_memory(info) || ::access(other.c_str(), W_OK) != 0) return preferred;
@@ -128,7 +128,7 @@ fs::path spill_folder(const fs::path& preferred) {
 }
 
 int64_t free_bytes_of(const fs::path& folder) {
-  fs::path known = folder;  // It may be made later.
+  fs::path known = folder;  // The folder may be created later.
   std::error_code ignored;
   while (!known.empty() && !fs::exists(known, ignored) && known != known.parent_path()) known = known.parent_path();
   struct statfs info {};

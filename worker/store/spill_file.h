@@ -1,5 +1,5 @@
-// The file that objects go to when they leave memory. It has no name: when its process ends, in whatever way, the kernel takes its space
-// back. A range is written once, read many times, and given back to the disk when it is discarded.
+// File for spilled objects. It is unnamed: when its process ends in any way, the kernel releases its space. A range is
+// written once, read many times, and returned to the disk when discarded.
 #pragma once
 
 #include <cstddef>
@@ -18,25 +18,25 @@
 
 namespace volador::worker {
 
-inline constexpr int64_t kSpillChunkBytes = int64_t{4} << 20;  // What one checksum covers.
+inline constexpr int64_t kSpillChunkBytes = int64_t{4} << 20;  // Size covered by one checksum.
 
-// Thread safe: nothing in it changes.
+// Thread safe: immutable.
 class SpillFile {
  public:
-  // Makes the folder where it is missing. kInvalidArgument: it cannot be made or written; names folder and reason.
+  // Creates the folder if needed. kInvalidArgument: it cannot be created or written; names folder and reason.
   [[nodiscard]] static Result<std::unique_ptr<SpillFile>> create(const std::filesystem::path& folder, NodeId node);
 
-  // `progress` is called after every chunk. kUnavailable: the disk is full, a limit was reached, or the disk fails; what was written is
-  // given back.
+  // `progress` is called after every chunk. kUnavailable: the disk is full, a limit was reached, or the disk fails; the
+  // written part is discarded.
   [[nodiscard]] Result<SpillSums> write(int64_t offset, std::span<const std::byte> bytes, const std::function<void()>& progress = {}) const;
-  // Bytes [from, from + into.size()) of the range of `bytes` bytes that was written at `offset`. Reads and checks whole chunks.
-  // kObjectLost: it is not what was written, or the disk fails; `into` is then unspecified.
+  // Reads bytes [from, from + into.size()) of the range of `bytes` bytes written at `offset`. Reads and verifies whole
+  // chunks. kObjectLost: checksum mismatch or disk failure; `into` is then unspecified.
   [[nodiscard]] Result<void> read(int64_t offset, int64_t bytes, const std::vector<uint32_t>& sums, int64_t from, std::span<std::byte> into) const;
-  // Best effort: where the file system cannot, the space is used again by the next write there.
+  // Best effort: if the file system cannot release it, the next write there reuses the space.
   void discard(int64_t offset, int64_t bytes) const;
 
   const std::filesystem::path& folder() const { return folder_; }
-  bool is_in_memory() const;  // The folder lies in a tmpfs: spilling there saves nothing.
+  bool is_in_memory() const;  // The folder is in a tmpfs: spilling there saves nothing.
 
  private:
   SpillFile(std::filesystem::path folder, net::UniqueFd fd) : folder_(std::move(folder)), fd_(std::move(fd)) {}
@@ -46,12 +46,13 @@ class SpillFile {
   const net::UniqueFd fd_;
 };
 
-// `preferred`, made where it is missing; where it lies in memory, the machine's folder for large temporary files (/var/tmp).
+// Returns `preferred`, created if needed; if it is in memory, the machine's folder for large temporary files
+// (/var/tmp).
 [[nodiscard]] std::filesystem::path spill_folder(const std::filesystem::path& preferred);
-// Of the disk on which `folder` lies, for this user; 0: unknown.
+// Free space of the folder's disk for this user; 0: unknown.
 [[nodiscard]] int64_t free_bytes_of(const std::filesystem::path& folder);
 
-// Files that a file system without nameless files left in `folder` when a worker of this node was killed at the wrong moment.
+// Removes files that a killed worker of this node left in `folder` on a file system without O_TMPFILE.
 void remove_spill_leftovers(const std::filesystem::path& folder, NodeId node);
 
 }  // namespace volador::worker

@@ -13,7 +13,7 @@ namespace {
 
 constexpr auto kProgressEvery = std::chrono::seconds(1);
 
-// A file that may not grow any more is an error of the write, not the end of the process.
+// Exceeding the file size limit must fail the write, not end the process.
 void block_file_size_signal() {
   sigset_t signals;
   ::sigemptyset(&signals);

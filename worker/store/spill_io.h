@@ -1,5 +1,5 @@
-// Moves objects between memory and the spill file on threads of its own, one that writes and one that reads, so that a slow disk holds up
-// nobody but those who wait for it. Both begin with their first job: a store that never spills has no thread for it.
+// Moves objects between memory and the spill file on one writing and one reading thread, so that a slow disk delays
+// only those who wait for it. Both threads start with their first job.
 #pragma once
 
 #include <atomic>
@@ -22,14 +22,14 @@ class IoLoop;
 
 namespace volador::worker {
 
-// One thread calls it; what it is given is called on the threads of the disk. Jobs of a kind run in the order in which they came.
+// Called by one thread; callbacks run on the disk threads. Jobs of a kind run in order.
 class SpillIo {
  public:
   explicit SpillIo(std::unique_ptr<SpillFile> file);
-  // Waits for the jobs that run; those that wait end without being done.
+  // Waits for running jobs; queued jobs fail.
   ~SpillIo();
 
-  // `memory` is kept meanwhile; `progress` is called now and then. Errors as SpillFile::write.
+  // Keeps `memory` until `done`; `progress` is called from time to time. Errors as SpillFile::write.
   void write(const StoreActions::Spill& job, std::shared_ptr<Mapping> memory, std::function<void()> progress, std::function<void(Result<SpillSums>)> done);
   // Errors as SpillFile::read.
   void read(const SpillPlace& from, std::shared_ptr<Mapping> into, std::function<void(Result<void>)> done);

@@ -1,4 +1,4 @@
-// Objects of other nodes: how they come here, and how others read those that are here.
+// StoreServer: fetching objects of other nodes, and serving other nodes' reads.
 #include <fcntl.h>
 #include <fmt/format.h>
 
@@ -14,13 +14,15 @@
 namespace volador::worker {
 namespace {
 
-constexpr int kReadsAhead = 8;  // Of one object that is fetched.
-constexpr int64_t kFillBytesMin = int64_t{4} << 20;  // Smaller copies, and those beyond kFillsMax at once, are read into fresh memory as into warm.
+constexpr int kReadsAhead = 8;  // Concurrent reads per fetched object.
+constexpr int64_t kFillBytesMin = int64_t{4} << 20;  // Smaller copies, and those beyond kFillsMax at once, are read
+                                                     // directly into fresh memory.
 constexpr int kFillsMax = 8;
-constexpr auto kHomePatience = std::chrono::seconds(60);    // For one chunk.
-constexpr auto kSourcePatience = std::chrono::seconds(10);  // The same, where it can be had elsewhere.
-constexpr std::chrono::nanoseconds kResumePauseMax = std::chrono::seconds(1);  // Between two trials to go on.
-constexpr auto kReturnPause = std::chrono::milliseconds(100);  // Before each trial to be counted again by a home that was lost.
+constexpr auto kHomePatience = std::chrono::seconds(60);    // Per chunk.
+constexpr auto kSourcePatience = std::chrono::seconds(10);  // Per chunk, if another source exists.
+constexpr std::chrono::nanoseconds kResumePauseMax = std::chrono::seconds(1);  // Maximum pause between retries.
+constexpr auto kReturnPause = std::chrono::milliseconds(100);  // Pause before each retry to register again with a lost
+                                                               // owner node.
 
 Error cannot_be_had(const ObjectKey& key, const std::string& address, const Error& error) {
   if (error.code == ErrorCode::kObjectLost || error.code == ErrorCode::kPermissionDenied) return error;
@@ -29,17 +31,17 @@ Error cannot_be_had(const ObjectKey& key, const std::string& address, const Erro
 
 std::string chunk_of(std::span<const char> bytes) {
   std::string chunk;
-  chunk.reserve(bytes.size() + sizeof(uint64_t));  // Its checksum follows.
+  chunk.reserve(bytes.size() + sizeof(uint64_t));  // The checksum follows.
   chunk.assign(bytes.data(), bytes.size());
   return chunk;
 }
 
 }  // namespace
 
-// ---- other nodes ask ----
+// ---- requests of other nodes ----
 
 void StoreServer::Impl::answer_peer(StoreSession id, const protocol::FromStore& message) {
-  if (message.kind_case() != protocol::FromStore::kLocated) return;  // The rest concerns writers and mappings.
+  if (message.kind_case() != protocol::FromStore::kLocated) return;  // Other messages concern writers and mappings.
   auto question = peer_questions.extract({id, message.located().request()});
   if (question.empty()) return;
   if (message.located().error_code() != 0) {
@@ -49,7 +51,7 @@ void StoreServer::Impl::answer_peer(StoreSession id, const protocol::FromStore& 
   }
 }
 
-// A chunk of one that is on its way here: when it has come.
+// Answers a read of an object that is still being fetched, when its chunk has arrived.
 void StoreServer::Impl::read_coming(Fetch& fetch, int64_t offset, int64_t bytes, PeerAnswer answer) {
   const bool known = fetch.bytes >= 0;
   if (offset < 0 || offset % kStoreChunkBytes != 0 || bytes <= 0 || (known && (offset >= fetch.bytes || bytes != std::min(kStoreChunkBytes, fetch.bytes - offset)))) {
@@ -66,7 +68,7 @@ void StoreServer::Impl::read_object(const ObjectKey& key, int64_t offset, int64_
   if (offset < 0 || bytes <= 0 || bytes > kStoreChunkBytes || offset > place->bytes - bytes) {
     return answer(make_error(ErrorCode::kInvalidArgument, fmt::format("object {} has {} bytes; {} from {} were asked", to_string(key), place->bytes, bytes, offset)));
   }
-  if (place->disk) {  // From there: it need not come back into memory for another node.
+  if (place->disk) {  // Read from disk: the object need not return to memory for another node.
     return disk->read_part(*place->disk, offset, bytes, [self = weak_from_this(), to = loop.get(), answer = std::move(answer)](Result<std::string> part) {
       const auto held = std::make_shared<Result<std::string>>(std::move(part));
       to->post([self, held, answer] {
@@ -87,7 +89,7 @@ void StoreServer::Impl::home(const StoreActions::Home& home) {
   if (home.what == What::kRefer) return refer(home.key, home.address);
   protocol::ToStore message;
   const protocol::ObjectName name = to_message(home.key);
-  if (home.what == What::kClaim) {  // Counted once more for the claim, and once less.
+  if (home.what == What::kClaim) {  // One reference more for the acceptance, and one less.
     peers->acquire(home.address, home.key, true, [](const Result<Acquired>&) {});
     *message.mutable_release()->mutable_name() = name;
   } else if (home.what == What::kLend) {
@@ -103,14 +105,14 @@ void StoreServer::Impl::home(const StoreActions::Home& home) {
   peers->tell(home.address, std::move(message));
 }
 
-// Where it cannot be had, whoever reads it hears why.
+// On failure, readers get the error.
 void StoreServer::Impl::refer(const ObjectKey& key, const std::string& address) {
   peers->acquire(address, key, false, [self = weak_from_this(), address](const Result<Acquired>& acquired) {
     if (const auto store = self.lock(); store && !store->closed && acquired) store->cut_homes.erase(address);
   });
 }
 
-// Its home keeps for a while what objects here refer to.
+// For a while the owner node keeps objects referenced here.
 void StoreServer::Impl::home_lost(const std::string& address) {
   if (!table.on_home_lost(address)) {
     cut_homes.erase(address);
@@ -175,7 +177,7 @@ void StoreServer::Impl::give_rooms() {
   }
 }
 
-// Warm memory is read into as it is, fresh memory of a large object is written.
+// Warm memory is read into directly; fresh memory of a large object is filled by write(2).
 Result<void> StoreServer::Impl::find_memory(Fetch& fetch, uint64_t arena) {
   const ArenaKey key{kOwnWriter, arena};
   if (memory.contains(key) || fetch.bytes < kFillBytesMin || fills >= kFillsMax) {
@@ -195,13 +197,13 @@ Result<void> StoreServer::Impl::find_memory(Fetch& fetch, uint64_t arena) {
   return {};
 }
 
-// Asks for the next chunks: of the node that the home named, while that one gives them, else of the home.
+// Requests the next chunks: from the source named by the owner node while it delivers, otherwise from the owner.
 void StoreServer::Impl::read_on(const ObjectKey& key) {
   const auto found = fetches.find(key);
   if (found == fetches.end()) return;
   const uint64_t serial = found->second.serial;
   while (true) {
-    Fetch* fetch = find_fetch(key, serial);  // An answer may come at once.
+    Fetch* fetch = find_fetch(key, serial);  // The answer may arrive at once.
     if (fetch == nullptr || fetch->pausing || fetch->under_way >= kReadsAhead || fetch->wanted.empty()) return;
     if (fetch->source.empty() && fetch->connection != peers->connection_number(fetch->address)) return acquire_again(key, *fetch);
     const int64_t offset = fetch->wanted.front();
@@ -257,7 +259,7 @@ void StoreServer::Impl::arrived(const ObjectKey& key, Fetch& fetch, int64_t offs
 }
 
 void StoreServer::Impl::read_failed(const ObjectKey& key, Fetch& fetch, bool at_home, const Error& error) {
-  if (!at_home) {  // Its home has it.
+  if (!at_home) {  // The owner node has it.
     if (!fetch.source.empty()) log::info("objects", "an object is read at its home: the node that had a copy failed", {{"object", to_string(key)}, {"node", fetch.source}, {"error", error.message}});
     fetch.source.clear();
     return read_on(key);
@@ -281,7 +283,7 @@ void StoreServer::Impl::resume_later(const ObjectKey& key, Fetch& fetch) {
   });
 }
 
-// The connection to the home was lost, and with it our reference there.
+// The connection to the owner node was lost, and with it this store's reference there.
 void StoreServer::Impl::acquire_again(const ObjectKey& key, Fetch& fetch) {
   fetch.pausing = true;
   peers->acquire(fetch.address, key, false, [self = weak_from_this(), key, serial = fetch.serial](Result<Acquired> acquired) {
@@ -308,7 +310,7 @@ void StoreServer::Impl::finish_fetch(const ObjectKey& key, Result<void> outcome)
     if (outcome) outcome = seal_arena(fetch.mapped().fill->get());
   }
   if (!outcome && !fetch.empty()) {
-    if (fetch.mapped().bytes >= 0) {  // It is counted there.
+    if (fetch.mapped().bytes >= 0) {  // Counted there.
       protocol::ToStore release;
       *release.mutable_release()->mutable_name() = to_message(key);
       peers->tell(fetch.mapped().address, std::move(release));

@@ -19,7 +19,7 @@ namespace {
 enum Method : uint64_t { kAttach = 1, kMessage = 2, kRead = 3 };
 constexpr auto kCallPatience = std::chrono::seconds(60);
 constexpr size_t kRepliesBytesMax = size_t{256} << 20;
-constexpr size_t kSumBytes = 4;  // CRC-32C behind each chunk, lowest byte first.
+constexpr size_t kSumBytes = 4;  // CRC-32C after each chunk, little-endian.
 
 void append_sum(std::string& chunk) {
   const uint32_t sum = crc32c(chunk);
@@ -31,7 +31,7 @@ bool is_sum_of(std::string_view sum, std::string_view chunk) {
   return crc32c(chunk) == value;
 }
 
-// What came, some of it perhaps in the room already: all of it is there then.
+// Completes a chunk, parts of which may already be in the room.
 Result<void> take_chunk(std::string_view answer, const net::ReplyRoom& room) {
   const std::span<char> into = room.bytes;
   const size_t came = answer.size() + (room.filled ? into.size() : 0);
@@ -63,7 +63,7 @@ void StorePeers::close() {
   attached_.clear();
 }
 
-// ---- asked ----
+// ---- serving side ----
 
 void StorePeers::adopt(net::UniqueFd connection, std::function<void()> on_proved) {
   if (!tls_) return;
@@ -94,7 +94,7 @@ void StorePeers::on_call(net::CallRequest request, std::shared_ptr<net::Responde
     if (attached_.contains(caller)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "this node is attached already"));
     protocol::StoreHello hello;
     if (!hello.ParseFromString(request.body)) return responder->reply(make_error(ErrorCode::kInvalidArgument, "expected who attaches"));
-    attached_.emplace(caller, responder);  // Never answered: its end is the connection's.
+    attached_.emplace(caller, responder);  // Never answered: it ends with the connection.
     events_.connected(caller, hello.address());
     responder->on_cancel([this, caller, alive = alive_] {
       if (*alive && attached_.erase(caller) > 0) events_.gone(caller);
@@ -118,7 +118,7 @@ void StorePeers::on_call(net::CallRequest request, std::shared_ptr<net::Responde
   });
 }
 
-// ---- asking ----
+// ---- requesting side ----
 
 std::shared_ptr<net::CallConnection> StorePeers::connection(const std::string& address) {
   if (const auto known = homes_.find(address); known != homes_.end()) return known->second->connection;
@@ -193,7 +193,7 @@ void StorePeers::read(const std::string& address, const ObjectKey& key, int64_t 
 }
 
 void StorePeers::tell(const std::string& address, protocol::ToStore message) {
-  if (!homes_.contains(address)) return;  // With its connection it forgot what we held.
+  if (!homes_.contains(address)) return;  // The other store dropped this store's references with the connection.
   notify(address, std::move(message));
 }
 

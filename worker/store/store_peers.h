@@ -1,6 +1,5 @@
-// Objects between nodes: what a node's store asks of other nodes' stores, over the call channel through their data ports. The ends show
-// each other their nodes' certificates. A store that is asked sees each asking store as one client (store_table.h), for as long as its
-// connection lasts.
+// Communication between the object stores of nodes, over the call channel through the data ports, authenticated by node
+// certificates. A serving store treats each requesting store as one client (store_table.h) while its connection lasts.
 #pragma once
 
 #include <chrono>
@@ -22,27 +21,30 @@ class Random;
 
 namespace volador::worker {
 
-inline constexpr int64_t kStoreChunkBytes = int64_t{1} << 20;  // Of one read: it is copied, summed and encrypted in the processor's cache.
+inline constexpr int64_t kStoreChunkBytes = int64_t{1} << 20;  // Per read: copied, checksummed and encrypted within the
+                                                               // processor's cache.
 
-// What its store carries out. Loop thread. The asked side:
+// Callbacks to the store. Loop thread. Serving side:
 struct PeerEvents {
-  std::function<void(net::CallerId, const std::string& address)> connected;  // Where its copies can be read.
+  std::function<void(net::CallerId, const std::string& address)> connected;  // `address`: where its copies can be read.
   std::function<void(net::CallerId)> gone;
-  // Acquire, release, lend; an acquisition is answered later by its request.
+  // Acquire, release, lend; an acquisition is answered later by its request id.
   std::function<void(net::CallerId, const protocol::ToStore&, std::function<void(Result<std::string>)> answer)> message;
-  std::function<void(const ObjectKey&, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> answer)> read;  // Answered now or later.
-  std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};  // Of tests: what leaves, after its checksum was made.
-  // The asking side: the store at the address counts us no more.
+  // Answered now or later.
+  std::function<void(const ObjectKey&, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> answer)> read;
+  // For tests: modifies sent chunks after their checksum was computed.
+  std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};
+  // Requesting side: the store at the address has dropped this store's references.
   std::function<void(const std::string& address)> lost;
 };
 
-// What another node's store says of an object of which it counts us as a holder now.
+// Answer of another node's store that has counted this store as a holder.
 struct Acquired {
   protocol::Located place;
-  uint64_t connection = 0;  // Over which: with its end we are counted no more.
+  uint64_t connection = 0;  // Number of the connection; when it ends, this store is no longer counted.
 };
 
-// Loop thread only, but for the constructor.
+// Loop thread only, except the constructor.
 class StorePeers {
  public:
   // Without TLS there are no other nodes.
@@ -51,19 +53,20 @@ class StorePeers {
   StorePeers(const StorePeers&) = delete;
   StorePeers& operator=(const StorePeers&) = delete;
 
-  // A connection of the data port that asks for this node. `on_proved`: as of net::CallServer::adopt.
+  // Takes over a connection from the data port. `on_proved`: as for net::CallServer::adopt.
   void adopt(net::UniqueFd connection, std::function<void()> on_proved = {});
-  // Ends the connections of nodes that were revoked.
+  // Ends connections of revoked nodes.
   void check_peers();
 
-  // The asking side. `address`: of the object's node. `done` once, on the loop.
+  // Requesting side. `address`: of the object's node. `done` runs once, on the loop.
   void acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<Acquired>)> done);
-  // Of a node that has it; the bytes lie in `into` when `done` says so. kUnavailable: not now, or what came is not what was sent.
+  // Reads from a node that has the object; the bytes are in `into` on success. kUnavailable: not available now, or the
+  // checksum does not match.
   void read(const std::string& address, const ObjectKey& key, int64_t offset, std::shared_ptr<net::ReplyRoom> into, std::chrono::nanoseconds patience, std::function<void(Result<void>)> done);
   void tell(const std::string& address, protocol::ToStore message);
-  // The same to one that need not have heard of us.
+  // As tell(), to a store that may not know this one.
   void notify(const std::string& address, protocol::ToStore message);
-  // Of the connection to the store at the address; another one after each loss; 0: there is none.
+  // Returns the number of the connection to the store at the address; it changes with each reconnect; 0: none.
   uint64_t connection_number(const std::string& address) const;
   void set_own_address(std::string address) { own_address_ = std::move(address); }
   void close();

@@ -28,7 +28,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kStoreMessagesATurn = 64;
-constexpr size_t kOutboxBytesMax = size_t{16} << 20;  // To one process; one that does not read so much is cut off.
+constexpr size_t kOutboxBytesMax = size_t{16} << 20;  // Per process; a process that does not read this much is
+                                                      // disconnected.
 constexpr size_t kConnectionsMax = 10'000;
 
 }  // namespace
@@ -95,7 +96,8 @@ void StoreServer::Impl::flush(Connection& connection) {
       const auto found = memory.find(*packet.arena);
       if (found != memory.end()) fd = found->second.fd.get();
     }
-    if (!net::send_message(connection.fd.get(), packet.bytes, std::span<const int>(&fd, fd >= 0 ? 1 : 0), milliseconds(0))) break;  // Full, or gone: then reading says so.
+    // Full or closed: detected by reading.
+    if (!net::send_message(connection.fd.get(), packet.bytes, std::span<const int>(&fd, fd >= 0 ? 1 : 0), milliseconds(0))) break;
     connection.outbox_bytes -= packet.bytes.size();
     connection.outbox.pop_front();
   }
@@ -211,7 +213,7 @@ void StoreServer::Impl::restore(const StoreActions::Restore& job) {
   disk->read(job.from, *mapping, done);
 }
 
-// An arena that is kept warm, or a new one.
+// Returns a warm arena or a new one.
 Result<std::shared_ptr<Mapping>> StoreServer::Impl::own_memory(uint64_t arena, int64_t bytes) {
   const ArenaKey key{kOwnWriter, arena};
   if (const auto kept = memory.find(key); kept != memory.end()) return kept->second.mapping;
@@ -220,7 +222,7 @@ Result<std::shared_ptr<Mapping>> StoreServer::Impl::own_memory(uint64_t arena, i
   return memory.try_emplace(key, Memory{std::move(made->fd), made->mapping}).first->second.mapping;
 }
 
-// ---- life ----
+// ---- lifetime ----
 
 StoreServer::StoreServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
@@ -250,7 +252,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
   impl->listener->fd = std::move(*listener);
 
   PeerEvents events;
-  Impl* const store = impl.get();  // The peers end before it.
+  Impl* const store = impl.get();  // The peers are destroyed before it.
   events.spoil = impl->options.spoil;
   events.connected = [store](net::CallerId caller, const std::string& address) {
     const StoreSession id{store->next_client++};

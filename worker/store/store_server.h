@@ -1,6 +1,6 @@
-// A node's object store: serves the processes of this node over a Unix socket, and other nodes' stores through the data port.
-// Runs on a loop of its own, so that copying gigabytes delays no heartbeat; disks have threads beside it (spill_io.h). What it decides
-// lies in store_table.h.
+// A node's object store: serves the node's processes over a Unix socket, and other nodes' stores through the data port.
+// Runs on its own loop, so that copying gigabytes delays no heartbeat; disk threads are in spill_io.h. Decisions are
+// made in store_table.h.
 #pragma once
 
 #include <cstdint>
@@ -29,32 +29,32 @@ class RevokedTokens;
 namespace volador::worker {
 
 struct StoreServerOptions {
-  std::filesystem::path socket;  // Made with mode 0600; processes of this user and root only.
+  std::filesystem::path socket;  // Created with mode 0600; only processes of this user and root.
   NodeId node;
   std::string node_name;
-  std::string address;           // Of the data port, as other nodes dial it.
+  std::string address;           // Address of the data port for other nodes.
   security::Credentials credentials;
   StoreLimits limits;
-  std::filesystem::path spill_folder = {};  // Where limits.spill_bytes_max > 0; made where it is missing.
-  std::chrono::nanoseconds resume_patience = std::chrono::seconds(10);  // How long an object that was cut off on its way is tried to be had.
-  std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};  // Of tests: chunks that leave.
+  std::filesystem::path spill_folder = {};  // Used if limits.spill_bytes_max > 0; created if needed.
+  std::chrono::nanoseconds resume_patience = std::chrono::seconds(10);  // How long an interrupted fetch is retried.
+  std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};  // For tests: modifies sent chunks.
 };
 
 // Thread safe.
 class StoreServer {
  public:
-  // kUnavailable: no descriptors; kInvalidArgument: the path, or the folder for spilled objects.
+  // kUnavailable: no descriptors; kInvalidArgument: the socket path or the spill folder.
   [[nodiscard]] static Result<std::unique_ptr<StoreServer>> create(StoreServerOptions options, const Clock& clock, Random& random);
-  // Processes that still map objects can read on; nothing else of the store is left.
+  // Processes that map objects can still read them; the rest of the store is gone.
   ~StoreServer();
 
-  // A connection of the data port. `on_proved`: as of net::CallServer::adopt.
+  // Takes over a connection from the data port. `on_proved`: as for net::CallServer::adopt.
   void adopt(net::UniqueFd connection, std::function<void()> on_proved = {});
-  // Peers that came of these tokens are let in no more; those that are in go.
+  // Rejects peers with certificates of these tokens and ends their connections.
   void revoke(const protocol::RevokedTokens& tokens) const;
   void set_credentials(const security::Credentials& credentials);
 
-  // Gives back memory that is only kept warm: the machine is short of it. Returns how much there was.
+  // Releases warm memory when the machine is short of memory. Returns its size.
   int64_t drop_spares() const;
 
   struct Usage {
@@ -62,15 +62,16 @@ class StoreServer {
     int64_t bytes_max = 0;
     int64_t objects = 0;
     int64_t spilled = 0;      // Bytes on disk.
-    int64_t spilled_max = 0;  // 0: nothing is spilled.
+    int64_t spilled_max = 0;  // 0: spilling is disabled.
   };
   Usage usage() const;
   std::vector<StoreTable::Row> rows(size_t rows_max) const;
   std::vector<StoreTable::Group> groups(size_t groups_max) const;
 
-  // The actors on which objects of this node have handles, as that changes; on a thread of the store, in order.
+  // Sets the receiver of changes to the set of actors with handles in this node's objects; called on a store thread, in
+  // order.
   void on_actors(std::function<void(const protocol::HoldActors&)> tell);
-  // Calls it once with all of them.
+  // Calls the receiver once with the full set.
   void tell_actors() const;
 
  private:

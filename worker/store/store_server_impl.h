@@ -1,4 +1,4 @@
-// What a store server is made of. Private to it: store_server.cc has its life, the processes of this node and the disk, store_fetches.cc the
+// Internals of StoreServer: store_server.cc has lifetime, the node's processes and the disk; store_fetches.cc has
 // objects of other nodes.
 #pragma once
 
@@ -29,7 +29,8 @@
 
 namespace volador::worker {
 
-inline constexpr std::chrono::nanoseconds kResumePause = std::chrono::milliseconds(50);  // Before the first trial to go on after a cut; doubles.
+// Pause before the first retry of an interrupted fetch; doubles.
+inline constexpr std::chrono::nanoseconds kResumePause = std::chrono::milliseconds(50);
 
 struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   Impl(StoreServerOptions given, const Clock& its_clock, Random& its_random)
@@ -40,7 +41,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
 
   struct Packet {
     std::string bytes;
-    std::optional<ArenaKey> arena;  // Its descriptor goes along.
+    std::optional<ArenaKey> arena;  // Its descriptor is attached.
   };
   struct Connection final : net::Pollable {
     std::weak_ptr<Impl> store;
@@ -69,21 +70,22 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
     std::shared_ptr<Mapping> mapping;
   };
   using PeerAnswer = std::function<void(Result<std::string>)>;
-  struct Fetch {  // One object of another node on its way.
+  struct Fetch {  // A fetch of an object of another node.
     uint64_t serial = 0;
-    std::string address;         // Of its home.
-    std::string source;          // Where it is read; empty: at home.
-    int64_t bytes = -1;          // Not known yet.
-    uint64_t connection = 0;     // Over which the home counts us.
-    std::deque<int64_t> wanted;  // Offsets of chunks that nobody is asked for at this moment.
-    std::vector<bool> have;      // Which chunks have come.
+    std::string address;         // Address of its owner node.
+    std::string source;          // Node to read from; empty: the owner node.
+    int64_t bytes = -1;          // Negative: unknown.
+    uint64_t connection = 0;     // Connection over which the owner node counts this store.
+    std::deque<int64_t> wanted;  // Offsets of chunks that are not requested now.
+    std::vector<bool> have;      // Chunks that have arrived.
     int under_way = 0;
-    bool pausing = false;        // After a cut.
+    bool pausing = false;        // After an interruption.
     std::chrono::nanoseconds pause = kResumePause;
-    BootTime progress{};         // When something came last.
+    BootTime progress{};         // Time of the last arrival.
     std::shared_ptr<Mapping> memory;
-    std::shared_ptr<const net::UniqueFd> fill;  // Of fresh memory, while chunks are written into it; null: they are read where they belong.
-    std::map<int64_t, std::vector<PeerAnswer>> askers;  // Other nodes, for chunks that have not come.
+    std::shared_ptr<const net::UniqueFd> fill;  // Descriptor of fresh memory while chunks are written into it; null:
+                                                // chunks are read in place.
+    std::map<int64_t, std::vector<PeerAnswer>> askers;  // Reads of other nodes for chunks that have not arrived.
 
     std::span<char> chunk(int64_t offset) const {
       return {reinterpret_cast<char*>(memory->data()) + offset, static_cast<size_t>(std::min(kStoreChunkBytes, bytes - offset))};
@@ -128,11 +130,11 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::unique_ptr<net::IoLoop> loop;
   std::shared_ptr<security::TlsContext> tls;
   std::unique_ptr<StorePeers> peers;
-  std::unique_ptr<SpillIo> disk;  // Null: nothing is spilled.
+  std::unique_ptr<SpillIo> disk;  // Null: spilling is disabled.
   ArenaFiller filler{static_cast<size_t>(kStoreChunkBytes)};
-  int fills = 0;  // Of fetches.
-  bool has_spilled = false;       // Said in the log.
-  bool disk_fails = false;        // As well.
+  int fills = 0;  // Number of fetches that fill fresh memory.
+  bool has_spilled = false;       // The first spill was logged.
+  bool disk_fails = false;        // The disk failure was logged.
   std::shared_ptr<Listener> listener;
   uint64_t next_client = 1;
   uint64_t next_question = 1;
@@ -141,7 +143,8 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::map<std::pair<StoreSession, uint64_t>, PeerAnswer> peer_questions;
   std::map<ArenaKey, Memory> memory;
   std::map<ObjectKey, Fetch> fetches;
-  std::map<std::string, BootTime> cut_homes;  // Since when they cannot be reached; only those that objects here refer to.
+  std::map<std::string, BootTime> cut_homes;  // Owner nodes that are unreachable, with the start time; only those with
+                                              // objects referenced here.
   uint64_t next_fetch = 1;
   net::IoLoop::TimerId timer = 0;
   std::optional<BootTime> timer_at;

@@ -12,7 +12,8 @@
 namespace volador::worker {
 namespace {
 
-constexpr int64_t kArenasAStore = 16;  // Of one process that fills it with small objects: room comes back by whole arenas.
+constexpr int64_t kArenasAStore = 16;  // For a process that fills the store with small objects: room is released by
+                                       // whole arenas.
 constexpr int64_t kArenaBytesMin = int64_t{256} << 10;
 constexpr int64_t kArenaBytesMax = int64_t{64} << 20;
 
@@ -58,7 +59,7 @@ StoreActions StoreTable::on_message(BootTime now, StoreSession id, const protoco
       case protocol::ToStore::kYield: yield(id, message.yield()); break;
       case protocol::ToStore::kFree: free(id, object_key_of(message.free().name()), actions); break;
       case protocol::ToStore::kLend: lend(now, object_key_of(message.lend().name()), actions); break;
-      default: break;  // Of a newer version.
+      default: break;  // Message of a newer version.
     }
   }
   if (wrong) actions.cut.push_back({id, fmt::format("{}: {}", who(id), *wrong)});
@@ -173,7 +174,7 @@ void StoreTable::answer(StoreSession to, uint64_t request, Object& object, Store
   actions.send.push_back({to, std::move(answer), attach});
 }
 
-// None: here. Also of one that asks again, since its source may have failed it.
+// Nothing: read here. Also for a repeated request, since its source may have failed.
 std::optional<std::string> StoreTable::choose_source(Object& object, StoreSession to) {
   if (object.bytes < kTreeBytesMin) return std::nullopt;
   auto& pullers = object.pullers;
@@ -262,7 +263,7 @@ StoreActions StoreTable::on_fetched(BootTime now, const ObjectKey& key, Result<v
         refuse(one.client, one.request, gone_by_free(key), actions);
       } else if (copy.references.held.contains(one.client)) {
         answer(one.client, one.request, copy, actions);
-      } else {  // It gave the reference back meanwhile.
+      } else {  // The client released the reference meanwhile.
         refuse(one.client, one.request, lost(key, "nobody referred to it any more"), actions);
       }
     }
@@ -273,7 +274,8 @@ StoreActions StoreTable::on_fetched(BootTime now, const ObjectKey& key, Result<v
     }
   } else {
     refuse_asked(copy, outcome.error(), actions);
-    const bool stays = copy.counted && copy.references.held.contains(kObjectsThemselves);  // For them it need not be here.
+    // References inside objects do not need the bytes on this node.
+    const bool stays = copy.counted && copy.references.held.contains(kObjectsThemselves);
     std::erase_if(copy.references.held, [&](const auto& one) {
       if (stays && one.first == kObjectsThemselves) return false;
       if (const auto holder = clients_.find(one.first); holder != clients_.end()) holder->second.refers.erase(key);
@@ -295,7 +297,7 @@ StoreActions StoreTable::on_fetched(BootTime now, const ObjectKey& key, Result<v
 
 std::optional<std::string> StoreTable::release(StoreSession id, const ObjectKey& key, StoreActions& actions) {
   const auto found = objects_.find(key);
-  if (found == objects_.end()) return std::nullopt;  // It was refused or lost.
+  if (found == objects_.end()) return std::nullopt;  // It was rejected or lost.
   Object& object = found->second;
   const auto held = object.references.held.find(id);
   if (held == object.references.held.end()) return fmt::format("object {} was given back more often than taken", to_string(key));
@@ -317,7 +319,7 @@ void StoreTable::drop_unused(const ObjectKey& key, StoreActions& actions) {
   }
 }
 
-// Where the lending has not been heard of yet the count is below zero until it is, or for as long as a lending lasts.
+// If the transfer has not been reported yet, the count is negative until it is, or until the transfer times out.
 void StoreTable::claim(BootTime now, const ObjectKey& key, References& references) {
   if (--references.lent < 0) await_claim(now, key, references);
   forget_settled();
@@ -333,7 +335,7 @@ bool StoreTable::awaits_claim(const ObjectKey& key) const {
   return object != objects_.end() && object->second.references.lent != 0;
 }
 
-// Most are claimed within moments, so that few stand here at any time.
+// Most are accepted within moments, so that the list stays short.
 void StoreTable::forget_settled() {
   while (!lent_.empty() && !awaits_claim(lent_.front().second)) lent_.pop_front();
 }
@@ -365,7 +367,7 @@ void StoreTable::free_object(const ObjectKey& key, StoreActions& actions) {
   if (arena_stays) tell_freed(arena, {key.number}, actions);
 }
 
-// Where somebody else waits for room, an arena that is empty now goes at once: its writer must not fill it again first.
+// If another process waits for room, an empty arena is dropped at once, before its writer fills it again.
 void StoreTable::tell_freed(const ArenaKey& arena, const std::vector<uint64_t>& numbers, StoreActions& actions) {
   if (numbers.empty() || arenas_.at(arena).writer_gone) return;
   const StoreSession writer = writers_.at(arena.writer);
@@ -375,7 +377,7 @@ void StoreTable::tell_freed(const ArenaKey& arena, const std::vector<uint64_t>& 
   actions.send.push_back({writer, std::move(message), {}});
 }
 
-// One that is still on its way goes when it has come.
+// A copy that is being fetched is dropped on arrival.
 void StoreTable::drop_copy(const ObjectKey& key, StoreActions& actions) {
   const auto found = objects_.find(key);
   Object& copy = found->second;
@@ -414,7 +416,7 @@ StoreActions StoreTable::on_gone(BootTime now, StoreSession id) {
   if (writer != kOwnWriter) writers_.erase(writer);
   clients_.erase(found);
   std::erase_if(actions.send, [id](const StoreActions::Send& send) { return send.to == id; });
-  // What it had announced and not put will not come.
+  // Objects that it announced but did not put will not arrive.
   for (auto one = expected_.begin(); one != expected_.end();) {
     std::erase_if(one->second, [id](const Asked& asked) { return asked.client == id; });
     if (writer != kOwnWriter && one->first.writer == writer) {

@@ -1,25 +1,26 @@
-// The mind of a node's object store: which process wrote which object where, who refers to it, and how much room there is.
+// State machine of a node's object store: location, owner and references of each object, and the available room.
 //
-//   reserve ─► arena ─► put ─► (references: of processes here, of other nodes' stores, lent to answers under way) ─► none left: freed,
-//   its writer uses the room again; an arena whose writer has ended goes with its last object.
+//   reserve ─► arena ─► put ─► (references: of processes here, of other stores, transferred in replies) ─► none: freed
+//   The writer reuses the room; an arena whose writer has ended is closed with its last object.
 //
-// Where room is wanted and there is none, the arenas used least recently are emptied (store_table_spill.cc):
+// When there is no room, the least recently used arenas are emptied (store_table_spill.cc):
 //
-//   arena:   asking (may its objects go? their readers answer) ─► writing (to disk) ─► emptied (its writer drops it) ─► closed
-//   object:  in memory ─► also on disk ─► on disk only ─► (somebody reads it) ─► in an arena of the store, and on disk
+//   arena:   asking (may its objects leave? readers answer) ─► writing (to disk) ─► emptied (writer drops it) ─► closed
+//   object:  in memory ─► also on disk ─► on disk only ─► (a process reads it) ─► in an arena of the store, and on disk
 //
-// An object leaves memory only when no process knows its place any more: each forgets it when asked, unless it reads it at that moment,
-// and asks for it again before the next reading.
+// An object leaves memory only when no process knows its place: each process forgets the place on request, unless it is
+// reading the object, and requests the place again before the next read.
 //
-// Objects of other nodes are copied here at the first reference and dropped after the last one; their home counts this store as one
-// that refers to them. A large one that many nodes want travels as a tree: its home names each of them another one from whose copy to read,
-// also while that one still comes, so that no node sends it more than kTreeWidth times.
+// Objects of other nodes are copied here at the first reference and dropped after the last one; their owner node counts
+// this store as a holder. A large object requested by many nodes is distributed as a tree: the owner node names a
+// source with a copy (possibly incomplete) to each of them, so that no node sends it more than kTreeWidth times.
 //
-// What is referred to inside an object lives as long as that one (store_table_contents.cc): objects are counted here like those of a process,
-// handles on actors by the head, which hears of the first object with a handle on an actor and of the end of the last one. A copy does the
-// same for what its home names with it: objects of third nodes are counted there, their bytes come when somebody here refers to them.
+// References inside an object live as long as the object (store_table_contents.cc): objects are counted like those of a
+// process, actor handles by the head, which is notified of the first object with a handle on an actor and of the last
+// one's end. A copy does the same for the references that its owner node lists: objects of third nodes are counted
+// there, and their bytes are fetched when a process here references them.
 //
-// A node that is cut off keeps what it referred to for kReturnPatience: until then it may come back and refer to it again.
+// References of a disconnected node are kept for kReturnPatience, so that it can reconnect and claim them.
 // Pure: no clock, thread, I/O or randomness. Events in, actions out.
 #pragma once
 
@@ -46,16 +47,17 @@
 
 namespace volador::worker {
 
-// One connection: of a process of this node, or of another node's store.
+// A connection of a process of this node or of another node's store.
 enum class StoreSession : uint64_t {};
-inline constexpr StoreSession kObjectsThemselves{0};  // No connection: what objects of this node refer to is held by it.
+inline constexpr StoreSession kObjectsThemselves{0};  // Pseudo-session that owns references held inside stored objects.
 
-// An arena of a writer.
-inline constexpr int64_t kTreeBytesMin = int64_t{8} << 20;  // Smaller objects are read at their home.
+// Smaller objects are always read at their owner node.
+inline constexpr int64_t kTreeBytesMin = int64_t{8} << 20;
 inline constexpr int kTreeWidth = 2;
 inline constexpr std::chrono::seconds kReturnPatience{5};
-inline constexpr int kNamedMax = 500'000;  // Of what is in an object, to another node: in one frame. The rest lives as long as the object's home.
-inline constexpr uint64_t kOwnWriter = 0;  // This store's own arenas, of copies.
+inline constexpr int kNamedMax = 500'000;  // Contained references sent to another node in one frame. The rest live as
+                                           // long as the owner node.
+inline constexpr uint64_t kOwnWriter = 0;  // Writer number of this store's own arenas, for copies.
 struct ArenaKey {
   uint64_t writer = 0;
   uint64_t arena = 0;
@@ -63,22 +65,25 @@ struct ArenaKey {
 };
 
 struct StoreLimits {
-  int64_t bytes_max = int64_t{1} << 30;              // Of all arenas.
+  int64_t bytes_max = int64_t{1} << 30;              // Total of all arenas.
   std::chrono::nanoseconds room_patience = std::chrono::seconds(10);     // How long a writer waits for room.
-  std::chrono::nanoseconds lend_patience = std::chrono::seconds(60);     // Until a lent reference must be claimed.
-  size_t arenas_max = 4096;       // Of one writer.
-  size_t waiting_max = 10'000;    // Requests for room, or for objects that have not come, of one client.
+  // Until a transferred reference must be accepted.
+  std::chrono::nanoseconds lend_patience = std::chrono::seconds(60);
+  size_t arenas_max = 4096;       // Per writer.
+  size_t waiting_max = 10'000;    // Requests for room, or for objects that have not arrived, per client.
   size_t site_bytes_max = 200;
   size_t contents_max = kObjectContentsMax;
-  int64_t spill_bytes_max = 0;    // On disk; 0: nothing is spilled.
-  std::chrono::nanoseconds yield_patience = std::chrono::milliseconds(500);  // For a process to say whether an object may leave memory.
-  std::chrono::nanoseconds spill_pause = std::chrono::seconds(1);            // After the disk refused, or was full.
-  std::chrono::nanoseconds spare_patience = std::chrono::seconds(10);  // How long memory of a copy that went is kept for the next one; 0: not.
-  int64_t spare_bytes_min = int64_t{1} << 20;  // Smaller arenas go at once.
+  int64_t spill_bytes_max = 0;    // On disk; 0: spilling is disabled.
+  // How long to wait for a process's answer to Reclaim.
+  std::chrono::nanoseconds yield_patience = std::chrono::milliseconds(500);
+  std::chrono::nanoseconds spill_pause = std::chrono::seconds(1);            // After the disk failed or was full.
+  std::chrono::nanoseconds spare_patience = std::chrono::seconds(10);  // How long memory of a dropped copy is kept for
+                                                                       // the next one; 0: not kept.
+  int64_t spare_bytes_min = int64_t{1} << 20;  // Smaller arenas are closed at once.
   size_t spares_max = 64;
 };
 
-// CRC-32C of each chunk of what was written, in order.
+// CRC-32C of each written chunk, in order.
 using SpillSums = std::shared_ptr<const std::vector<uint32_t>>;
 
 // A range of the spill file.
@@ -92,39 +97,39 @@ struct StoreActions {
   struct Send {
     StoreSession to;
     protocol::FromStore message;
-    std::optional<ArenaKey> attach;  // Its descriptor goes along.
+    std::optional<ArenaKey> attach;  // Its descriptor is attached.
   };
-  struct Home {  // To the store that an object of another node was put into.
+  struct Home {  // Message to the owner node's store of an object.
     ObjectKey key;
     std::string address;
-    // kFreeCopy: to one that has a copy of an object of this node.
-    // kRefer: to be counted there, without a copy.
+    // kFreeCopy: to a store with a copy of an object of this node.
+    // kRefer: registers as a holder without a copy.
     enum class What : uint8_t { kFetch, kRefer, kClaim, kLend, kRelease, kFree, kFreeCopy } what = What::kFetch;
-    bool claim = false;  // Of kFetch.
+    bool claim = false;  // For kFetch.
   };
   struct Cut {
     StoreSession client;
     std::string why;
   };
-  struct Spill {  // Write it; on_spilled() follows.
+  struct Spill {  // Write the object; on_spilled() follows.
     ObjectKey key;
     ArenaKey arena;
-    int64_t offset = 0;  // In the arena.
+    int64_t offset = 0;  // Offset in the arena.
     SpillPlace to;       // Without sums.
   };
-  struct Restore {  // Make arena `arena` of writer 0 and read it; on_restored() follows.
+  struct Restore {  // Create arena `arena` of writer 0 and read into it; on_restored() follows.
     ObjectKey key;
     uint64_t arena = 0;
     SpillPlace from;
   };
   std::vector<Send> send;
   std::vector<Home> home;
-  std::vector<SpillPlace> discard;  // Before the others: their space may be used again at once.
+  std::vector<SpillPlace> discard;  // Apply before the others: the space may be reused at once.
   std::vector<Spill> spill;
   std::vector<Restore> restore;
-  std::vector<ArenaKey> close;  // Descriptors and mappings of these can go.
-  std::vector<Cut> cut;         // They broke the protocol; on_gone() follows.
-  std::vector<ActorId> actors;  // holds_actor() changed. To be told before what is sent.
+  std::vector<ArenaKey> close;  // Descriptors and mappings to release.
+  std::vector<Cut> cut;         // Clients that violated the protocol; on_gone() follows.
+  std::vector<ActorId> actors;  // Actors whose holds_actor() changed. Report before sending messages.
 };
 
 class StoreTable {
@@ -133,46 +138,47 @@ class StoreTable {
 
   void set_address(std::string address) { address_ = std::move(address); }
 
-  // `writer` is random, not 0 and new. Of another node's store: 0.
+  // `writer` is random, not 0 and unique. 0 for another node's store.
   void on_connected(StoreSession client, uint64_t writer);
   StoreActions on_message(BootTime now, StoreSession client, const protocol::ToStore& message);
   StoreActions on_gone(BootTime now, StoreSession client);
   StoreActions on_tick(BootTime now);
-  // When on_tick has something to do.
+  // Returns when on_tick is due.
   std::optional<BootTime> next_tick() const;
 
-  // A copy will take `bytes`: asks room for it, see take_rooms().
+  // Requests room of `bytes` for a copy, see take_rooms().
   StoreActions reserve_copy(BootTime now, const ObjectKey& key, int64_t bytes);
-  // Copies for which there is room now, or the error; each once.
-  std::vector<std::pair<ObjectKey, Result<uint64_t>>> take_rooms();  // The number of the arena of writer 0.
-  // What the home says is in the copy that is fetched.
+  // Returns copies that got room, or their errors; each once.
+  std::vector<std::pair<ObjectKey, Result<uint64_t>>> take_rooms();  // The arena number of writer 0.
+  // Sets the references inside the copy being fetched, as listed by its owner node.
   StoreActions set_contents(BootTime now, const ObjectKey& key, const protocol::Located& at_home);
-  // Where the copy will lie: the room that it got.
+  // Sets the room of a copy.
   void set_copy(const ObjectKey& key, uint64_t arena, int64_t bytes);
-  // The copy lies in its arena from offset 0, or could not be had.
+  // The copy is in its arena at offset 0, or could not be fetched.
   StoreActions on_fetched(BootTime now, const ObjectKey& key, Result<void> outcome);
 
-  // The connection to the store at that address was lost, and with it what was counted there. True: for objects here, refer_again().
+  // The connection to the store at that address was lost, with this store's references there. True: call refer_again()
+  // for objects here.
   bool on_home_lost(const std::string& address);
   StoreActions refer_again(const std::string& address);
 
-  // An object was written as StoreActions::Spill asked, or the disk refused: then it stays in memory and spilling pauses.
+  // An object was written for StoreActions::Spill, or the disk failed: then it stays in memory and spilling pauses.
   StoreActions on_spilled(BootTime now, const StoreActions::Spill& spill, Result<SpillSums> outcome);
-  // A large one is being written: who waits for room waits on.
+  // A large object is being written: extends the waits for room.
   void on_spill_progress(BootTime now) { progress_ = now; }
   StoreActions on_restored(BootTime now, const ObjectKey& key, uint64_t arena, Result<void> outcome);
 
-  // Memory without an object, whose pages are there already: of copies and of what came back from disk, for the next such one. Counted as
-  // used; goes as soon as anybody waits for room.
+  // Warm memory: former arenas of copies and restored objects, whose pages are allocated, kept for reuse. Counted as
+  // used; released as soon as a client waits for room.
   int64_t spare_bytes() const;
   StoreActions drop_spares();
 
-  // Where an object lies; null: it is not here. In memory, else on disk.
+  // Location of an object on this node; nothing: not here. In memory, otherwise on disk.
   struct Place {
     ArenaKey arena;
     int64_t offset = 0;
     int64_t bytes = 0;
-    std::optional<SpillPlace> disk;  // Only where it is not in memory.
+    std::optional<SpillPlace> disk;  // Set only if it is not in memory.
   };
   std::optional<Place> find(const ObjectKey& key) const;
   // Whether an object here has a handle on the actor.
@@ -184,61 +190,61 @@ class StoreTable {
   int64_t spilled() const { return disk_ ? static_cast<int64_t>(disk_->used()) : 0; }
   int64_t spilled_max() const { return limits_.spill_bytes_max; }
   size_t objects() const { return objects_.size(); }
-  // One object, for lists.
+  // An object, for lists.
   struct Row {
     ObjectKey key;
     int64_t bytes = 0;
     std::string site;
-    std::string place;                 // Where its program put it.
-    std::string writer;                // Who put it.
-    std::vector<std::string> holders;  // Who refers to it.
+    std::string place;                 // Source location of the put.
+    std::string writer;                // Process that put it.
+    std::vector<std::string> holders;  // Holders of references.
     bool copy = false;
     bool in_memory = false;
     bool spilled = false;
     int64_t references = 0;
   };
-  std::vector<Row> rows(size_t rows_max) const;  // The largest ones.
-  // What one process put at one place.
+  std::vector<Row> rows(size_t rows_max) const;  // The largest objects.
+  // Objects that one process put at one source location.
   struct Group {
     std::string site, place, writer;
     int64_t objects = 0;
     int64_t bytes = 0;
-    int64_t in_memory = 0;  // Bytes.
-    int64_t spilled = 0;    // Bytes; with those that lie in memory as well.
+    int64_t in_memory = 0;  // Bytes in memory.
+    int64_t spilled = 0;    // Bytes on disk, including objects that are also in memory.
     int64_t references = 0;
   };
-  std::vector<Group> groups(size_t groups_max) const;  // The largest ones. O(objects).
+  std::vector<Group> groups(size_t groups_max) const;  // The largest groups. O(objects).
 
-  // Aborts where the parts disagree. O(everything).
+  // Aborts if the state is inconsistent. O(everything).
   void check_invariants() const;
 
  private:
-  // What one client has to do with one object.
+  // References of one client to one object.
   struct Hold {
-    int64_t count = 0;      // References; 0: none left.
-    bool located = false;   // It knows the object's place in memory and may read there.
-    bool reading = false;   // It said that it reads it at this moment.
-    uint64_t asked = 0;     // Serial of the last Reclaim since it was told the place; 0: none.
+    int64_t count = 0;      // Number of references; 0: none left.
+    bool located = false;   // The client knows the object's place in memory and may read there.
+    bool reading = false;   // The client reported that it is reading.
+    uint64_t asked = 0;     // Serial of the last Reclaim since the client received the place; 0: none.
   };
   struct References {
     std::map<StoreSession, Hold> held;
-    int64_t lent = 0;  // May be negative: claimed before the lending was heard of.
+    int64_t lent = 0;  // May be negative: accepted before the transfer was reported.
     BootTime lent_until{};
-    int64_t returning = 0;  // Nodes that were cut off while they referred to it.
+    int64_t returning = 0;  // Number of disconnected nodes that had references.
   };
-  struct Asked {  // By a client that has to wait for the object.
+  struct Asked {  // Request of a client that waits for the object.
     StoreSession client;
     uint64_t request = 0;
     bool claim = false;
   };
-  // What an object refers to; of a copy not what its home node keeps itself.
+  // References inside an object; for a copy without those that its owner node holds itself.
   struct Contents {
     std::vector<ObjectKey> objects;
     std::vector<ActorId> actors;
   };
-  // Of this node, or a copy of another node's.
+  // An object of this node, or a copy of another node's object.
   struct Object {
-    ArenaKey arena;  // While in_memory.
+    ArenaKey arena;  // Valid while in_memory.
     int64_t offset = 0;
     int64_t bytes = 0;
     std::string site;
@@ -246,22 +252,23 @@ class StoreTable {
     References references;
     bool in_memory = false;
     std::optional<SpillPlace> disk;
-    bool writing = false;    // To disk.
-    bool restoring = false;  // Room is asked for, or it is being read.
-    bool freed = false;      // By volador::free; kept as long as references are.
+    bool writing = false;    // Being written to disk.
+    bool restoring = false;  // Waiting for room, or being read from disk.
+    bool freed = false;      // By volador::free; kept while there are references.
     std::vector<Asked> asked;
-    std::string address;     // Of its home, where it is a copy.
-    struct Puller {          // Another node's store that copies it, or has.
+    std::string address;     // Address of its owner node, for a copy.
+    struct Puller {          // Another node's store that has or fetches a copy.
       StoreSession peer;
-      int readers = 0;       // Others that were sent there.
+      int readers = 0;       // Number of nodes that were directed to this copy.
     };
     std::vector<Puller> pullers;
-    int readers = 0;         // Nodes that read it here.
-    bool fetched = true;     // Copies: it has come.
-    bool named = false;      // Copies: nobody but objects here refers to it, and its bytes are not here.
-    bool counted = false;    // Copies: its home counts this store for them, besides for the bytes.
-    bool naming = false;     // Its writer still says what is in it.
-    std::unique_ptr<Contents> contents = {};  // Null: nothing.
+    int readers = 0;         // Number of nodes that read it here.
+    bool fetched = true;     // For copies: it has arrived.
+    bool named = false;      // For copies: referenced only by objects here, without its bytes.
+    bool counted = false;    // For copies: the owner node counts this store for contained references, in addition to
+                             // the copy.
+    bool naming = false;     // Its ObjectContents are incomplete.
+    std::unique_ptr<Contents> contents = {};  // Null: none.
   };
   struct Arena {
     enum class Phase : uint8_t { kUsed, kAsking, kWriting, kEmptied };
@@ -270,33 +277,33 @@ class StoreTable {
     std::set<StoreSession> known_to;
     bool writer_gone = false;
     Phase phase = Phase::kUsed;
-    BootTime until{};         // Of kAsking and kEmptied.
-    uint64_t used = 0;        // When something in it was last used; see uses_.
-    uint64_t spared_for = 0;  // The request for room for which it was passed over because it had been read lately.
-    int64_t located = 0;      // Pairs of residents and clients that know their place,
-    int64_t reading = 0;      // and of those that read.
-    int64_t writes = 0;       // Under way.
+    BootTime until{};         // For kAsking and kEmptied.
+    uint64_t used = 0;        // Time of the last use of its objects; see uses_.
+    uint64_t spared_for = 0;  // Serial of the room request for which it was skipped, because it had been read recently.
+    int64_t located = 0;      // Pairs of residents and clients that know their place.
+    int64_t reading = 0;      // Pairs of residents and clients that are reading.
+    int64_t writes = 0;       // Writes in progress.
     bool silent = false;      // A client did not answer.
   };
   struct Client {
     uint64_t writer = 0;
     std::string who;
-    std::string address;        // Of another node's store.
+    std::string address;        // For another node's store.
     bool greeted = false;
-    int64_t reserved = 0;       // Not used for an arena yet.
-    uint64_t last_number = 0;   // Of its objects.
+    int64_t reserved = 0;       // Reserved and not yet used for an arena.
+    uint64_t last_number = 0;   // Number of its last object.
     size_t arenas = 0;
     size_t waiting = 0;
     std::set<ObjectKey> refers;
   };
-  struct Wanted {  // Room.
+  struct Wanted {  // A request for room.
     uint64_t serial = 0;
     StoreSession client{};
     uint64_t request = 0;
     int64_t bytes = 0;
     BootTime until{};
-    std::optional<ObjectKey> copy = {};     // Instead of client and request: to fetch this one,
-    std::optional<ObjectKey> restore = {};  // or to bring it back from disk.
+    std::optional<ObjectKey> copy = {};     // Set instead of client and request: fetch this copy.
+    std::optional<ObjectKey> restore = {};  // Set instead of client and request: restore this object from disk.
   };
 
   void hello(StoreSession id, Client& client, const protocol::StoreHello& message, StoreActions& actions);
@@ -313,7 +320,7 @@ class StoreTable {
   bool awaits_claim(const ObjectKey& key) const;
   void forget_settled();
   void lend(BootTime now, const ObjectKey& key, StoreActions& actions);
-  // Tells the place, or that it has none.
+  // Sends the place, or that there is none.
   void answer(StoreSession to, uint64_t request, Object& object, StoreActions& actions);
   std::optional<std::string> choose_source(Object& object, StoreSession to);
   static void refuse(StoreSession to, uint64_t request, const Error& error, StoreActions& actions);
@@ -356,7 +363,7 @@ class StoreTable {
   void set_reading(const Object& object, Hold& hold, bool reading);
   void forget_hold(Object& object, StoreSession client);
   void enter_memory(const ObjectKey& key, Object& object, const ArenaKey& arena, int64_t offset);
-  // Its range in the arena is free then; the writer is not told. False: the arena was closed with it.
+  // Frees its range in the arena without notifying the writer. False: the arena was closed with it.
   bool leave_memory(const ObjectKey& key, Object& object, StoreActions& actions);
   void leave_disk(Object& object, StoreActions& actions);
   void drop_spare_files(StoreActions& actions);
@@ -384,27 +391,28 @@ class StoreTable {
   int64_t used_ = 0;  // Arenas and reservations.
   uint64_t next_copy_ = 1;
   std::map<StoreSession, Client> clients_;
-  std::unordered_map<uint64_t, StoreSession> writers_;  // Connected ones.
-  std::unordered_map<ObjectKey, Object> objects_;       // Of this node, and copies.
-  std::unordered_map<ObjectKey, std::vector<Asked>> expected_;  // Of this node; their writer has not said that they are there.
+  std::unordered_map<uint64_t, StoreSession> writers_;  // Connected writers.
+  std::unordered_map<ObjectKey, Object> objects_;       // Objects of this node and copies.
+  std::unordered_map<ObjectKey, std::vector<Asked>> expected_;  // Objects of this node that their writer has not put
+                                                                // yet.
   std::map<ArenaKey, Arena> arenas_;
-  std::unordered_map<ActorId, int64_t> actors_;  // How many objects have handles on each.
-  std::vector<std::unique_ptr<Contents>> let_go_;  // Of objects that are gone: to be given back.
-  std::deque<Wanted> wanted_;  // By arrival, so by deadline too.
+  std::unordered_map<ActorId, int64_t> actors_;  // Number of objects with handles on each actor.
+  std::vector<std::unique_ptr<Contents>> let_go_;  // Contents of removed objects, to be released.
+  std::deque<Wanted> wanted_;  // In order of arrival and therefore of deadlines.
   uint64_t next_wanted_ = 1;
-  std::deque<std::pair<BootTime, ArenaKey>> spares_;  // Until when, the next one first. None while anybody waits for room.
-  BootTime now_{};                                    // Of the last event.
+  std::deque<std::pair<BootTime, ArenaKey>> spares_;  // With expiry, next first. Empty while a client waits for room.
+  BootTime now_{};                                    // Time of the last event.
   std::vector<std::pair<ObjectKey, Result<uint64_t>>> rooms_;
-  std::deque<std::pair<BootTime, ObjectKey>> lent_;  // By deadline; what is settled meanwhile is passed over.
+  std::deque<std::pair<BootTime, ObjectKey>> lent_;  // By deadline; settled entries are skipped.
   std::deque<std::pair<BootTime, ObjectKey>> returning_;  // By deadline.
 
-  std::optional<FreeList> disk_;  // The spill file.
-  uint64_t uses_ = 0;             // Counts uses: when, in their order.
-  uint64_t serial_ = 0;           // Of the last Reclaim.
+  std::optional<FreeList> disk_;  // Allocator of the spill file.
+  uint64_t uses_ = 0;             // Use counter, which orders uses.
+  uint64_t serial_ = 0;           // Serial of the last Reclaim.
   int64_t emptying_ = 0;          // Bytes of arenas that are not kUsed.
-  std::set<ArenaKey> phases_;     // Those.
-  std::set<ObjectKey> freed_;     // By volador::free, still in memory: somebody may read them.
-  BootTime progress_{};           // Of writing to disk.
+  std::set<ArenaKey> phases_;     // Arenas that are not kUsed.
+  std::set<ObjectKey> freed_;     // Freed by volador::free and still in memory: they may have readers.
+  BootTime progress_{};           // Last progress of writing to disk.
   std::optional<BootTime> paused_until_;
   std::string spill_trouble_;     // Why spilling paused last.
 };

@@ -1,4 +1,5 @@
-// What objects here refer to, those of this node and copies: held for them as a process holds what it refers to. See "Who keeps an object".
+// StoreTable: references inside objects of this node and copies, counted like those of a process.
+// See "Who keeps an object".
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -34,7 +35,7 @@ std::optional<std::string> StoreTable::contain(StoreSession id, const Client& cl
   return std::nullopt;
 }
 
-// Other nodes' stores that asked meanwhile are answered now.
+// Answers stores of other nodes that asked meanwhile.
 void StoreTable::end_naming(const ObjectKey& key, Object& object, StoreActions& actions) {
   object.naming = false;
   const auto others = std::stable_partition(object.asked.begin(), object.asked.end(), [this](const Asked& one) {
@@ -55,7 +56,7 @@ void StoreTable::end_naming(const ObjectKey& key, Object& object, StoreActions& 
   }
 }
 
-// For another node's copy. Not the objects of this node: when it is gone, so are they.
+// Lists references for another node's copy, without objects of this node: they end with it.
 void StoreTable::name_contents(const Object& object, protocol::Located& located) const {
   if (!object.contents) return;
   for (const ObjectKey& key : object.contents->objects) {
@@ -93,7 +94,7 @@ void StoreTable::hold_actor(Contents& contents, const ActorId& actor, StoreActio
   if (++actors_[actor] == 1) actions.actors.push_back(actor);
 }
 
-// False: it is lost, and nobody's. One of another node need not come here for this, it is only counted there.
+// False: it is lost and not counted. An object of another node is only counted there, not copied.
 bool StoreTable::refer(const ObjectKey& key, const std::string& address, StoreActions& actions) {
   Client& themselves = clients_.at(kObjectsThemselves);
   const auto found = objects_.find(key);
@@ -113,7 +114,7 @@ bool StoreTable::refer(const ObjectKey& key, const std::string& address, StoreAc
   }
   const auto writer = writers_.find(key.writer);
   if (writer == writers_.end() || key.number <= clients_.at(writer->second).last_number) return false;
-  ++themselves.waiting;  // Its writer's message is on the way: as in acquire().
+  ++themselves.waiting;  // Its writer's message is on the way, as in acquire().
   expected_[key].push_back({kObjectsThemselves, 0, false});
   return true;
 }
@@ -130,7 +131,8 @@ void StoreTable::refer_no_more(const ObjectKey& key, StoreActions& actions) {
     return;
   }
   const auto found = objects_.find(key);
-  if (found == objects_.end() || !found->second.references.held.contains(kObjectsThemselves)) return;  // It was lost meanwhile.
+  // It was lost meanwhile.
+  if (found == objects_.end() || !found->second.references.held.contains(kObjectsThemselves)) return;
   release(kObjectsThemselves, key, actions);
 }
 
@@ -138,7 +140,7 @@ void StoreTable::let_go_contents(Object& object) {
   if (object.contents) let_go_.push_back(std::exchange(object.contents, nullptr));
 }
 
-// One after another, not one inside the other: objects may form long chains.
+// Iterative, because objects may form long chains.
 void StoreTable::drop_contents(StoreActions& actions) {
   while (!let_go_.empty()) {
     const auto contents = std::move(let_go_.back());

@@ -1,4 +1,4 @@
-// Room for arenas: who waits for it, who gets it, and what is said where there is none. Lists of what lies here.
+// StoreTable: room for arenas, its waiting requests, and lists of objects.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ void StoreTable::reserve(BootTime now, StoreSession id, Client& client, const pr
 StoreActions StoreTable::reserve_copy(BootTime now, const ObjectKey& key, int64_t bytes) {
   StoreActions actions;
   const Wanted wanted{.serial = next_wanted_++, .bytes = std::max<int64_t>(bytes, 1), .until = now + limits_.room_patience, .copy = key};
-  if (bytes > limits_.bytes_max) {  // No patience helps.
+  if (bytes > limits_.bytes_max) {  // Waiting cannot help.
     answer_room(wanted, full(bytes), actions);
     return actions;
   }
@@ -49,14 +49,14 @@ std::vector<std::pair<ObjectKey, Result<uint64_t>>> StoreTable::take_rooms() { r
 
 void StoreTable::cancel_reserve(StoreSession id, const protocol::CancelReserve& message, StoreActions& actions) {
   const auto found = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) { return !one.copy && !one.restore && one.client == id && one.request == message.request(); });
-  if (found == wanted_.end()) return;  // It was granted or refused before.
+  if (found == wanted_.end()) return;  // Already granted or rejected.
   const Wanted wanted = *found;
   wanted_.erase(found);
   answer_room(wanted, Error{ErrorCode::kCancelled, "not wanted any more"}, actions);
   grant(actions);
 }
 
-// First come, first served: a large request is not overtaken for ever.
+// First come, first served: a large request cannot starve.
 void StoreTable::grant(StoreActions& actions) {
   while (!wanted_.empty()) {
     const Wanted wanted = wanted_.front();
@@ -88,20 +88,20 @@ void StoreTable::grant(StoreActions& actions) {
   }
 }
 
-// It is to bring back what nobody wants any more.
+// The object to restore is no longer needed.
 bool StoreTable::is_obsolete(const Wanted& wanted) const {
   if (!wanted.restore) return false;
   const auto object = objects_.find(*wanted.restore);
   return object == objects_.end() || !object->second.restoring || !object->second.disk;
 }
 
-// Once spare arenas have made way.
+// Drops spare arenas if needed.
 bool StoreTable::has_room(int64_t bytes, StoreActions& actions) {
   while (used_ + bytes > limits_.bytes_max && !spares_.empty()) drop_oldest_spare(actions);
   return used_ + bytes <= limits_.bytes_max;
 }
 
-// One of this store's own, counted as used. None: there is no room.
+// Returns an arena of this store, counted as used. Nothing: no room.
 std::optional<uint64_t> StoreTable::own_arena(int64_t bytes, StoreActions& actions) {
   if (const auto spare = take_spare(bytes)) return spare;
   if (!has_room(bytes, actions)) return std::nullopt;
@@ -113,8 +113,8 @@ std::optional<uint64_t> StoreTable::own_arena(int64_t bytes, StoreActions& actio
 
 // ---- warm memory ----
 
-// What is kept is written again only once nobody can read there: who was told the place has given back its references, or said that it
-// does not know the place any more, and nothing is being read from it to disk.
+// Warm memory is overwritten only when it has no readers left: clients that knew the place have released their
+// references or forgotten the place, and nothing is being written to disk from it.
 void StoreTable::keep_spare(const ArenaKey& key, StoreActions& actions) {
   Arena& arena = arenas_.at(key);
   const bool is_worth_it = arena.bytes >= limits_.spare_bytes_min && limits_.spare_patience.count() > 0;
@@ -124,7 +124,7 @@ void StoreTable::keep_spare(const ArenaKey& key, StoreActions& actions) {
   if (spares_.size() > limits_.spares_max) drop_oldest_spare(actions);
 }
 
-// The smallest one that holds so much and is at most a quarter larger.
+// Takes the smallest spare arena of at least this size and at most a quarter more.
 std::optional<uint64_t> StoreTable::take_spare(int64_t bytes) {
   auto best = spares_.end();
   for (auto spare = spares_.begin(); spare != spares_.end(); ++spare) {
@@ -157,11 +157,11 @@ StoreActions StoreTable::drop_spares() {
 }
 
 void StoreTable::answer_room(const Wanted& wanted, const std::optional<Error>& error, StoreActions& actions) {
-  if (wanted.copy) {  // Refused: a granted one goes another way.
+  if (wanted.copy) {  // Rejected; granted copies are handled elsewhere.
     rooms_.emplace_back(*wanted.copy, make_error(*error));
     return;
   }
-  if (wanted.restore) {  // The same.
+  if (wanted.restore) {  // Likewise.
     const auto object = objects_.find(*wanted.restore);
     if (object == objects_.end() || !std::exchange(object->second.restoring, false)) return;
     return refuse_asked(object->second, *error, actions);
@@ -192,7 +192,7 @@ Error StoreTable::full(int64_t bytes) const {
   };
   std::map<std::string, Held> by_writer;
   for (const auto& [key, arena] : arenas_) {
-    if (key.writer == kOwnWriter && arena.residents.empty()) continue;  // On its way.
+    if (key.writer == kOwnWriter && arena.residents.empty()) continue;  // Being fetched.
     by_writer[writer_name(key.writer == kOwnWriter ? *arena.residents.begin() : ObjectKey{node_, key.writer, 0})].arenas += arena.bytes;
   }
   int64_t being_read = 0;
@@ -307,7 +307,7 @@ StoreActions StoreTable::on_tick(BootTime now) {
     lent_.pop_front();
     if (!awaits_claim(key)) continue;
     References& references = objects_.at(key).references;
-    if (references.lent_until > now) continue;  // It was lent again.
+    if (references.lent_until > now) continue;  // Transferred again.
     references.lent = 0;
     if (is_unused(references)) free_object(key, actions);
   }
@@ -320,7 +320,7 @@ StoreActions StoreTable::on_tick(BootTime now) {
   return actions;
 }
 
-// ---- looking ----
+// ---- queries ----
 
 std::optional<StoreTable::Place> StoreTable::find(const ObjectKey& key) const {
   const auto found = objects_.find(key);
@@ -363,7 +363,7 @@ std::vector<StoreTable::Row> StoreTable::rows(size_t rows_max) const {
 std::vector<StoreTable::Group> StoreTable::groups(size_t groups_max) const {
   std::map<std::tuple<std::string, std::string, std::string>, Group> all;
   for (const auto& [key, object] : objects_) {
-    if (object.named) continue;  // It is elsewhere.
+    if (object.named) continue;  // It is on another node.
     const std::string writer = writer_name(key);
     Group& group = all[{writer, object.place, object.site}];
     group.site = object.site;

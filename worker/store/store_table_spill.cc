@@ -1,4 +1,4 @@
-// Which objects leave memory for disk, and how they come back. See the diagram in store_table.h.
+// StoreTable: spilling objects to disk and restoring them. See the diagram in store_table.h.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,20 +13,21 @@
 namespace volador::worker {
 namespace {
 
-constexpr int64_t kBlockBytes = 4096;  // Ranges of the file are whole blocks, so that each can be given back to the disk.
+constexpr int64_t kBlockBytes = 4096;  // Ranges of the file are whole blocks, so that each can be returned to the disk.
 constexpr int kNamesAMessage = 256;
 
 size_t in_blocks(int64_t bytes) { return static_cast<size_t>((bytes + kBlockBytes - 1) / kBlockBytes * kBlockBytes); }
 
 }  // namespace
 
-// ---- where an object is, and who knows ----
+// ---- places of objects and clients that know them ----
 
 void StoreTable::set_located(const Object& object, Hold& hold, bool located) {
   if (std::exchange(hold.located, located) != located) {
     Arena& arena = arenas_.at(object.arena);
     arena.located += located ? 1 : -1;
-    if (located && arena.phase == Arena::Phase::kAsking) set_phase(arena, object.arena, Arena::Phase::kUsed);  // It is used: others go first.
+    // In use: other arenas are emptied first.
+    if (located && arena.phase == Arena::Phase::kAsking) set_phase(arena, object.arena, Arena::Phase::kUsed);
   }
   if (!located) set_reading(object, hold, false);
 }
@@ -73,7 +74,7 @@ void StoreTable::leave_disk(Object& object, StoreActions& actions) {
   actions.discard.push_back(*std::exchange(object.disk, std::nullopt));
 }
 
-// Files of what lies in memory as well: they only save writing it once more.
+// Drops disk copies of objects in memory, which only save a second write.
 void StoreTable::drop_spare_files(StoreActions& actions) {
   for (auto& [key, object] : objects_) {
     if (object.in_memory && arenas_.at(object.arena).phase == Arena::Phase::kUsed) leave_disk(object, actions);
@@ -97,7 +98,7 @@ void StoreTable::set_phase(Arena& arena, const ArenaKey& key, Arena::Phase phase
   }
 }
 
-// ---- what processes say ----
+// ---- messages of processes ----
 
 void StoreTable::locate(BootTime now, StoreSession id, Client& client, const protocol::LocateObject& message, StoreActions& actions) {
   const ObjectKey key = object_key_of(message.name());
@@ -124,7 +125,7 @@ void StoreTable::yield(StoreSession id, const protocol::YieldObjects& message) {
     if (found == objects_.end()) continue;
     Object& object = found->second;
     const auto held = object.references.held.find(id);
-    // It was told the place again meanwhile, or asked again: this answer is an old one.
+    // Outdated answer: the client received the place again, or was asked again.
     if (held == object.references.held.end() || !held->second.located || held->second.asked != one.serial()) continue;
     Arena& arena = arenas_.at(object.arena);
     arena.silent = false;
@@ -167,7 +168,8 @@ void StoreTable::ask_to_yield(const std::vector<ObjectKey>& objects, bool insist
 void StoreTable::free(StoreSession id, const ObjectKey& key, StoreActions& actions) {
   const auto found = objects_.find(key);
   if (found == objects_.end()) return;
-  const bool from_home = key.node != node_ && clients_.at(id).writer == kOwnWriter;  // Of a copy its home's store says so.
+  // For a copy, its owner node's store sends it.
+  const bool from_home = key.node != node_ && clients_.at(id).writer == kOwnWriter;
   if ((!from_home && !found->second.references.held.contains(id)) || std::exchange(found->second.freed, true)) return;
   Object& object = found->second;
   if (key.node != node_ && !from_home) actions.home.push_back({key, object.address, StoreActions::Home::What::kFree, false});
@@ -183,7 +185,7 @@ void StoreTable::free(StoreSession id, const ObjectKey& key, StoreActions& actio
   ask_to_yield({key}, true, true, actions);
 }
 
-// Once nobody reads it any more. By value: the name that the caller has may lie in what is forgotten.
+// Called when the object has no readers left. By value: the caller's key may be part of the removed state.
 void StoreTable::forget_freed(ObjectKey key, StoreActions& actions) {
   Object& object = objects_.at(key);
   const auto& held = object.references.held;
@@ -234,12 +236,13 @@ void StoreTable::advance(BootTime now, StoreActions& actions) {
     const auto found = arenas_.find(key);
     if (found == arenas_.end()) continue;
     Arena& arena = found->second;
-    if (arena.phase == Arena::Phase::kEmptied && !arena.residents.empty()) set_phase(arena, key, Arena::Phase::kUsed);  // Its writer used the room itself.
+    // Its writer reused the room.
+    if (arena.phase == Arena::Phase::kEmptied && !arena.residents.empty()) set_phase(arena, key, Arena::Phase::kUsed);
     if (arena.phase != Arena::Phase::kAsking || arena.located > 0) continue;
     if (missing_room() > emptying_ - arena.bytes) {
       start_writing(now, key, actions);
     } else {
-      set_phase(arena, key, Arena::Phase::kUsed);  // Others dropped enough meanwhile.
+      set_phase(arena, key, Arena::Phase::kUsed);  // Other arenas released enough meanwhile.
     }
   }
 }
@@ -286,7 +289,7 @@ StoreActions StoreTable::on_spilled(BootTime now, const StoreActions::Spill& spi
   return actions;
 }
 
-// Everything in it is on disk, but for what was put there, asked for again, or refused by the disk meanwhile.
+// All objects are on disk, except those that were put, requested again, or failed to be written meanwhile.
 void StoreTable::finish_emptying(BootTime now, const ArenaKey& key, StoreActions& actions) {
   Arena& arena = arenas_.at(key);
   if (missing_room() <= emptying_ - arena.bytes) return set_phase(arena, key, Arena::Phase::kUsed);
@@ -297,7 +300,7 @@ void StoreTable::finish_emptying(BootTime now, const ArenaKey& key, StoreActions
     const auto& held = object.references.held;
     if (!object.disk || std::any_of(held.begin(), held.end(), [](const auto& one) { return one.second.located; })) continue;
     freed.push_back(resident.number);
-    if (!leave_memory(resident, object, actions)) return;  // That closed the arena: it was the last one.
+    if (!leave_memory(resident, object, actions)) return;  // The arena was closed with its last object.
   }
   tell_freed(key, freed, actions);
   arena.until = now + limits_.yield_patience;
@@ -309,7 +312,8 @@ void StoreTable::expire_phases(BootTime now) {
   for (const ArenaKey& key : keys) {
     Arena& arena = arenas_.at(key);
     if (arena.phase == Arena::Phase::kWriting || arena.until > now) continue;
-    arena.silent = arena.phase == Arena::Phase::kAsking;  // Others may go meanwhile; its answer counts when it comes.
+    arena.silent = arena.phase == Arena::Phase::kAsking;  // Others may be emptied meanwhile; a late answer still
+                                                          // counts.
     set_phase(arena, key, Arena::Phase::kUsed);
   }
 }
@@ -319,7 +323,7 @@ void StoreTable::pause_spilling(BootTime now, std::string why) {
   spill_trouble_ = std::move(why);
 }
 
-// ---- coming back ----
+// ---- restoring ----
 
 StoreActions StoreTable::on_restored(BootTime now, const ObjectKey& key, uint64_t arena, Result<void> outcome) {
   StoreActions actions;
