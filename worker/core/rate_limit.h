@@ -1,4 +1,4 @@
-// A token bucket: so many units a second, with a burst. Pure: `now` comes with the call.
+// Token bucket: units per second with a burst. Pure: the caller passes the time.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class RateLimit {
     left_ -= units;
     return true;
   }
-  // Takes them in any case; how long to wait until the bucket is out of debt. 0: go on.
+  // Takes the units in any case; returns how long to wait until the bucket is out of debt, 0 if it is not in debt.
   std::chrono::nanoseconds spend(BootTime now, double units) {
     refill(now);
     left_ -= units;

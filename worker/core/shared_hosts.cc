@@ -9,8 +9,8 @@ SharedHosts::Place SharedHosts::add(HostId actor, const protocol::StartHost& sta
   const Key key{start.spec().driver_id(), start.program().sha256()};
   const auto open = open_.find(key);
   const bool room = open != open_.end() && processes_.at(open->second).actors.size() < actors_max_;
-  // An id that a host bears that has lost the actor of this id cannot be given again; ids are random, so it never
-  // comes.
+  // A process that has lost its first actor still bears that actor's id, which cannot be assigned again: ids are
+  // random.
   const HostId id = room ? open->second : actor;
   Process& process = processes_[id];
   if (!room) {

@@ -1,8 +1,7 @@
-// Which actor lives in which shared host of the node. Pure: no clock, I/O or randomness.
+// Assignment of actors to the node's shared hosts. Pure: no clock, I/O or randomness.
 //
-// A shared host serves one driver and one program only, bears the id of the first actor that came to it, and takes
-// others up to a limit. One actor is its speaker: requests of the process to the head that belong to no actor in
-// particular go in its name.
+// A shared host serves one driver and one program, has the id of its first actor, and takes further actors up to a
+// limit. One actor is its speaker: requests of the process to the head that belong to no particular actor carry its id.
 #pragma once
 
 #include <cstddef>
@@ -19,30 +18,30 @@ namespace volador::worker {
 
 class SharedHosts {
  public:
-  static constexpr size_t kActorsMax = 10'000;  // Of one host; further ones get another.
+  static constexpr size_t kActorsMax = 10'000;  // Per host; further actors get another host.
 
   explicit SharedHosts(size_t actors_max = kActorsMax) : actors_max_(actors_max) {}
 
   struct Place {
     HostId process;
-    bool fresh = false;  // It is to be made.
+    bool fresh = false;  // The process must be started.
   };
-  // A place for the actor. Repeated: the same one.
+  // Returns a place for the actor. Idempotent.
   Place add(HostId actor, const protocol::StartHost& start);
-  // The host in which the actor is; none: unknown.
+  // Returns the host of the actor; nothing if unknown.
   [[nodiscard]] std::optional<HostId> process_of(HostId actor) const;
-  // Takes no more actors: it ends.
+  // Accepts no more actors because the host ends.
   void close(HostId process);
-  // The actor speaks for the process no longer, if it did.
+  // Ends the actor's role as speaker, if it has it.
   void silence(HostId actor);
-  // It is gone.
+  // Removes an ended actor.
   void remove(HostId actor);
-  // The host is gone, with the actors that it returns.
+  // Removes an ended host and returns its actors.
   std::vector<HostId> remove_process(HostId process);
 
   [[nodiscard]] size_t actors(HostId process) const;
   [[nodiscard]] std::vector<HostId> actors_of(HostId process) const;
-  // In whose name the process asks; none: it has no actor that lives on.
+  // Returns the actor in whose name the process sends requests; nothing if it has no live actor.
   [[nodiscard]] std::optional<HostId> speaker(HostId process) const;
 
   void check_invariants() const;
@@ -52,7 +51,7 @@ class SharedHosts {
   struct Process {
     Key key;
     std::set<HostId> actors;
-    std::set<HostId> speakers;  // Of them: those that live on.
+    std::set<HostId> speakers;  // Live actors.
     std::optional<HostId> speaker;
     bool closed = false;
   };
@@ -60,7 +59,7 @@ class SharedHosts {
   size_t actors_max_;
   std::map<HostId, Process> processes_;
   std::map<HostId, HostId> process_of_;
-  std::map<Key, HostId> open_;  // The one that takes actors.
+  std::map<Key, HostId> open_;  // Hosts that accept actors.
 };
 
 }  // namespace volador::worker

@@ -63,7 +63,7 @@ void SparePlan::fail(BootTime now, Demand& demand) {
   demand.not_before = now + std::min<milliseconds>(doubled, options_.backoff_max);
 }
 
-// Those that say something of what comes.
+// Returns the first start that is recent enough to predict demand.
 std::deque<BootTime>::const_iterator SparePlan::first_late(const Demand& demand, BootTime now) const {
   return std::find_if(demand.starts.begin(), demand.starts.end(),
                       [&](BootTime start) { return now < start + options_.kept; });
@@ -77,7 +77,8 @@ size_t SparePlan::wanted(const Demand& demand, BootTime now) const {
   return now < held_off_until_ ? 0 : started_lately(demand, now);
 }
 
-// Not before that; none: not before a host settles or one is made. In a burst of launches they are not looked through.
+// Returns the earliest time for the next spare; nothing before a host settles or a spare was made. During a burst of
+// launches, hosts are not scanned.
 std::optional<BootTime> SparePlan::may_make_from(BootTime now) const {
   if (making_ || standing() >= options_.most) return std::nullopt;
   BootTime from = std::max({last_activity_ + options_.quiet, not_before_, held_off_until_});

@@ -1,9 +1,8 @@
-// How many hosts of each program stand ahead of their actors, and when one is made or ended.
-// Pure: no clock or I/O.
+// Number of prestarted hosts of each program, and when one is created or ended. Pure: no clock or I/O.
 //
-//   a host starts ──► its program is worth one spare more, for `kept`, up to `most` of the node
-//   one is made:  while the node is quiet: no launch under way, nothing launched or ended for `quiet`; one at a time
-//   one is ended: where fewer are wanted than stand, or memory is short
+//   a host starts ──► its program gets one more spare, for `kept`, up to `most` per node
+//   one is created: while the node is quiet: no launch in progress, no launch or end for `quiet`; one at a time
+//   one is ended: if there are more than needed, or memory is short
 #pragma once
 
 #include <chrono>
@@ -19,12 +18,13 @@
 namespace volador::worker {
 
 struct SpareOptions {
-  size_t most = 0;                         // Of the node; 0: none are made.
-  std::chrono::milliseconds kept{10'000};  // What started this long ago says nothing of what comes.
+  size_t most = 0;                         // Per node; 0: no spares.
+  std::chrono::milliseconds kept{10'000};  // Age beyond which starts do not predict demand.
   std::chrono::milliseconds quiet{5};
-  std::chrono::milliseconds pace{4};             // Between two that are made: their boot is work too.
-  std::chrono::milliseconds unsettled_max{250};  // A host that takes longer to answer is not waited for.
-  std::chrono::milliseconds backoff_min{1'000};  // After a spare that died or could not be made, doubled in a row.
+  std::chrono::milliseconds pace{4};             // Between two creations, since booting a spare also costs CPU time.
+  std::chrono::milliseconds unsettled_max{250};  // Hosts that take longer to answer are no longer waited for.
+  std::chrono::milliseconds backoff_min{1'000};  // Back-off after a spare died or could not be created; doubles with
+                                                 // consecutive failures.
   std::chrono::milliseconds backoff_max{60'000};
 };
 
@@ -33,34 +33,34 @@ class SparePlan {
   using Program = uint64_t;
   struct Order {
     Program program = 0;
-    bool make = false;  // Answer it with on_made() or on_not_made(), before that no other is given. Else: end one.
+    bool make = false;  // true: create one and answer with on_made() or on_not_made(); no other order is given before.
+                        // false: end one.
   };
 
   explicit SparePlan(const SpareOptions& options) : options_(options) {}
 
-  // A host is asked for; its process stands; it answers, failed or ended. Of hosts that are not known only the time
-  // counts.
+  // A host was requested; its process exists; it answered, failed or ended. For unknown hosts only the time counts.
   void on_launch(BootTime now, Program program, HostId host);
   void on_process(BootTime now, HostId host);
   void on_settled(BootTime now, HostId host);
 
   void on_made(BootTime now, Program program);
   void on_not_made(BootTime now, Program program);
-  // One that stood is taken for an actor; false: there is none.
+  // Takes a spare for an actor; false: there is none.
   bool take(Program program);
-  // One that stood has ended by itself.
+  // A spare has ended by itself.
   void on_lost(BootTime now, Program program);
-  // Memory is short: until then none is wanted.
+  // Memory is short: no spares are wanted until then.
   void hold_off(BootTime until);
 
-  // What to do now, until it says nothing. One that is to be ended does not count any more.
+  // Returns the next order; call until it returns nothing. A spare ordered to end is no longer counted.
   [[nodiscard]] std::optional<Order> next(BootTime now);
-  // When next() may have something to say if nothing happens meanwhile.
+  // Returns when next() may have an order if no other event occurs.
   [[nodiscard]] std::optional<BootTime> due(BootTime now) const;
   bool knows(Program program) const { return programs_.contains(program); }
   size_t standing() const;
 
-  // Aborts where the counts disagree.
+  // Aborts if the counts are inconsistent.
   void check_invariants() const;
 
  private:
@@ -78,9 +78,9 @@ class SparePlan {
 
   const SpareOptions options_;
   std::map<Program, Demand> programs_;
-  std::map<HostId, std::optional<BootTime>> unsettled_;  // Since when its process stands.
+  std::map<HostId, std::optional<BootTime>> unsettled_;  // Time since which the process exists.
   BootTime last_activity_{};
-  BootTime not_before_{};  // Of the next one.
+  BootTime not_before_{};  // Earliest time of the next creation.
   BootTime held_off_until_{};
   std::optional<Program> making_;
 };

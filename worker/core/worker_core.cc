@@ -17,14 +17,14 @@ using std::chrono::nanoseconds;
 int64_t boot_ns(BootTime time) { return time.time_since_epoch().count(); }
 BootTime from_boot_ns(int64_t ns) { return BootTime(nanoseconds(ns)); }
 
-// What the head says is taken, but not where it makes no sense.
+// Clamps a setting from the head to a valid range.
 milliseconds within(int64_t ms, milliseconds least, milliseconds most, milliseconds otherwise) {
   if (ms <= 0) return otherwise;
   return std::clamp(milliseconds(std::min<int64_t>(ms, most.count())), least, most);
 }
 
 constexpr nanoseconds kOwnPause =
-    std::chrono::seconds(2);  // A longer gap between ticks says that this process stood still.
+    std::chrono::seconds(2);  // A longer gap between ticks means that this process was stopped.
 constexpr nanoseconds kNothingDue = std::chrono::hours(1);
 
 }  // namespace
@@ -250,7 +250,8 @@ Actions WorkerCore::on_launched(BootTime now, HostId id, int pid, protocol::Host
     return out;
   }
   Host& host = found->second;
-  if (std::exchange(host.pid, pid) != 0) return out;  // Another process of the host, which was told what the first one was.
+  if (std::exchange(host.pid, pid) != 0) return out;  // A new process of the host; it received the same messages as the
+                                                      // first one.
   if (host.phase != Phase::kLaunching) {
     out.push_back(EndProcess{id, milliseconds(0)});
     return out;
@@ -397,7 +398,7 @@ void WorkerCore::send_ended(Actions& out, HostId id) {
   out.push_back(std::move(packet));
 }
 
-// An answer to a heartbeat that left after HostEnded, on the same connection, says that the head has read both.
+// An answer to a heartbeat sent after HostEnded on the same connection proves that the head has read both.
 void WorkerCore::confirm_ended(uint64_t acked_sequence) {
   for (auto at = unconfirmed_.begin(); at != unconfirmed_.end();) {
     const Ended& ended = ended_.at(*at);
@@ -447,7 +448,7 @@ Actions WorkerCore::on_log(BootTime /*now*/, HostId id, protocol::LogLines lines
   return out;
 }
 
-// ---- stopping and time ----
+// ---- shutdown and timers ----
 
 Actions WorkerCore::on_stop(BootTime /*now*/, const std::string& reason) {
   Actions out;
@@ -491,7 +492,7 @@ Actions WorkerCore::on_tick(BootTime now, const protocol::NodeUsage& usage) {
   Actions out;
   if (finished_) return out;
   if (now - last_tick_ > kOwnPause && last_answer_ < now)
-    last_answer_ = now;  // Answers may lie unread: this process stood still.
+    last_answer_ = now;  // Answers may be unread because this process was stopped.
   last_tick_ = now;
 
   while (!kill_times_.empty() && kill_times_.begin()->first <= now) {
@@ -539,7 +540,7 @@ Actions WorkerCore::on_out_of_memory(BootTime /*now*/, HostId id, const Reason& 
     end_host(out, id, found->second, cause, milliseconds(0));
     return out;
   }
-  // Its memory comes back with the process only.
+  // Its memory is released only with the process.
   const int pid = found->second.pid;
   for (auto& [other, host] : hosts_) {
     if (host.pid == pid && is_shared(host) && !host.own_cause && !host.asked_cause) host.own_cause = cause;
