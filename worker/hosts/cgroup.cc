@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kSmall = 64 << 10;  // Bytes of a file that are looked at.
+constexpr size_t kSmall = 64 << 10;  // Maximum number of bytes read per file.
 
-// "a,b,c" holds `name`.
+// Whether "a,b,c" contains `name`.
 bool lists(std::string_view names, std::string_view name) {
   while (!names.empty()) {
     const size_t end = names.find(',');

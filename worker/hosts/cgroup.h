@@ -10,17 +10,17 @@
 
 namespace volador::worker {
 
-// Folders of this process's group for a v1 controller ("memory"), or of v2 (""), from the group itself up to its root.
-// Empty where there is none. Below `root` lie proc/ and sys/. A group path that is not visible (inside a container)
-// falls back to the mount's root.
+// Returns the folders of this process's group for a v1 controller ("memory") or v2 (""), from the group up to its root;
+// empty if there is none. `root` contains proc/ and sys/. A group path that is not visible (inside a container) falls
+// back to the mount's root.
 [[nodiscard]] std::vector<std::filesystem::path> cgroup_folders(const std::filesystem::path& root,
                                                                 std::string_view controller);
 
-// The whole of a small file without its line end; nullopt where it cannot be read.
+// Returns a small file without its final newline; nullopt if unreadable.
 [[nodiscard]] std::optional<std::string> read_small_file(const std::filesystem::path& path);
-// One number; nullopt for "max", "-1" and everything else that is none.
+// Returns a number; nullopt for "max", "-1" and other text.
 [[nodiscard]] std::optional<int64_t> read_number(const std::filesystem::path& path);
-// The number behind `key` in lines "key number".
+// Returns the number for `key` in lines "key number".
 [[nodiscard]] std::optional<int64_t> read_keyed_number(const std::filesystem::path& path, std::string_view key);
 
 }  // namespace volador::worker

@@ -29,7 +29,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr auto kStrangerAge = milliseconds(1000);  // A younger one may be a host whose Forked lies unread.
+constexpr auto kStrangerAge = milliseconds(1000);  // A younger process may be a host whose Forked message is unread.
 constexpr auto kSweepSoon = milliseconds(50);
 constexpr auto kSweepAgain = milliseconds(250);
 
@@ -111,7 +111,7 @@ std::set<pid_t> Children::pids() const {
 void Children::become_subreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 Result<void> Children::watch(pid_t pid, std::function<void(ExitStatus)> on_exit) {
-  if (const auto known = children_.find(pid); known != children_.end()) {  // Not reaped: the number is still its own.
+  if (const auto known = children_.find(pid); known != children_.end()) {  // Not reaped: the pid is still its own.
     known->second->on_exit = std::move(on_exit);
     return {};
   }
@@ -139,7 +139,7 @@ bool Children::has_ended(pid_t pid) const {
 void Children::signal(pid_t pid, int signal) {
   const auto found = children_.find(pid);
   if (found == children_.end()) return;
-  // A watched child is not reaped yet, so its number cannot belong to anyone else.
+  // A watched child is not reaped yet, so its pid cannot belong to another process.
   ::kill(-pid, signal);
   ::syscall(SYS_pidfd_send_signal, found->second->pidfd.get(), signal, nullptr, 0);
 }
@@ -148,10 +148,10 @@ void Children::reap(const std::shared_ptr<Child>& child) {
   if (!child) return;
   siginfo_t info{};
   const int looked = ::waitid(P_PID, static_cast<id_t>(child->pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL);
-  if (looked == 0 && info.si_pid == 0) return;  // It lives.
+  if (looked == 0 && info.si_pid == 0) return;  // It is alive.
   if (looked != 0 && errno != ECHILD) return;
   if (looked == 0) {
-    ::kill(-child->pid, SIGKILL);  // While the zombie holds the number: what is left of its group.
+    ::kill(-child->pid, SIGKILL);  // Kills the rest of its group while the zombie holds the pid.
     ::waitid(P_PID, static_cast<id_t>(child->pid), &info, WEXITED | WNOHANG | __WALL);
   }
   loop_.unwatch(child->pidfd.get());
@@ -249,7 +249,7 @@ size_t kill_by_environment(std::string_view name, std::string_view value, millis
   const pid_t own = ::getpid();
   each_number_in("/proc", [&](pid_t pid) {
     if (pid == own) return;
-    net::UniqueFd pidfd(pidfd_open(pid));  // Before the look, so that the number cannot change hands after it.
+    net::UniqueFd pidfd(pidfd_open(pid));  // Opened before the check, so that the pid cannot be reused after it.
     if (!pidfd) return;
     const std::string text = std::string(1, '\0') + read_whole(fmt::format("/proc/{}/environ", pid), 256 << 10);
     const size_t at = text.find(std::string(1, '\0') + entry);

@@ -1,9 +1,9 @@
-// The processes below this one: watched by pidfd, reaped, and no one forgotten.
+// Child processes of this process: watched by pidfd and reaped, including orphans.
 //
-// What a host leaves behind (double forks, sessions of their own) is handed to the nearest subreaper when its parent
-// ends: to the host while it lives, then to this process. So a child that nobody here started and that no fork in
-// flight explains is an orphan of an ended host: sweep() kills it, again and again until none is left. Children that
-// this process had before are nobody's business here.
+// Processes that a host leaves behind (double forks, own sessions) are reparented to the nearest subreaper when their
+// parent ends: to the host while it lives, then to this process. A child that was not started here and does not come
+// from a pending fork is therefore an orphan of an ended host: sweep() kills it, repeatedly until none is left.
+// Children that existed before this object are ignored.
 #pragma once
 
 #include <sys/types.h>
@@ -26,32 +26,32 @@ struct ExitStatus {
   int signal = 0;  // 0: it exited.
 };
 
-// Loop thread only, but for the constructor.
+// Loop thread only, except the constructor.
 class Children {
  public:
-  // `oldest_fork_in_flight`: when the oldest fork request that has no answer yet was sent; nullopt: there is none.
+  // `oldest_fork_in_flight`: when the oldest unanswered fork request was sent; nullopt: none.
   Children(net::IoLoop& loop, std::function<std::optional<BootTime>()> oldest_fork_in_flight);
   ~Children();
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
 
-  // Makes this process the one that orphans of its children come to.
+  // Makes this process a subreaper for orphans.
   static void become_subreaper();
 
-  // on_exit: once, when the child has ended, its process group was killed and it was reaped. Not called after
-  // ~Children. Of a child that is watched already the function is replaced. kNotFound: no such child.
+  // on_exit runs once, when the child has ended, its process group was killed and it was reaped. Not after ~Children.
+  // Watching a child again replaces the function. kNotFound: no such child.
   [[nodiscard]] Result<void> watch(pid_t pid, std::function<void(ExitStatus)> on_exit);
-  // To the process; to its group as well where it leads one. Unknown and ended: nothing happens.
+  // Signals the process, and its group if it leads one. Unknown and ended processes: no effect.
   void signal(pid_t pid, int signal);
-  // Whether a watched child has ended and only its on_exit is due.
+  // Whether a watched child has ended and its on_exit is pending.
   bool has_ended(pid_t pid) const;
   size_t watched() const { return children_.size(); }
-  // Of the watched ones: leaders of process groups.
+  // Watched children that lead process groups.
   std::set<pid_t> pids() const;
 
-  // Kills and reaps orphans; repeats itself while there are any.
+  // Kills and reaps orphans; repeats while there are any.
   void sweep();
-  // Kills every child, waits for it up to `patience` (blocks), sweeps the rest. For the end of this process.
+  // Kills every child, waits up to `patience` (blocks), sweeps the rest. For the end of this process.
   void kill_all(std::chrono::milliseconds patience);
 
  private:
@@ -62,18 +62,17 @@ class Children {
 
   net::IoLoop& loop_;
   std::function<std::optional<BootTime>()> oldest_fork_in_flight_;
-  const std::set<pid_t> older_;  // Children from before.
+  const std::set<pid_t> older_;  // Children that existed before.
   std::map<pid_t, std::shared_ptr<Child>> children_;
-  std::map<pid_t, BootTime> strangers_;  // Children that nobody here watches, and when they were first seen.
+  std::map<pid_t, BootTime> strangers_;  // Unwatched children, with the time they were first seen.
   net::IoLoop::TimerId sweep_timer_ = 0;
 };
 
-// All children of this process, whichever thread has them. Exposed for tests.
+// Returns all children of this process, of any thread. Exposed for tests.
 [[nodiscard]] std::vector<pid_t> children_of_this_process();
 
-// Ends everything that carries `name`=`value` in the environment it was started with, but this process; waits until it
-// is gone, at most `patience`. For what an earlier worker of this node left when it was killed. Returns how many were
-// found.
+// Kills all other processes with `name`=`value` in their initial environment; waits until they are gone, at most
+// `patience`. For processes left by a killed worker of this node. Returns their number.
 size_t kill_by_environment(std::string_view name, std::string_view value, std::chrono::milliseconds patience);
 
 }  // namespace volador::worker

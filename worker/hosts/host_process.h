@@ -1,4 +1,4 @@
-// A host's process, as host_processes*.cc keep it. Only they include this.
+// State of a host's process. Included by host_processes*.cc only.
 #pragma once
 
 #include <sys/epoll.h>
@@ -34,20 +34,21 @@ struct HostProcesses::Host final : net::Pollable {
   size_t outbox_bytes = 0;
   pid_t pid = 0;
   bool told = false;
-  bool shared = false;  // Holds the actors that SharedHosts says, none of which is `id` or `start` in particular.
-  std::vector<HostId> pending;  // Of them: those that came before the process stood, in their order.
+  bool shared = false;  // A shared host for the actors in SharedHosts; `id` and `start` are of no particular actor.
+  std::vector<HostId> pending;  // Actors that arrived before the process existed, in order.
   bool cancelled = false;
   bool forking = false;
-  bool ended = false;  // Its actor has; told, before the process is gone.
-  bool ahead = false;  // It was forked before it was asked for: environment and directory come with HostStart.
-  // Of a process that was forked ahead, so that another one can take its place when it ends before it has read anything:
-  std::string start_message;     // HostStart, as it was sent.
-  uint64_t packets_sent = 0;     // To this process.
-  bool start_unread = false;     // It ended, and what was sent first lay in its socket.
-  std::optional<HostExit> lost;  // How the process before this one ended so.
+  bool ended = false;  // Its actor has ended; reported before the process is gone.
+  bool ahead = false;  // Prestarted: environment and directory come with HostStart.
+  // For a prestarted process, so that it can be replaced if it ends before it has read anything:
+  std::string start_message;     // HostStart as sent.
+  uint64_t packets_sent = 0;     // Number of packets sent to this process.
+  bool start_unread = false;     // It ended with the first packet unread.
+  std::optional<HostExit> lost;  // How the previous process ended that way.
   int tries = 0;
   std::filesystem::path scratch;
-  bool in_scratch = false;  // It works there: the program's own directory is not on this node.
+  bool in_scratch = false;  // Its working directory is the scratch folder, because the program's directory is not on
+                            // this node.
   net::IoLoop::TimerId term_timer = 0;
   net::IoLoop::TimerId kill_timer = 0;
   BootTime kill_at = BootTime::max();

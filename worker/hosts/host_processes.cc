@@ -66,7 +66,7 @@ ProgramStart HostProcesses::program_start(const protocol::StartHost& start) cons
   program.env.erase("VOLADOR_TOKEN");
   if (!program.env.contains("CUDA_VISIBLE_DEVICES") && !program.env.contains("CUDA_DEVICE_ORDER"))
     program.env["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID";
-  program.env["CUDA_VISIBLE_DEVICES"] = "";  // A template must not take a device; each host is told its own.
+  program.env["CUDA_VISIBLE_DEVICES"] = "";  // A template must not use a device; each host gets its own devices.
   program.env["VOLADOR_NODE_ID"] = to_string(options_.node);
   return program;
 }
@@ -86,7 +86,7 @@ void HostProcesses::launch_process(HostId id, const protocol::StartHost& start, 
   host->program = program_start(start);
   hosts_[id] = host;
   if (shared) host->pending.push_back(id);
-  // The answers come at once or from other threads, which reach this object only through the loop.
+  // Results arrive at once or from other threads, which reach this object only through the loop.
   const auto back = [this, host, &loop = loop_, alive = alive_](auto handler) {
     return [this, host, &loop, alive, handler](auto result) {
       auto deliver = [this, host, alive, handler, moved = std::move(result)]() mutable {
@@ -122,7 +122,7 @@ void HostProcesses::on_certificate(const HostPtr& host, Result<security::Credent
     return fail(host, Error{credentials.error().code,
                             fmt::format("no certificate for the host: {}", credentials.error().message)});
   }
-  if (host->told) {  // A fresh one for a host that runs.
+  if (host->told) {  // A renewed certificate for a running host.
     protocol::ToHost message;
     message.mutable_certificate()->set_certificate_pem(credentials->certificate_pem);
     message.mutable_certificate()->set_key_pem(credentials->key_pem);
@@ -140,7 +140,7 @@ void HostProcesses::fork(const HostPtr& host) {
   ++host->tries;
   host->program.path = host->path;
   if (host->tries == 1) spares_.on_launch(host->program, host->id);
-  // Made by the host when something asks for it, or here where it is to work in it.
+  // Created by the host on demand, or here if it is the working directory.
   if (host->scratch.empty()) host->scratch = options_.scratch_dir / to_string(host->id).substr(0, 16);
   host->in_scratch = host->program.cwd != host->start.program().cwd();
   if (host->in_scratch) ::mkdir(host->scratch.c_str(), 0700);
@@ -178,7 +178,7 @@ void HostProcesses::on_forked(const HostPtr& host, tl::expected<pid_t, TemplateP
     const bool again =
         pid.error().error.code == ErrorCode::kUnavailable && host->tries < options_.launch_tries && !host->cancelled;
     if (!again) return fail(host, pid.error().error, pid.error().stderr_tail);
-    host->control.reset();  // A process that was made nevertheless ends with it.
+    host->control.reset();  // A process created anyway ends with the socket.
     log::warn("worker", "a host is launched again",
               {{"host", to_string(host->id)}, {"reason", pid.error().error.message}});
     loop_.post([this, host, alive = alive_] {
@@ -203,7 +203,7 @@ void HostProcesses::on_forked(const HostPtr& host, tl::expected<pid_t, TemplateP
   if (host->lost && host->control) tell_again(host);
 }
 
-// What the process is told besides the actor.
+// Returns the parts of HostStart besides the actor.
 protocol::HostStart HostProcesses::extra_of(const Host& host) const {
   protocol::HostStart extra;
   extra.set_socket_dir(options_.socket_dir.string());
@@ -228,7 +228,7 @@ void HostProcesses::cancel(HostId id) {
   const HostPtr host = found->second;
   host->cancelled = true;
   if (host->pid != 0) return end(id, milliseconds(0));
-  if (host->forking && !templates_.cancel(id)) return;  // The template is at it: on_forked kills what comes.
+  if (host->forking && !templates_.cancel(id)) return;  // The template is forking: on_forked kills the result.
   fail(host, Error{ErrorCode::kCancelled, "not wanted any more"});
 }
 
@@ -247,7 +247,7 @@ void HostProcesses::fail(const HostPtr& host, const Error& error, const std::str
   for (const HostId actor : shared_.remove_process(id)) events_.launch_failed(actor, cause);
 }
 
-// ---- talking ----
+// ---- messages ----
 
 void HostProcesses::send(HostId id, const protocol::ToHost& message) {
   if (shared_.process_of(id)) return send_shared(id, message);
@@ -272,7 +272,7 @@ Result<void> HostProcesses::adopt(HostId id, net::UniqueFd connection, uint64_t 
 
 void HostProcesses::revoke(const protocol::RevokedTokens& tokens) {
   protocol::ToHost message;
-  for (const std::string& id : tokens.token_ids()) {  // All come again with each registration.
+  for (const std::string& id : tokens.token_ids()) {  // Each registration resends all of them.
     if (std::ranges::find(revoked_.token_ids(), id) != revoked_.token_ids().end()) continue;
     revoked_.add_token_ids(id);
     message.mutable_revoked()->add_token_ids(id);
@@ -303,7 +303,7 @@ void HostProcesses::flush(const HostPtr& host) {
     const int fd = packet.fd.get();
     const auto sent = net::send_message(host->control.get(), packet.bytes, std::span<const int>(&fd, packet.fd ? 1 : 0),
                                         milliseconds(0));
-    if (!sent) break;  // Full, or the host is gone: its exit says so.
+    if (!sent) break;  // Full, or the host is gone: its exit handles that.
     host->outbox_bytes -= packet.bytes.size();
     ++host->packets_sent;
     host->outbox.pop_front();
@@ -322,8 +322,8 @@ void HostProcesses::read(const HostPtr& host) {
     if (!message) {
       loop_.unwatch(host->control.get());
       host->control.reset();
-      // Usually its end, which the pidfd tells better: wait for that before it counts as a living host without a
-      // socket.
+      // Usually the host has ended, which the pidfd reports better: wait for that before treating it as a live host
+      // without a socket.
       loop_.add_timer(loop_.now() + milliseconds(500), [this, host, pid = host->pid, alive = alive_] {
         if (*alive && host->owner != nullptr && host->pid == pid) closed(host);
       });
@@ -362,7 +362,7 @@ void HostProcesses::renew_certificates(WallTime now) {
   }
 }
 
-// ---- the end ----
+// ---- end ----
 
 void HostProcesses::end(HostId id, milliseconds grace, bool whole) {
   const auto process = shared_.process_of(id);
@@ -389,8 +389,8 @@ void HostProcesses::end_process(const HostPtr& host, milliseconds grace) {
   host->kill_timer = loop_.add_timer(kill_at, later(SIGKILL));
 }
 
-// Its actor is gone and the process leaves: what it had is free, and the kernel tears the process down behind it. Devices and memory are
-// not free before that is done.
+// The actor is gone and the process is exiting: its resources are free while the kernel tears it down. Devices and
+// memory are not free before that.
 void HostProcesses::on_ended(const HostPtr& host) {
   if (host->ended || !host->start.gpus().empty() || host->start.spec().resources().amounts().contains("memory")) return;
   host->ended = true;
@@ -399,7 +399,7 @@ void HostProcesses::on_ended(const HostPtr& host) {
 }
 
 void HostProcesses::on_exit(const HostPtr& host, const ExitStatus& status) {
-  // What the host said last may still lie in its socket.
+  // The host's last messages may still be in its socket.
   if (host->control) read(host);
   HostExit exit{.exit_code = status.exit_code, .signal = status.signal};
   if (const auto kills = memory_kills()) {
@@ -437,7 +437,7 @@ void HostProcesses::forget(const HostPtr& host) {
 
 void HostProcesses::remove_scratch(const fs::path& folder) {
   if (::rmdir(folder.c_str()) == 0 || errno == ENOENT) return;
-  // Something lies in it, perhaps much: not on this thread.
+  // It is not empty, perhaps large: remove it on another thread.
   std::thread([folder] {
     std::error_code ignored;
     fs::remove_all(folder, ignored);

@@ -1,8 +1,8 @@
-// The hosts of this node as processes: launched, spoken to, ended, buried. Carries out what WorkerCore decides.
+// The hosts of this node as processes: launch, messages and end. Applies WorkerCore's decisions.
 //
-//   launch: program ready ─► certificate (where nodes are several) ─► a spare, or fork from the template ─► on_launched
-//   ─► HostStart … end:    EndRequest (by the core), SIGTERM at half of the grace, SIGKILL to the whole group at its end
-//   ─► on_exit
+//   launch: program ready ─► certificate (with several nodes) ─► spare, or fork of the template ─► on_launched
+//           ─► HostStart
+//   end:    EndRequest (by the core), SIGTERM at half of the grace, SIGKILL to the whole group at its end ─► on_exit
 #pragma once
 
 #include <filesystem>
@@ -31,23 +31,24 @@ namespace volador::worker {
 struct HostOptions {
   std::string node_name;
   NodeId node;
-  std::filesystem::path socket_dir;   // Of the hosts' Unix sockets.
-  std::string store_socket;           // Of the node's object store.
-  std::filesystem::path scratch_dir;  // A folder a host below it.
+  std::filesystem::path socket_dir;   // Folder of the hosts' Unix sockets.
+  std::string store_socket;           // Socket of the node's object store.
+  std::filesystem::path scratch_dir;  // Contains one folder per host.
   std::filesystem::path log_dir;
   std::vector<GpuInfo> gpus;
-  bool certificates = false;           // Hosts get one: calls may come from other machines.
-  Environment base_env;                // Of this process; VOLADOR_TOKEN is taken out.
-  int oom_score_adj = 500;             // The kernel ends hosts before the worker.
-  size_t outbox_bytes_max = 64 << 20;  // To one host; one that does not read so much is ended.
+  bool certificates = false;           // Hosts get a certificate, because calls may come from other machines.
+  Environment base_env;                // Environment of this process without VOLADOR_TOKEN.
+  int oom_score_adj = 500;             // The kernel's OOM killer prefers hosts to the worker.
+  size_t outbox_bytes_max = 64 << 20;  // Per host; a host that does not read this much is ended.
   int launch_tries = 3;
-  std::chrono::milliseconds shared_idle{2000};   // A shared host without actors ends after it.
-  std::chrono::milliseconds shared_slack{5000};  // One that has not ended an actor this long after its grace is ended whole.
+  std::chrono::milliseconds shared_idle{2000};   // A shared host without actors ends after this time.
+  std::chrono::milliseconds shared_slack{5000};  // A shared host that has not ended an actor this long after its grace
+                                                 // is ended as a whole.
   LogLimits logs;
   SpareOptions spares;
 };
 
-// What happens, for the core. Loop thread.
+// Callbacks to the core. Loop thread.
 struct HostEvents {
   std::function<void(HostId, int pid, protocol::HostStart extra)> launched;
   std::function<void(HostId, const protocol::DeathCause&)> launch_failed;
@@ -55,14 +56,14 @@ struct HostEvents {
   std::function<void(HostId)> closed;
   std::function<void(HostId, const HostExit&)> exited;
   std::function<void(HostId, LogBatch)> log;
-  std::function<void(uint64_t connection)> proved;  // Its peer has shown its certificate to the host.
+  std::function<void(uint64_t connection)> proved;  // The peer has presented its certificate to the host.
   std::function<void(const std::string& sha256, const Error&)> program_failed;
 };
 
-// Asks for a certificate of role host; `done` on any thread.
+// Requests a certificate of role host; `done` runs on any thread.
 using CertifyHost = std::function<void(HostId, std::function<void(Result<security::Credentials>)> done)>;
 
-// Loop thread only, but for the constructor. `disk` writes what hosts print.
+// Loop thread only, except the constructor. `disk` writes the hosts' output.
 class HostProcesses {
  public:
   HostProcesses(net::IoLoop& loop, Children& children, TemplatePool& templates, ProgramStore& programs,
@@ -73,25 +74,25 @@ class HostProcesses {
 
   void launch(HostId host, const protocol::StartHost& start);
   void cancel(HostId host);
-  // Unknown hosts: nothing happens.
+  // Unknown hosts: no effect.
   void send(HostId host, const protocol::ToHost& message);
-  // A connection whose TLS hello asks for this host; `number` names it in HostEvents::proved. kNotFound: there is none, or it has not
-  // started.
+  // Passes a connection whose TLS hello names this host; `number` identifies it in HostEvents::proved. kNotFound: there
+  // is no such host, or it has not started.
   [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection, uint64_t number);
-  // Tells all hosts, those that come too.
+  // Notifies all current and future hosts.
   void revoke(const protocol::RevokedTokens& tokens);
-  // Of an actor in a shared host: of that actor alone, or `whole`.
+  // For an actor in a shared host: ends that actor only, unless `whole`.
   void end(HostId host, std::chrono::milliseconds grace, bool whole = false);
-  // Fresh certificates for hosts whose own is due; call it now and then.
+  // Renews due host certificates; call periodically.
   void renew_certificates(WallTime now);
-  // Under whose name the process in which a shared actor lives keeps its log files; none: there is no such actor.
+  // Actor whose name the log files of a shared actor's process have; nothing if the actor is unknown.
   struct LogOwner {
     ActorId actor;
     int restarts = 0;
   };
   std::optional<LogOwner> log_owner(HostId shared_actor) const;
   size_t size() const { return hosts_.size(); }
-  // Memory is short: hosts that were forked ahead end, and none is for so long. Returns how many there were.
+  // Memory is short: ends prestarted hosts and creates none for this time. Returns the number ended.
   size_t hold_off_spares(std::chrono::milliseconds time) { return spares_.hold_off(time); }
 
  private:
@@ -116,7 +117,7 @@ class HostProcesses {
   void on_program(const HostPtr& host, Result<PreparedProgram> program);
   void on_certificate(const HostPtr& host, Result<security::Credentials> credentials);
   void fork(const HostPtr& host);
-  // Processes that were forked ahead: host_processes_spare.cc
+  // Prestarted processes: host_processes_spare.cc
   void use_spare(const HostPtr& host, SpareHost spare);
   void look_for_unread_start(const HostPtr& host);
   bool starts_again(const Host& host) const;
@@ -147,7 +148,7 @@ class HostProcesses {
   SpareHosts spares_;
   std::optional<uint64_t> memory_kills_;
   protocol::RevokedTokens revoked_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For answers from other threads.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // Checked by results from other threads.
 };
 
 }  // namespace volador::worker

@@ -1,4 +1,5 @@
-// Actors of shared hosts: told to a process that stands, or launched with the first of them; ended one by one.
+// HostProcesses: actors of shared hosts, added to an existing process or launched with the first one, and ended one by
+// one.
 #include <algorithm>
 
 #include "runtime/log.h"
@@ -21,7 +22,7 @@ std::optional<HostProcesses::LogOwner> HostProcesses::log_owner(HostId shared_ac
   return LogOwner{.actor = id_from_raw<ActorId>(host->start.spec().actor_id()), .restarts = host->start.restarts()};
 }
 
-// For lines that a process prints: nobody can tell which of its actors it was.
+// For a process's output, which cannot be attributed to one of its actors.
 std::optional<HostId> HostProcesses::actor_named(HostId process) const {
   const auto found = hosts_.find(process);
   if (found == hosts_.end() || !found->second->shared) return process;
@@ -60,7 +61,7 @@ void HostProcesses::send_shared(HostId actor, protocol::ToHost message) {
   const HostPtr host = shared_process(actor);
   if (!host || !host->control) return;
   const bool for_process = message.has_relayed() && message.relayed().has_welcome();
-  if (for_process && shared_.speaker(host->id) != actor) return;  // Once is enough.
+  if (for_process && shared_.speaker(host->id) != actor) return;  // Sent once per process.
   if (message.has_end() || message.has_read_stacks() || message.has_read_timeline()) message.set_host_id(raw(actor));
   enqueue(host, message.SerializeAsString(), {});
 }
@@ -80,7 +81,7 @@ void HostProcesses::hear_shared(const HostPtr& host, const protocol::FromHost& s
   end_if_empty(host);
 }
 
-// What the process asked in the actor's name it asks again in another's: the head forgets what an ended actor watched.
+// Resends the process's requests in another actor's name: the head drops the watches of an ended actor.
 void HostProcesses::silence(const HostPtr& host, HostId actor) {
   const auto before = shared_.speaker(host->id);
   shared_.silence(actor);

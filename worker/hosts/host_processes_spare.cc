@@ -1,4 +1,4 @@
-// Hosts that take a process which was forked ahead.
+// HostProcesses: hosts that use a prestarted process.
 #include <cerrno>
 #include <csignal>
 
@@ -13,17 +13,17 @@ void HostProcesses::use_spare(const HostPtr& host, SpareHost spare) {
   host->control = std::move(spare.control);
   const auto read = host->output->adopt(std::move(spare.output));
   on_forked(host, spare.pid);
-  if (!read) children_.signal(spare.pid, SIGKILL);  // Nobody would hear what it says.
+  if (!read) children_.signal(spare.pid, SIGKILL);  // Its messages could not be read.
 }
 
-// The kernel says once that the other side closed with packets unread. Only the first one must have been sent: of two,
-// one may be read.
+// The kernel reports once that the peer closed with unread packets. Only one packet may have been sent: of two, one may
+// have been read.
 void HostProcesses::look_for_unread_start(const HostPtr& host) {
   if (host->start_message.empty() || host->start_unread || host->packets_sent != 1) return;
   host->start_unread = net::take_socket_error(host->control.get()) == ECONNRESET;
 }
 
-// It was dying when it was taken, and nothing of the actor has run: nobody need hear of it.
+// It was ending when it was taken and ran nothing of the actor: the failure need not be reported.
 bool HostProcesses::starts_again(const Host& host) const {
   return host.start_unread && !host.cancelled && host.kill_at == BootTime::max() && host.tries < options_.launch_tries;
 }

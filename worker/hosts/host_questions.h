@@ -1,5 +1,5 @@
-// What is asked of hosts on behalf of the head, until they answer, end, or have had their time.
-// Pure: no clock, thread, I/O or randomness; numbers of questions are this node's own.
+// Requests to hosts on behalf of the head, until they answer, end or time out. Pure: no clock, thread, I/O or
+// randomness; request numbers are local to this node.
 #pragma once
 
 #include <chrono>
@@ -19,37 +19,37 @@ namespace volador::worker {
 
 class HostQuestions {
  public:
-  static constexpr std::chrono::seconds kPatience{6};  // Of a host; less than the head waits for the node.
-  static constexpr size_t kMost = 1000;                // Under way, of all hosts; further ones are refused.
+  static constexpr std::chrono::seconds kPatience{6};  // For a host; shorter than the head's patience for the node.
+  static constexpr size_t kMost = 1000;                // Pending requests to all hosts; further ones are rejected.
 
   struct ToAsk {
     HostId host;
     protocol::ToHost message;
   };
-  // What goes to hosts, and what is answered now.
+  // Messages to hosts, and immediate answers.
   struct Step {
     std::vector<ToAsk> ask;
     std::vector<protocol::WorkerMessage> answers;
   };
 
-  // Of the process that runs the actor; none: there is no such one here.
+  // `host`: the process of the actor; nothing: there is none here.
   Step read_stacks(BootTime now, const protocol::ReadStacks& asked, std::optional<HostId> host);
-  // Of all these.
+  // Asks all these hosts.
   Step read_timeline(BootTime now, const protocol::ReadTimeline& asked, const std::vector<HostId>& hosts);
-  // An answer that nobody waits for is dropped.
+  // Answers without a pending request are dropped.
   Step on_stacks(const protocol::Stacks& stacks);
   Step on_timeline(const protocol::Timeline& timeline);
   Step on_tick(BootTime now);
   std::optional<BootTime> next_tick() const;
-  // The head that asked is gone: nobody waits for answers any more.
+  // The requesting head is gone: drops all requests.
   void clear();
 
  private:
   struct Question {
     uint64_t request = 0;
     bool stacks = false;
-    protocol::Timeline timeline;  // As far as it is known.
-    std::set<uint64_t> missing;   // Numbers of what was asked of hosts.
+    protocol::Timeline timeline;  // Partial answer.
+    std::set<uint64_t> missing;   // Numbers of pending requests to hosts.
     BootTime until{};
   };
   uint64_t ask_host(uint64_t question);
@@ -57,7 +57,7 @@ class HostQuestions {
 
   uint64_t next_ = 1;
   std::map<uint64_t, Question> questions_;
-  std::map<uint64_t, uint64_t> of_;  // From what was asked of a host to its question.
+  std::map<uint64_t, uint64_t> of_;  // From a host request to its question.
 };
 
 }  // namespace volador::worker

@@ -18,7 +18,7 @@ bool is_in_memory(const fs::path& folder) {
   return about.f_type == TMPFS_MAGIC || about.f_type == RAMFS_MAGIC;
 }
 
-// Its name in /dev/shm is known to all, so another user may have put a link there.
+// Its name in /dev/shm is predictable: another user may have created a link there.
 bool is_own_folder(const fs::path& folder) {
   struct stat about {};
   return ::lstat(folder.c_str(), &about) == 0 && S_ISDIR(about.st_mode) && about.st_uid == ::getuid();
@@ -44,7 +44,7 @@ void remove_socket_folder(const Paths& paths, const NodeId& node) {
   if (paths.memory_run().empty() || !is_own_folder(paths.memory_run())) return;
   std::error_code ignored;
   fs::remove_all(paths.memory_run_of(node), ignored);
-  ::rmdir(paths.memory_run().c_str());  // Where no other node has anything there.
+  ::rmdir(paths.memory_run().c_str());  // Succeeds if no other node uses the folder.
 }
 
 void remove_socket_folders(const Paths& paths) {

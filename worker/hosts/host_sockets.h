@@ -1,4 +1,4 @@
-// Where the sockets of a node's hosts lie.
+// Folder of the sockets of a node's hosts.
 #pragma once
 
 #include <filesystem>
@@ -8,12 +8,12 @@
 
 namespace volador::worker {
 
-// The node's folder of paths.memory_run(), made now, where its run folder lies on a disk: there the bind of a socket
-// takes 0.3 ms while hosts come and go, because ext4 looks past the numbers of all files that were just removed.
-// Otherwise, and where it cannot be made in memory, the run folder, which must exist.
+// Creates the node's folder in paths.memory_run() if its run folder is on a disk: there a socket's bind takes 0.3 ms
+// while hosts come and go, because ext4 skips the inodes of recently removed files. Otherwise, or if that fails,
+// returns the run folder, which must exist.
 [[nodiscard]] std::filesystem::path make_socket_folder(const Paths& paths, const NodeId& node);
 
-// What make_socket_folder made in memory, with what lies there; and of a cluster whose memory_run is its own, of all
+// Removes the folder of make_socket_folder with its contents; for a cluster with its own memory_run, the folders of all
 // its nodes.
 void remove_socket_folder(const Paths& paths, const NodeId& node);
 void remove_socket_folders(const Paths& paths);

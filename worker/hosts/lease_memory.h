@@ -10,8 +10,8 @@ namespace volador::worker {
 
 class LeaseMemory {
  public:
-  // A memfd of one page, sealed against growing, shrinking and every later writer. The deadline is 0: everything is
-  // parked. kUnavailable: no descriptor or memory left.
+  // Creates a memfd of one page, sealed against growing, shrinking and later writers. The initial deadline is 0:
+  // everything is parked. kUnavailable: no descriptor or memory.
   [[nodiscard]] static Result<LeaseMemory> create();
   ~LeaseMemory();
   LeaseMemory(LeaseMemory&& other) noexcept;

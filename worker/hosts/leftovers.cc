@@ -22,7 +22,7 @@ Result<size_t> clear_leftovers(const Paths& paths, const NodePaths& node_paths, 
   const size_t ended = kill_by_environment("VOLADOR_NODE_ID", to_string(node), kPatience);
   std::error_code ignored;
   if (const fs::path run = paths.run_of(node); fs::exists(run, ignored)) {
-    // It may lie in /tmp, where others may make links.
+    // It may be in /tmp, where other users can create links.
     VOLADOR_TRY(make_run_directory(paths.run(), ::getuid()));
     fs::remove_all(run, ignored);
   }
@@ -36,12 +36,12 @@ Result<size_t> clear_leftovers(const Paths& paths, const NodePaths& node_paths, 
 Result<std::optional<Leftovers>> remove_leftovers(const Paths& paths, const std::string& cluster,
                                                   const std::string& node_name) {
   const NodePaths files = paths.cluster(cluster).node(node_name);
-  // One that ends in order takes its pid file away last.
+  // A worker that ends normally removes its pid file last.
   auto text = read_file_limited(files.pid(), kPidFileBytesMax);
   if (!text && text.error().code == ErrorCode::kNotFound) return std::nullopt;
   SystemRandom random;
   auto node = claim_node(files, node_name, random);
-  if (!node && node.error().code == ErrorCode::kUnavailable) return std::nullopt;  // It runs, or starts.
+  if (!node && node.error().code == ErrorCode::kUnavailable) return std::nullopt;  // It is running or starting.
   if (!node) return make_error(node.error());
   if (running_process(files.pid())) return std::nullopt;
 

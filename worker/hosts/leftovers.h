@@ -1,4 +1,4 @@
-// What a worker that was killed could not take with it: its hosts, their sockets, its pid file, half-written files.
+// Cleanup after a killed worker: its hosts, their sockets, its pid file, incomplete files.
 #pragma once
 
 #include <sys/types.h>
@@ -15,17 +15,17 @@ namespace volador::worker {
 
 struct Leftovers {
   std::string node;
-  pid_t worker = 0;            // The dead one; 0: its pid file was damaged.
-  size_t processes_ended = 0;  // Its hosts and what they had started.
+  pid_t worker = 0;            // The dead worker; 0: its pid file was damaged.
+  size_t processes_ended = 0;  // Its hosts and their child processes.
 };
 
-// Ends what carries the node's id in its environment, removes the folders of its sockets, scratch and spilled objects. The
-// caller holds the node's lock, so that no worker of this name runs or starts. Returns the number of processes ended.
-// kPermissionDenied: the folder of sockets is not this user's.
+// Ends processes with the node's id in their environment, and removes the folders of its sockets, scratch files and
+// spilled objects. The caller holds the node's lock, so that no worker of this name runs or starts. Returns the number
+// of processes ended. kPermissionDenied: the socket folder is not owned by this user.
 [[nodiscard]] Result<size_t> clear_leftovers(const Paths& paths, const NodePaths& node_paths, NodeId node);
 
-// The same for a worker that is dead, with its pid file; nothing where one of this name runs or starts, or where the
-// last one ended in order. Errors as clear_leftovers, or a node.json that cannot be read.
+// As clear_leftovers, for a dead worker, including its pid file. Nothing if a worker of this name runs or starts, or if
+// the last one ended normally. Errors as clear_leftovers, or an unreadable node.json.
 [[nodiscard]] Result<std::optional<Leftovers>> remove_leftovers(const Paths& paths, const std::string& cluster,
                                                                 const std::string& node_name);
 

@@ -14,7 +14,7 @@
 namespace volador::worker {
 namespace {
 
-constexpr size_t kHeadBytes = 64 << 10;  // Program headers lie at the start of every linker's output.
+constexpr size_t kHeadBytes = 64 << 10;  // All linkers put the program headers at the start.
 
 #if defined(__x86_64__)
 constexpr int kOwnMachine = EM_X86_64;

@@ -1,4 +1,4 @@
-// Whether a program can run on this node, before it is run for the first time.
+// Checks whether a program can run on this node before its first run.
 #pragma once
 
 #include <chrono>
@@ -11,11 +11,11 @@
 
 namespace volador::worker {
 
-// What the dynamic loader could not find, from its --list output: "libfoo.so.1 => not found", and "version `X' not
-// found" lines. Pure.
+// Returns what the dynamic loader could not find, from its --list output: "libfoo.so.1 => not found" and "version `X'
+// not found" lines. Pure.
 [[nodiscard]] std::vector<std::string> missing_libraries(std::string_view loader_output);
 
-// What the first bytes of an ELF file say. Pure.
+// Header of an ELF file. Pure.
 struct ElfHead {
   bool elf = false;
   int bits = 0;        // 32 or 64.
@@ -24,9 +24,9 @@ struct ElfHead {
 };
 [[nodiscard]] ElfHead parse_elf_head(std::string_view bytes);
 
-// Executable, of this machine's kind, all shared libraries found; asks the dynamic loader to list them (it runs none of
-// the program's code). Blocks. Scripts (#!) pass. `node` is for the message. kInvalidArgument: it cannot run here; the
-// message names program, what is missing, node and next step. kUnavailable: could not be tried.
+// Checks that the file is executable, matches this machine, and finds all shared libraries, by the dynamic loader's
+// list (which runs no code of the program). Blocks. Scripts (#!) pass. `node` is used in the message. kInvalidArgument:
+// it cannot run here; the message names program, missing part, node and next step. kUnavailable: the check failed.
 [[nodiscard]] Result<void> check_program(const std::filesystem::path& path, const Environment& env,
                                          const std::string& cwd, const std::string& node,
                                          std::chrono::milliseconds timeout = std::chrono::seconds(30));

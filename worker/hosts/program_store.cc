@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Two looks at one file that agree in this have seen one content.
+// Identity of a file's content: equal values mean unchanged content.
 struct Identity {
   dev_t device = 0;
   ino_t inode = 0;
@@ -75,7 +75,7 @@ struct ProgramStore::State {
   std::mutex mutex;
   std::condition_variable idle;
   bool closed = false;
-  std::map<std::string, Checked> checked;  // Key of one request.
+  std::map<std::string, Checked> checked;  // By request key.
   std::map<std::string, Work> working;
 
   Result<PreparedProgram> prepare(const protocol::Program& program, const Environment& env, const std::string& key);
@@ -109,7 +109,7 @@ void ProgramStore::prepare(const protocol::Program& program, const Environment& 
     work->second.waiting.push_back(std::move(done));
     if (!fresh) return;
   }
-  // A thread each: one that hangs on its file system holds up no other program.
+  // One thread per program, so that a hanging file system does not delay other programs.
   std::thread([state = state_, program, env, key] {
     const auto prepared = state->prepare(program, env, key);
     std::vector<Done> waiting;
@@ -192,7 +192,7 @@ Result<std::string> ProgramStore::State::find(const protocol::Program& program, 
   return path.string();
 }
 
-// The time of access orders the cache; the time of writing stays, it tells whether the content changed.
+// The access time orders the cache; the modification time is kept, because it shows whether the content changed.
 void ProgramStore::State::use(const fs::path& path) {
   const timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
   ::utimensat(AT_FDCWD, path.c_str(), times, 0);

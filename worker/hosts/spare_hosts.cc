@@ -10,7 +10,7 @@
 namespace volador::worker {
 namespace {
 
-// Of a fork request; templates only repeat it.
+// Host id of a fork request; templates only return it.
 HostId numbered_host(uint64_t number) {
   std::string bytes(16, '\0');
   std::memcpy(bytes.data(), &number, sizeof number);
@@ -51,7 +51,7 @@ std::optional<SpareHost> SpareHosts::take(const ProgramStart& program) {
   const auto number = numbers_.find(program);
   if (number == numbers_.end()) return std::nullopt;
   auto& spares = stocks_.at(number->second).spares;
-  // The newest: its memory is nearest. One that has ended is told of by its exit.
+  // The newest spare: its memory is likely in cache. Ended spares are handled by their exit.
   const auto found = std::find_if(spares.rbegin(), spares.rend(),
                                   [this](const SpareHost& spare) { return !children_.has_ended(spare.pid); });
   if (found == spares.rend() || !plan_.take(number->second)) return std::nullopt;
@@ -133,7 +133,7 @@ void SpareHosts::on_exit(SparePlan::Program program, pid_t pid, const ExitStatus
   if (stock == stocks_.end()) return;
   auto& spares = stock->second.spares;
   const auto found = std::find_if(spares.begin(), spares.end(), [pid](const SpareHost& one) { return one.pid == pid; });
-  if (found == spares.end()) return;  // It was told to.
+  if (found == spares.end()) return;  // It was ended on request.
   spares.erase(found);
   log::warn("worker", "a host that was forked ahead ended",
             {{"pid", pid}, {"exit_code", status.exit_code}, {"signal", status.signal}});

@@ -1,5 +1,5 @@
-// Hosts forked ahead: processes of a program that have done what needs no actor and wait for their HostStart. Carries
-// out what SparePlan decides. A spare holds no lease; at the end of its control socket it ends, as every host does.
+// Prestarted hosts: processes of a program that have done all work that needs no actor and wait for HostStart. Applies
+// SparePlan's decisions. A spare holds no lease and, like every host, ends at the end of its control socket.
 #pragma once
 
 #include <sys/types.h>
@@ -22,27 +22,27 @@ namespace volador::worker {
 struct SpareHost {
   pid_t pid = 0;
   net::UniqueFd control;
-  LogCapture::Ends output;  // To be read.
+  LogCapture::Ends output;  // Read ends.
 };
 
 // Loop thread only.
 class SpareHosts {
  public:
   SpareHosts(net::IoLoop& loop, Children& children, TemplatePool& templates, const SpareOptions& options);
-  // Kills them.
+  // Kills the spares.
   ~SpareHosts();
   SpareHosts(const SpareHosts&) = delete;
   SpareHosts& operator=(const SpareHosts&) = delete;
 
-  // What happens to hosts: one is asked for; its process stands; it answers, failed or ended.
+  // Host events: requested; its process exists; answered, failed or ended.
   void on_launch(const ProgramStart& program, HostId host);
   void on_process(HostId host);
   void on_settled(HostId host);
 
-  // One that stands; the caller watches it from now on (Children::watch) and sends it a HostStart with environment and
-  // directory. None: there is none, a fork is to be asked for.
+  // Takes a spare; the caller then watches it (Children::watch) and sends it a HostStart with environment and
+  // directory. Nothing: there is none; request a fork.
   std::optional<SpareHost> take(const ProgramStart& program);
-  // Memory is short: those that stand end, and none is made for so long. Returns how many there were.
+  // Memory is short: ends the spares and creates none for this time. Returns the number ended.
   size_t hold_off(std::chrono::milliseconds time);
   size_t standing() const { return plan_.standing(); }
 
@@ -65,7 +65,7 @@ class SpareHosts {
   SparePlan::Program last_number_ = 0;
   uint64_t last_spare_ = 0;
   net::IoLoop::TimerId timer_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // For answers of the templates.
+  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  // Checked by results of the templates.
 };
 
 }  // namespace volador::worker

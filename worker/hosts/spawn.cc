@@ -16,7 +16,8 @@ extern char** environ;
 namespace volador::worker {
 namespace {
 
-constexpr int kAboveTargets = 100;  // Copies of descriptors live here, so that no source is overwritten by a target.
+constexpr int kAboveTargets = 100;  // Descriptors are first duplicated above this number, so that no source is
+                                    // overwritten by a target.
 constexpr size_t kOutputBytesMax = 1 << 20;
 
 struct FileActions {

@@ -1,4 +1,4 @@
-// Starting a program with exactly the descriptors, environment and folder that it should have.
+// Starts a program with exactly the given descriptors, environment and folder.
 #pragma once
 
 #include <sys/types.h>
@@ -15,27 +15,26 @@ namespace volador::worker {
 
 using Environment = std::map<std::string, std::string>;
 
-// Of this process.
+// Environment of this process.
 [[nodiscard]] Environment own_environment();
 
 struct SpawnRequest {
   std::string path;               // Executable; not searched for in PATH.
   std::vector<std::string> argv;  // Empty: path alone.
-  Environment env = {};           // All of it.
-  std::string cwd = {};           // Empty: as this process.
-  int stdout_fd = -1;             // -1: /dev/null, as stdin always is.
+  Environment env = {};           // The whole environment.
+  std::string cwd = {};           // Empty: this process's directory.
+  int stdout_fd = -1;             // -1: /dev/null, as for stdin.
   int stderr_fd = -1;
-  std::vector<int> fds = {};  // Become 3, 4, … there; nothing else is inherited.
+  std::vector<int> fds = {};  // Become 3, 4, … in the child; nothing else is inherited.
 };
 
 inline constexpr int kFirstPassedFd = 3;
 
-// A child in a session of its own, with default signal handling. Blocks until the program is loaded.
-// kInvalidArgument: it cannot be executed; the message names path and reason. kUnavailable: no process can be made
-// (limits, memory).
+// Starts a child in its own session with default signal handling. Blocks until the program is loaded. kInvalidArgument:
+// it cannot be executed; the message names path and reason. kUnavailable: no process can be created (limits, memory).
 [[nodiscard]] Result<pid_t> spawn(const SpawnRequest& request);
 
-// What a program that ends soon prints (stdout and stderr together, at most 1 MiB) and its wait status. Kills it after
+// Runs a short program and returns its output (stdout and stderr, at most 1 MiB) and wait status. Kills it after
 // `timeout`. Blocks; not on a loop's thread.
 struct Output {
   std::string text;

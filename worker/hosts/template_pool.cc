@@ -23,7 +23,7 @@ std::string quoted_name(const std::string& path) {
   return slash == std::string::npos ? path : path.substr(slash + 1);
 }
 
-constexpr const char* kBindNow = "LD_BIND_NOW";  // Of ld.so.
+constexpr const char* kBindNow = "LD_BIND_NOW";  // Read by ld.so.
 
 }  // namespace
 
@@ -32,7 +32,7 @@ struct TemplatePool::Request {
   Done done;
 };
 
-// One key: its process, if there is one, and what waits for it.
+// State of one program: its template process, if any, and pending requests.
 struct TemplatePool::Template final : net::Pollable, std::enable_shared_from_this<TemplatePool::Template> {
   enum class Phase : uint8_t { kEnded, kStarting, kHeld, kExec };
   struct InFlight {
@@ -48,15 +48,15 @@ struct TemplatePool::Template final : net::Pollable, std::enable_shared_from_thi
   std::unique_ptr<LogCapture> output;
   std::deque<Request> waiting;
   std::map<HostId, InFlight> in_flight;
-  net::IoLoop::TimerId timer = 0;  // Held, or the answer of a fork, or idleness: one is awaited at a time.
+  net::IoLoop::TimerId timer = 0;  // For Held, the answer of a fork, or idleness: one of them at a time.
   net::IoLoop::TimerId retry = 0;
-  int failures = 0;  // Ends before Held, in a row.
+  int failures = 0;  // Consecutive ends before Held.
   BootTime not_before{};
   std::optional<Error> last_failure;
   std::string last_tail;
   BootTime last_used{};
-  std::optional<BootTime> ends_at;  // While it is idle.
-  bool binds_for_hosts = false;  // kBindNow was set for it, not by the user.
+  std::optional<BootTime> ends_at;  // Set while it is idle.
+  bool binds_for_hosts = false;  // kBindNow was set by the pool, not by the user.
   bool makes_spares = false;
 
   void on_events(uint32_t) override {
@@ -186,7 +186,7 @@ void TemplatePool::start(const std::shared_ptr<Template>& held) {
       .path = held->program.path, .argv = held->program.argv, .env = held->program.env, .cwd = held->program.cwd};
   request.env["VOLADOR_ROLE"] = "template";
   request.env["VOLADOR_CONTROL_FD"] = std::to_string(kFirstPassedFd);
-  // Symbols are looked up once, here, and not again in every host.
+  // Symbols are resolved once here and not again in every host.
   held->binds_for_hosts = request.env.emplace(kBindNow, "1").second;
   request.stdout_fd = pipes->out.get();
   request.stderr_fd = pipes->err.get();
@@ -214,7 +214,7 @@ void TemplatePool::start(const std::shared_ptr<Template>& held) {
 void TemplatePool::on_message(const std::shared_ptr<Template>& held) {
   for (int budget = 64; budget > 0 && held->socket; --budget) {
     auto message = net::try_recv_message(held->socket.get());
-    if (!message) {  // It ended; its pidfd says how.
+    if (!message) {  // It ended; its pidfd reports how.
       loop_.unwatch(held->socket.get());
       held->socket.reset();
       children_.signal(held->pid, SIGKILL);
@@ -302,7 +302,7 @@ void TemplatePool::exec(const std::shared_ptr<Template>& held, Request request) 
     request.done(tl::unexpected(Failure{pid.error(), ""}));
 }
 
-// Everything that waits or is in flight ends with this error. The process, if there is one, goes on.
+// Fails all queued and pending requests with this error. The process, if any, continues.
 void TemplatePool::fail(const std::shared_ptr<Template>& held, const Error& error) {
   const std::string tail = held->output ? held->output->stderr_tail() : std::string();
   held->last_failure = error;
@@ -313,7 +313,7 @@ void TemplatePool::fail(const std::shared_ptr<Template>& held, const Error& erro
   for (Request& request : waiting) request.done(tl::unexpected(Failure{error, tail}));
 }
 
-// Kills the process: what asks again gets a new one.
+// Kills the process: later requests start a new one.
 void TemplatePool::end(const std::shared_ptr<Template>& held) {
   held->stop_timer();
   if (held->socket) loop_.unwatch(held->socket.get());

@@ -1,8 +1,8 @@
-// Templates: one process a program, started once and held in volador::init(), of which hosts are forked.
+// Templates: one process per program, started once and held in volador::init(), from which hosts are forked.
 //
 //   start ──Held──► held ──(idle 10 min, or one too many)──► ended
-//     │                └──Held.threads > 1──► the key is marked: each host is a start of the program
-//     └─dies, or silent for 60 s──► what waited fails by name; the next start waits (0.1 s doubled to 5 s)
+//     │                └──Held.threads > 1──► the key is marked: each host starts the program
+//     └─dies, or silent for 60 s──► pending requests fail; the next start is delayed (0.1 s doubled to 5 s)
 #pragma once
 
 #include <sys/types.h>
@@ -25,25 +25,25 @@
 
 namespace volador::worker {
 
-// How a program is started. Two hosts share a template where all of it is equal.
+// Start parameters of a program. Hosts with equal parameters share a template.
 struct ProgramStart {
   std::string path;
   std::vector<std::string> argv;
-  std::string cwd;  // Empty: as the worker.
-  Environment env;  // All of it.
+  std::string cwd;  // Empty: the worker's directory.
+  Environment env;  // The whole environment.
 
   auto operator<=>(const ProgramStart&) const = default;
 };
 
-// What one host gets.
+// Parameters of one host.
 struct HostFork {
   HostId host;
-  Environment env;  // Set over the program's.
-  std::string cwd;  // Empty: the program's.
+  Environment env;  // Overrides the program's environment.
+  std::string cwd;  // Empty: the program's directory.
   net::UniqueFd control;
   net::UniqueFd out;
   net::UniqueFd err;
-  bool spare = false;  // Forked ahead: `env` and `cwd` are empty and come with its HostStart.
+  bool spare = false;  // Prestarted: `env` and `cwd` are empty and come with HostStart.
 };
 
 struct TemplateOptions {
@@ -53,38 +53,40 @@ struct TemplateOptions {
   std::chrono::milliseconds idle_max{600'000};
   std::chrono::milliseconds backoff_min{100};
   std::chrono::milliseconds backoff_max{5'000};
-  int crash_loop = 3;           // So many ends before Held in a row: requests fail at once until the backoff is over.
-  size_t templates_max = 8;     // Held ones; beyond it the one idle longest ends.
-  size_t forks_in_flight = 16;  // Of one template.
+  int crash_loop = 3;           // Consecutive ends before Held after which requests fail at once until the back-off is
+                                // over.
+  size_t templates_max = 8;     // Beyond it the template idle for longest ends.
+  size_t forks_in_flight = 16;  // Per template.
 };
 
 // Loop thread only.
 class TemplatePool {
  public:
   struct Failure {
-    Error error;  // kUnavailable: worth another try (a template that had been held died); else not.
+    Error error;  // kUnavailable: retry (a held template died); other codes: do not retry.
     std::string stderr_tail;
   };
   using Done = std::function<void(tl::expected<pid_t, Failure>)>;
 
-  // `lease_page`: of the node, passed to every host; stays the caller's.
+  // `lease_page`: of the node, passed to every host; owned by the caller.
   TemplatePool(net::IoLoop& loop, Children& children, int lease_page, TemplateOptions options);
-  // Templates end (they see the end of their socket and are killed). Nobody is called any more.
+  // Ends the templates (end of socket, then SIGKILL). No callback runs after it.
   ~TemplatePool();
   TemplatePool(const TemplatePool&) = delete;
   TemplatePool& operator=(const TemplatePool&) = delete;
 
-  // A process for the host, its parent is this one; later, once. The caller watches the process.
+  // Creates a process for the host, as a child of this process; `done` runs later, once. The caller watches the
+  // process.
   void fork(const ProgramStart& program, HostFork host, Done done);
-  // Whether a spare of the program is one fork away: its template is held, knows of spares, and nobody waits for it.
+  // Whether a spare of the program needs only a fork: its template is held, supports spares, and has no pending
+  // requests.
   bool can_make_spare(const ProgramStart& program) const;
-  // Takes back a request that no template has been asked for yet: true, and `done` will not be called. False: the
-  // answer comes.
+  // Cancels a request that was not sent to a template: true, and `done` will not run. False: the answer will arrive.
   bool cancel(HostId host);
   std::optional<BootTime> oldest_fork_in_flight() const;
   struct Process {
-    std::string program;             // Name of its file.
-    std::optional<BootTime> ends_at;  // Unless a fork is asked of it before; nullopt: it starts, or forks now.
+    std::string program;             // File name of the program.
+    std::optional<BootTime> ends_at;  // Unless a fork is requested before; nullopt: it is starting or forking.
   };
   std::map<pid_t, Process> processes() const;
 
