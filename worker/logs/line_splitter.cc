@@ -11,7 +11,7 @@
 namespace volador::worker {
 namespace {
 
-// Length of a colour sequence "ESC [ digits ; … m" at `at`, else 0.
+// Returns the length of a color sequence "ESC [ digits ; … m" at `at`, otherwise 0.
 size_t colour_length(std::string_view text, size_t at) {
   if (at + 2 >= text.size() || text[at] != '\x1b' || text[at + 1] != '[') return 0;
   size_t end = at + 2;

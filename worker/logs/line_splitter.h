@@ -1,4 +1,4 @@
-// Bytes of a program's output into lines that are safe to print, to store and to send. Pure.
+// Splits a program's output into lines that are safe to print, store and send. Pure.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 namespace volador::worker {
 
 inline constexpr size_t kLogLineBytesMax = 16
-                                           << 10;  // A longer line is cut here, with " … [N bytes cut]" in its place.
+                                           << 10;  // Longer lines are cut here and end with " … [N bytes cut]".
 
 class LineSplitter {
  public:
-  // The lines that `bytes` complete, without line ends. "\r\n" is a line end; of what "\r" overwrites (progress bars)
-  // the last part stays.
+  // Returns the lines completed by `bytes`, without line ends. "\r\n" is a line end; of text overwritten by "\r"
+  // (progress bars) the last part remains.
   [[nodiscard]] std::vector<std::string> feed(std::string_view bytes);
-  // The line that was begun, if any: at the end of the output, or when it has waited long enough.
+  // Returns the incomplete line, if any: at the end of the output, or after a timeout.
   [[nodiscard]] std::vector<std::string> flush();
   bool has_partial() const { return !partial_.empty() || cut_ > 0; }
 
@@ -24,13 +24,13 @@ class LineSplitter {
   std::string take();
 
   std::string partial_;  // At most kLogLineBytesMax.
-  size_t cut_ = 0;       // Bytes of this line that were left out.
+  size_t cut_ = 0;       // Bytes of this line that were cut.
 };
 
-// Control characters but tab become "\xNN", bytes that are not UTF-8 become U+FFFD. Colours (CSI … m) are taken out.
+// Control characters except tab become "\xNN", invalid UTF-8 becomes U+FFFD. Colors (CSI … m) are removed.
 [[nodiscard]] std::string printable(std::string_view line);
 
-// The last lines of a stream: at most 20 and 4 KiB, for the cause of a death.
+// The last lines of a stream, at most 20 and 4 KiB, for a death cause.
 class LineTail {
  public:
   static constexpr size_t kLinesMax = 20;

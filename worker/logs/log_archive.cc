@@ -22,19 +22,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kFilesMax = 100;  // Of a log.
+constexpr int kFilesMax = 100;  // Per log.
 
-// "3f2a91c0-0.out.2" (LogFile), "worker.2.log" (the worker's own log).
+// Returns "3f2a91c0-0.out.2" (LogFile) or "worker.2.log" (the worker's own log).
 fs::path rotated(const fs::path& log, int number) {
   if (number == 0) return log;
   if (log.extension() == ".log") return log.parent_path() / fmt::format("{}.{}.log", log.stem().string(), number);
   return fmt::format("{}.{}", log.string(), number);
 }
 
-// Files are as long as their writer lets them become.
+// The writer limits the size of log files.
 Result<std::string> text_of(const fs::path& path) { return read_file(path, SIZE_MAX); }
 
-// Where line `number` of the text begins, of which the first one is `first`; its end where there is none.
+// Returns the offset of line `number` in a text whose first line is `first`; the end of the text if there is none.
 size_t start_of(std::string_view text, int64_t first, int64_t number) {
   size_t at = 0;
   for (; first < number && at < text.size(); ++first) {
@@ -45,7 +45,7 @@ size_t start_of(std::string_view text, int64_t first, int64_t number) {
   return at;
 }
 
-// Not in the middle of a letter.
+// Does not cut inside a UTF-8 character.
 std::string cut(std::string_view line, size_t bytes_max) {
   if (line.size() <= bytes_max) return std::string(line);
   size_t kept = bytes_max;
@@ -71,7 +71,7 @@ int64_t bytes_of(const fs::path& log) {
   return bytes;
 }
 
-// Those whose files lie in the folder, "3f2a91c0-0.out" being the first one.
+// Returns the runs with files in the folder; the first file of run 1 is "3f2a91c0-0.out".
 std::set<int32_t> runs_of(const fs::path& folder, const std::string& actor) {
   std::set<int32_t> runs;
   std::error_code error;
@@ -137,13 +137,13 @@ std::vector<LogArchive::Piece> LogArchive::pieces_of(const fs::path& log) {
     Piece piece{.path = rotated(log, i)};
     const auto size = fs::file_size(piece.path, gone);
     if (gone && i > 0) break;
-    if (gone) continue;  // Rotated away this moment: the first line of the next one makes it.
+    if (gone) continue;  // Rotated away just now: the first line of the next file shows it.
     piece.bytes = size;
     piece.lines = lines_in(piece.path);
     pieces.push_back(std::move(piece));
   }
   std::reverse(pieces.begin(), pieces.end());
-  // Counted back from the newest file: what was removed is at the other end.
+  // Counted back from the newest file, because removed files are at the other end.
   int64_t rotated = 0;
   for (const Piece& piece : pieces) rotated += piece.path == log ? 0 : piece.lines;
   int64_t next = std::max<int64_t>(0, read_lines_before(log) - rotated) + 1;
@@ -195,7 +195,7 @@ Result<void> LogArchive::search(const std::vector<Piece>& pieces, const protocol
   const bool back = asked.backward();
   const int64_t from = asked.from() > 0 ? asked.from() : back ? INT64_MAX : 1;
   const LogWanted wanted{asked.find(), asked.trouble()};
-  std::deque<protocol::NumberedLine> found;  // In the order of the log.
+  std::deque<protocol::NumberedLine> found;  // In log order.
   size_t read = 0, bytes = 0;
   bool full = false, more = false;
   const auto keep = [&](int64_t line, std::string_view text) {

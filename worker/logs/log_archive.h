@@ -1,5 +1,5 @@
-// A log with the files that it was rotated into, by the numbers of its lines: parts of it, and what a search finds.
-// One thread: that of who writes the files, so that none moves while they are read.
+// Reads and searches a log together with its rotated files by line number. Runs on the thread that writes the files, so
+// that none is rotated while it is read.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +16,18 @@
 namespace volador::worker {
 
 struct LogArchiveLimits {
-  int lines_max = 1000;                // Of an answer.
+  int lines_max = 1000;                // Per answer.
   size_t answer_bytes_max = 1 << 20;
-  size_t line_bytes_max = 4 << 10;     // The rest of a longer line is cut.
-  size_t search_bytes_max = 8 << 20;   // Read for one answer, beyond the first file.
-  size_t counts_max = 1000;            // Files whose number of lines is remembered.
+  size_t line_bytes_max = 4 << 10;     // Longer lines are cut.
+  size_t search_bytes_max = 8 << 20;   // Read per answer, beyond the first file.
+  size_t counts_max = 1000;            // Files whose line count is cached.
 };
 
 class LogArchive {
  public:
   LogArchive(std::filesystem::path worker_log, std::filesystem::path host_logs, const LogArchiveLimits& limits = {});
 
-  // A log that nobody has written to yet is empty. The answer's error: kNotFound, nothing of the actor lies on this node;
+  // A log that was never written is empty. The answer's error: kNotFound, no files of the actor on this node;
   // kUnavailable, a file cannot be read.
   protocol::LogPart read(const protocol::ReadLog& asked);
 
@@ -40,7 +40,7 @@ class LogArchive {
   Result<std::filesystem::path> find(const protocol::ReadLog& asked, protocol::LogPart& answer) const;
   std::vector<Piece> pieces_of(const std::filesystem::path& log);
   struct Counted {
-    int64_t bytes = 0, modified_ns = 0;  // An inode that is another file's by now is known by these.
+    int64_t bytes = 0, modified_ns = 0;  // Detects a reused inode.
     int64_t lines = 0;
   };
   int64_t lines_in(const std::filesystem::path& path);

@@ -69,7 +69,8 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
     }
   }
 
-  // Its pipe fills, and the program waits in its write: output comes faster than it should, or than the disk takes it.
+  // While paused, the pipe fills and the program blocks in write: its output exceeds the rate limit or the disk's
+  // speed.
   bool is_paused() const { return pause_timer != 0 || unwritten > limits.unwritten_bytes_max; }
   void watch_again() {
     if (fd && !watched && !is_paused()) watched = loop.watch(fd.get(), EPOLLIN, shared_from_this()).has_value();
@@ -99,7 +100,7 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
     if (file) (block += line) += '\n';
     if (is_stderr) tail.add(line);
     if (dropping || !sending.take(loop.now(), 1)) {
-      dropping = true;  // Until the next batch: one number for a gap, not one a line.
+      dropping = true;  // Until the next batch: one count per gap.
       ++dropped_after;
     } else {
       batch_bytes += line.size();
@@ -149,7 +150,7 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
     }
     end();
     hand_on();
-    hand_on();  // What was left out last.
+    hand_on();  // Reports the lines dropped last.
     on_lines = nullptr;
   }
 
@@ -160,16 +161,16 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
   RateLimit sending;
   RateLimit reading;
   JobThread* const writer;          // Null: no file.
-  std::shared_ptr<LogFile> file;    // The writer's.
-  std::string block;                // Lines that go to it next.
-  size_t unwritten = 0;             // Bytes that the writer has got, and has not written.
+  std::shared_ptr<LogFile> file;    // Used by the writer.
+  std::string block;                // Lines for the next write.
+  size_t unwritten = 0;             // Bytes passed to the writer and not yet written.
   net::UniqueFd fd;
   bool watched = false;
   LineSplitter splitter;
   LineTail tail;
   LogBatch batch;
   size_t batch_bytes = 0;
-  uint64_t dropped_after = 0;  // Left out since the lines of `batch`.
+  uint64_t dropped_after = 0;  // Lines dropped after those of `batch`.
   bool dropping = false;
   net::IoLoop::TimerId batch_timer = 0;
   net::IoLoop::TimerId pause_timer = 0;

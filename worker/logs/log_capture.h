@@ -1,5 +1,5 @@
-// Output of one host: two pipes into rotated files, into batches for the head, and into the tail that goes with a
-// death.
+// Captures the output of one host from two pipes into rotated files, batches for the head, and the tail for a death
+// cause.
 //
 //   pipe ──► LineSplitter ──► JobThread ──► LogFile (everything, the newest 16 × 4 MiB a stream)
 //                        ├──► LineTail (stderr)
@@ -27,20 +27,21 @@ namespace volador::worker {
 
 struct LogLimits {
   LogFileLimits file;
-  double lines_per_second = 500;  // To the head, a stream; beyond its burst lines are counted, not sent.
+  double lines_per_second = 500;  // Per stream to the head; beyond the burst lines are counted and dropped.
   double lines_burst = 2000;
-  double read_bytes_per_second = 8 << 20;  // Of a flood: then the pipe fills and the program waits in write.
+  double read_bytes_per_second = 8 << 20;  // Limit for floods: beyond it the pipe fills and the program blocks in
+                                           // write.
   double read_bytes_burst = 16 << 20;
   std::chrono::milliseconds batch_delay{50};
   size_t batch_bytes_max = 256 << 10;
-  size_t unwritten_bytes_max = 1 << 20;  // Of a stream, while its disk takes nothing: then it is read no further.
+  size_t unwritten_bytes_max = 1 << 20;  // Per stream, while its disk is blocked: beyond it reading pauses.
 };
 
 struct LogBatch {
   bool is_stderr = false;
   std::vector<std::string> lines;
-  std::vector<BootTime> read_at;  // Of each line.
-  uint64_t dropped = 0;           // Left out before these.
+  std::vector<BootTime> read_at;  // Time of each line.
+  uint64_t dropped = 0;           // Lines dropped before these.
 };
 
 // Loop thread only.
@@ -48,7 +49,8 @@ class LogCapture {
  public:
   using OnLines = std::function<void(LogBatch)>;
 
-  // Files: stem + ".out" and ".err", written on `disk`, which outlives it; null: none. `on_lines` is not called any more after close().
+  // Files: stem + ".out" and ".err", written on `disk`, which outlives this object; null: none. `on_lines` is not
+  // called after close().
   LogCapture(net::IoLoop& loop, JobThread* disk, const std::filesystem::path& stem, OnLines on_lines, LogLimits limits = {});
   ~LogCapture();
   LogCapture(const LogCapture&) = delete;
@@ -62,14 +64,14 @@ class LogCapture {
     Ends read;
     Ends write;  // For the host.
   };
-  // Close-on-exec, the read ends non-blocking. kUnavailable: out of descriptors.
+  // Creates close-on-exec pipes with non-blocking read ends. kUnavailable: out of descriptors.
   [[nodiscard]] static Result<Pipes> make_pipes();
-  // Makes pipes and begins to read; the write ends. kUnavailable: as above, or the loop cannot watch them.
+  // Creates pipes and starts reading; returns the write ends. kUnavailable: as above, or the loop cannot watch them.
   [[nodiscard]] Result<Ends> open();
-  // Begins to read from the pipes of a host that stands already.
+  // Starts reading from the pipes of an existing host.
   [[nodiscard]] Result<void> adopt(Ends read);
 
-  // Reads what lies in the pipes (at most 1 MiB each), hands all of it on and closes them. For the end of a host.
+  // Reads the remaining data (at most 1 MiB per pipe), passes it on and closes the pipes. For the end of a host.
   void close();
   [[nodiscard]] std::string stderr_tail() const;
 

@@ -34,7 +34,7 @@ void LogFile::open() {
   struct stat info {};
   size_ = ::fstat(fd_.get(), &info) == 0 ? static_cast<size_t>(info.st_size) : 0;
   if (size_ == 0) return;
-  std::ifstream in(path_, std::ios::binary);  // Of a worker before this one.
+  std::ifstream in(path_, std::ios::binary);  // From an earlier worker.
   lines_ = std::count(std::istreambuf_iterator<char>(in), {}, '\n');
   lines_before_ = read_lines_before(path_);
 }
@@ -51,7 +51,8 @@ void LogFile::note_lines_before() const {
   const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
   const net::UniqueFd file(::open(lines_before_path(path_).c_str(), flags, 0600));
   const std::string text = fmt::format("{}\n", lines_before_);
-  if (file) (void)!::write(file.get(), text.data(), text.size());  // Unreadable, the count begins at the newest file.
+  if (file) (void)!::write(file.get(), text.data(), text.size());  // If it is unreadable, counting starts at the newest
+                                                                   // file.
 }
 
 void LogFile::rotate() {
@@ -66,7 +67,7 @@ void LogFile::rotate() {
   note_lines_before();
 }
 
-// As many as fit; a line that is longer than a file has one of its own.
+// Returns the number of bytes of whole lines that fit; a line longer than a file gets its own file.
 size_t LogFile::part_that_fits(std::string_view lines) const {
   const size_t room = size_ < limits_.file_bytes_max ? limits_.file_bytes_max - size_ : 0;
   if (lines.size() <= room) return lines.size();
@@ -84,7 +85,8 @@ void LogFile::write(std::string_view lines) {
     }
     if (!fd_) return;
     const size_t fits = part_that_fits(lines);
-    const std::string_view part = lines.substr(0, fits > 0 ? fits : lines.find('\n') + 1);  // A folder that cannot be written keeps its file.
+    // If the folder is not writable, the current file is kept.
+    const std::string_view part = lines.substr(0, fits > 0 ? fits : lines.find('\n') + 1);
     lines.remove_prefix(part.size());
     const ssize_t written = ::write(fd_.get(), part.data(), part.size());
     if (written < 0) return complain("write it", errno);

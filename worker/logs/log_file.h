@@ -1,4 +1,4 @@
-// A file that keeps the newest part of an endless output: a few files of limited size, the oldest thrown away.
+// Log file with rotation: keeps the newest part of unlimited output in a few files of limited size.
 #pragma once
 
 #include <cstddef>
@@ -15,13 +15,13 @@ struct LogFileLimits {
   int files_max = 16;  // path, path.1 (older) … path.15.
 };
 
-// Opened (0600, appending) with the first lines. A full or read-only disk loses lines and is said once in the worker's
-// log: output never stops a program.
+// Opened (0600, append) with the first lines. A full or read-only disk loses lines and is reported once in the worker's
+// log: output never blocks a program.
 class LogFile {
  public:
   explicit LogFile(std::filesystem::path path, LogFileLimits limits = {});
 
-  // Whole lines, each with its end.
+  // Whole lines, each with its newline.
   void write(std::string_view lines);
   const std::filesystem::path& path() const { return path_; }
 
@@ -36,17 +36,17 @@ class LogFile {
   LogFileLimits limits_;
   net::UniqueFd fd_;
   size_t size_ = 0;
-  int64_t lines_ = 0;         // Of this file.
-  int64_t lines_before_ = 0;  // Of those that were rotated away, whether they are still there or not.
+  int64_t lines_ = 0;         // Lines in this file.
+  int64_t lines_before_ = 0;  // Lines in rotated files, including removed ones.
   bool complained_ = false;
 };
 
-// Beside a log that was rotated: how many lines came before its first file.
+// File next to a rotated log with the number of lines before its first file.
 std::filesystem::path lines_before_path(const std::filesystem::path& log);
-// 0: nothing was rotated, or it is not known.
+// 0: not rotated, or unknown.
 int64_t read_lines_before(const std::filesystem::path& log);
 
-// Removes the oldest files of a folder of logs beyond the limits. Returns how many went.
+// Removes the oldest files of a log folder beyond the limits. Returns the number removed.
 size_t prune_logs(const std::filesystem::path& folder, uint64_t bytes_max, size_t files_max);
 
 }  // namespace volador::worker

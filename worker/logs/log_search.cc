@@ -20,10 +20,10 @@ std::string lowered(std::string_view text) {
 bool tells_of_trouble(std::string_view line) { return log::facts_of_line(line).level == "error"; }
 
 void find_lines(std::string_view text, int64_t first, const LogWanted& wanted, const std::function<void(int64_t line, std::string_view text)>& found) {
-  // The text is looked for in the whole piece: most lines do not hold it, and need not be cut out.
+  // Searches the whole piece: most lines do not match and need not be extracted.
   const std::string letters = wanted.find.empty() ? std::string() : lowered(text);
   const std::string find = lowered(wanted.find);
-  if (find.find('\n') != std::string::npos) return;  // No line holds it.
+  if (find.find('\n') != std::string::npos) return;  // No line contains a newline.
   int64_t line = first;
   size_t at = 0;
   while (at < text.size()) {
@@ -36,7 +36,7 @@ void find_lines(std::string_view text, int64_t first, const LogWanted& wanted, c
       }
     }
     const size_t end = text.find('\n', at);
-    if (end == std::string_view::npos) return;  // Still being written.
+    if (end == std::string_view::npos) return;  // Incomplete line.
     const std::string_view one = text.substr(at, end - at);
     if (!wanted.trouble || tells_of_trouble(one)) found(line, one);
     at = end + 1;

@@ -1,5 +1,4 @@
-// Which lines of a log are looked for, and where they stand in a piece of it.
-// Pure: no clock, thread, I/O or randomness.
+// Search for lines in a piece of a log. Pure: no clock, thread, I/O or randomness.
 #pragma once
 
 #include <cstdint>
@@ -10,16 +9,17 @@
 namespace volador::worker {
 
 struct LogWanted {
-  std::string find;      // Lines that hold it, whatever the case of A to Z; empty: any.
-  bool trouble = false;  // Lines that tell of an error.
+  std::string find;      // Lines that contain it, ignoring ASCII case; empty: any.
+  bool trouble = false;  // Lines that look like errors.
 
   bool any() const { return find.empty() && !trouble; }
 };
 
-// Whether the line tells of an error: by its level where it has one, as lines of Volador do, else by its words.
+// Whether the line looks like an error: by its level, if it has one as Volador's lines do, otherwise by its words.
 bool tells_of_trouble(std::string_view line);
 
-// Calls `found` for every whole line of `text` that is wanted, in order, with its number (the first one is `first`). O(bytes).
+// Calls `found` for every matching whole line of `text` in order, with its number (the first line is `first`).
+// O(bytes).
 void find_lines(std::string_view text, int64_t first, const LogWanted& wanted, const std::function<void(int64_t line, std::string_view text)>& found);
 
 }  // namespace volador::worker

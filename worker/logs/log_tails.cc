@@ -19,7 +19,7 @@ struct HostFile {
   fs::path path;
 };
 
-// Those of running and ended hosts, newest first; files that were rotated away are not read.
+// Returns files of running and ended hosts, newest first; without rotated files.
 std::vector<HostFile> host_files(const fs::path& folder) {
   std::vector<HostFile> files;
   std::error_code error;
@@ -71,7 +71,7 @@ protocol::LogTails read_log_tails(const protocol::ReadLogs& asked, const fs::pat
     }
     auto tail = tail_of_file(file.path, lines, std::min(limits.file_bytes_max, bytes_left));
     if (!tail) continue;
-    if (tail->lines.empty()) {  // Not even its last line has room.
+    if (tail->lines.empty()) {  // Not even its last line fits.
       answer.set_files_left_out(answer.files_left_out() + 1);
       continue;
     }
