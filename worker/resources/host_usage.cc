@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 
 struct Stat {
   int group = 0;
-  double cpu_seconds = 0;  // With that of children that have ended.
+  double cpu_seconds = 0;  // Including ended children.
   double own_seconds = 0;
   double started_seconds = 0;
 };

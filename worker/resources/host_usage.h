@@ -1,4 +1,4 @@
-// What the processes of hosts take: CPU, memory, calls.
+// Resource usage of hosts' processes: CPU, memory, calls.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,28 @@
 
 namespace volador::worker {
 
-// What process groups have taken since they began.
+// Usage of a process group since its start.
 struct GroupUsage {
   double cpu_seconds = 0;
-  int64_t memory_bytes = 0;  // Of their own (anonymous), now.
-  double started_seconds = 0;  // When the leader did, after the machine's start.
+  int64_t memory_bytes = 0;  // Current anonymous memory.
+  double started_seconds = 0;  // Start time of the leader, after the machine's boot.
 };
-// By leader; groups that are gone are left out. Milliseconds: it looks at every process. Below `root` lies proc/.
+// Returns usage by group leader; ended groups are omitted. Takes milliseconds: scans every process. `root` contains
+// proc/.
 [[nodiscard]] std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders, const std::filesystem::path& root = "/");
-// Of one process alone, without what its ended children took; nullopt: it is gone.
+// Returns the usage of one process without its ended children; nullopt: it is gone.
 [[nodiscard]] std::optional<GroupUsage> usage_of_process(int pid, const std::filesystem::path& root = "/");
 
-// CPU cores that processes use, from the CPU time that they have taken. Pure: readings come with the call. One thread.
+// CPU cores in use, from consumed CPU time. Pure: readings are arguments. One thread.
 class CpuRates {
  public:
-  static constexpr std::chrono::seconds kLeast{1};  // Between readings that are compared: CPU time comes in steps of 10 ms.
+  static constexpr std::chrono::seconds kLeast{1};  // Minimum interval of compared readings: CPU time has a resolution
+                                                    // of 10 ms.
 
-  // By pid, everything that is to be known later: processes that are missing are forgotten.
+  // `usages`: by pid, all processes of interest; missing processes are forgotten.
   void look(BootTime now, const std::map<int, GroupUsage>& usages);
-  // Between the newest reading and the last one at least kLeast before it; nullopt: the process was not in that one.
+  // Returns the rate between the newest reading and the last one at least kLeast before it; nullopt: the process was
+  // not in the earlier one.
   [[nodiscard]] std::optional<double> cores(int pid) const;
 
  private:
@@ -44,7 +47,7 @@ class CpuRates {
   Reading before_, newest_;
 };
 
-// What they took since the last look. Pure: readings come with the call. One thread.
+// Usage since the last take(). Pure: readings are arguments. One thread.
 class HostUsage {
  public:
   struct Host {
@@ -52,9 +55,9 @@ class HostUsage {
     std::string actor;  // Raw id.
   };
 
-  // What a host says of its calls; the newest counts.
+  // Records a host's call statistics; the newest counts.
   void on_calls(int pid, const protocol::CallCount& calls) { calls_[pid] = calls; }
-  // Rows of hosts that were there at the last look already; hosts that are gone are forgotten.
+  // Returns rows of hosts that were present at the last call; ended hosts are forgotten.
   std::vector<protocol::HostUsage> take(BootTime now, const std::vector<Host>& hosts, const std::map<int, GroupUsage>& groups);
 
  private:

@@ -13,15 +13,15 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kSectorBytes = 512;  // Of /proc/diskstats, whatever the disk's own sectors are.
-constexpr double kCelsiusMax = 150;     // Sensors without a reading say 0, or more than silicon bears.
+constexpr uint64_t kSectorBytes = 512;  // Unit of /proc/diskstats, regardless of the disk's sector size.
+constexpr double kCelsiusMax = 150;     // Sensors without a reading report 0 or impossible values.
 
 struct Mount {
   fs::path point;
   std::string type;
 };
 
-// "\040" is a space in mountinfo.
+// Decodes mountinfo escapes: "\040" is a space.
 std::string unescaped(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -55,7 +55,7 @@ bool lies_below(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-// Of later mounts on the same point the last one counts.
+// Returns the mount of a path. Of several mounts on one point the last one counts.
 const Mount* mount_of(const std::vector<Mount>& all, const fs::path& path) {
   const Mount* deepest = nullptr;
   for (const Mount& mount : all) {
@@ -73,7 +73,7 @@ std::vector<fs::path> entries_of(const fs::path& folder) {
   return paths;
 }
 
-// Files with the temperature of the processor: of its package where a sensor is called so, else of its cores.
+// Returns sensor files of the processor: of its package if named so, otherwise of its cores.
 std::vector<fs::path> processor_temperatures(const fs::path& root) {
   constexpr std::array<std::string_view, 5> kDrivers{"coretemp", "k10temp", "zenpower", "cpu_thermal", "cpu-thermal"};
   std::vector<fs::path> packages, all;
@@ -97,12 +97,12 @@ std::vector<fs::path> processor_temperatures(const fs::path& root) {
   return all;
 }
 
-// "package-0" of RAPL, without the parts of it that have counters of their own.
+// Returns RAPL's "package-0" zones without their subzones.
 std::map<fs::path, uint64_t> package_zones(const fs::path& root) {
   std::map<fs::path, uint64_t> zones;
   for (const fs::path& zone : entries_of(root / "sys/class/powercap")) {
     if (!read_small_file(zone / "name").value_or("").starts_with("package")) continue;
-    if (!read_number(zone / "energy_uj")) continue;  // Most kernels let only root read it.
+    if (!read_number(zone / "energy_uj")) continue;  // Readable only by root on most kernels.
     zones[zone] = static_cast<uint64_t>(read_number(zone / "max_energy_range_uj").value_or(0));
   }
   return zones;
@@ -110,7 +110,7 @@ std::map<fs::path, uint64_t> package_zones(const fs::path& root) {
 
 using Pair = std::array<double, 2>;
 
-// Of devices that were there before; a counter that went back is that of another device.
+// Sums the growth of devices present before; a decreased counter belongs to another device.
 template <class Counters>
 Pair grown(const Counters& before, const Counters& now) {
   Pair sums{};
@@ -149,7 +149,7 @@ void MachineMeter::read_file_systems(protocol::MachineUsage& usage) const {
   }
 }
 
-// Whole disks with a device of their own: partitions, and what lies on other disks (dm, md, loop), would count twice.
+// Physical disks only: partitions and stacked devices (dm, md, loop) would count twice.
 MachineMeter::Counters MachineMeter::disks() const {
   Counters found;
   std::istringstream lines(read_small_file(root_ / "proc/diskstats").value_or(""));
@@ -164,7 +164,7 @@ MachineMeter::Counters MachineMeter::disks() const {
   return found;
 }
 
-// Cards: bridges and tunnels count the same bytes again. A container sees none, but its end of a pair.
+// Network cards: bridges and tunnels would count bytes twice. A container has no card but its end of a veth pair.
 MachineMeter::Counters MachineMeter::networks() const {
   Counters cards, others;
   std::istringstream lines(read_small_file(root_ / "proc/net/dev").value_or(""));

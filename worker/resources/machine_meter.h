@@ -14,24 +14,26 @@
 
 namespace volador::worker {
 
-// A folder whose file system the worker depends on, and what it keeps there ("logs"); an empty use: the file system is shown all the same.
+// A folder whose file system the worker depends on, and its use ("logs"); with an empty use the file system is reported
+// anyway.
 struct UsedFolder {
   std::string use;
   std::filesystem::path path;
 };
 
-// Reads /proc and /sys, about 0.2 ms a reading; a file system of another machine may block it for as long as it likes, so it belongs on a
-// thread of its own (MachineWatch). What the machine does not tell stays absent. One thread.
+// Reads /proc and /sys, about 0.2 ms per reading; a network file system may block it indefinitely, so it runs on its
+// own thread (MachineWatch). Unavailable values stay absent. One thread.
 class MachineMeter {
  public:
-  // Below `root` lie proc/ and sys/ ("/" but for tests), and the folders. Looks for sensors once.
+  // `root` contains proc/, sys/ ("/" except in tests) and the folders. Searches for sensors once.
   explicit MachineMeter(std::vector<UsedFolder> folders, std::filesystem::path root = "/");
 
-  // Rates and power are means since the reading before; the first reading has none.
+  // Rates and power are means since the previous reading; the first reading has none.
   protocol::MachineUsage read(BootTime now);
 
  private:
-  using Counters = std::map<std::string, std::array<uint64_t, 2>>;  // By device: read and written, or received and sent.
+  using Counters = std::map<std::string, std::array<uint64_t, 2>>;  // By device: bytes read and written, or received
+                                                                    // and sent.
 
   void read_file_systems(protocol::MachineUsage& usage) const;
   Counters disks() const;
@@ -42,7 +44,8 @@ class MachineMeter {
   const std::vector<UsedFolder> folders_;
   const std::filesystem::path root_;
   std::vector<std::filesystem::path> temperatures_;                // Files with millidegrees.
-  std::map<std::filesystem::path, uint64_t> energy_zones_;         // Folders, and where their counter begins anew.
+  std::map<std::filesystem::path, uint64_t> energy_zones_;         // Folders, with the value at which their counter
+                                                                   // wraps around.
   std::optional<BootTime> last_;
   Counters last_disks_, last_networks_;
   std::map<std::filesystem::path, uint64_t> last_energies_;

@@ -21,7 +21,7 @@ struct MachineWatch::State {
 
   std::mutex mutex;
   std::condition_variable wake, idle;
-  const Clock* const clock;  // Until `closed`.
+  const Clock* const clock;  // Valid until `closed`.
   const std::vector<UsedFolder> folders;
   const bool has_gpus;
   std::optional<Reading> reading;
@@ -30,7 +30,7 @@ struct MachineWatch::State {
   bool ended = false;
 };
 
-// The lock is not held while the machine is read.
+// The lock is released while the machine is read.
 void MachineWatch::State::run() {
   pthread_setname_np(pthread_self(), "machine");
   MachineMeter machine(folders);

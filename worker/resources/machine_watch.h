@@ -1,5 +1,5 @@
-// MachineMeter and GpuMeter on a thread of their own: a file system of another machine or a driver may answer slowly or never, and a
-// node's leases do not wait for it.
+// MachineMeter and GpuMeter on their own thread: a network file system or a driver may be slow or hang, which must not
+// delay the node's leases.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@ class MachineWatch {
  public:
   static constexpr std::chrono::seconds kEvery{2};
   static constexpr std::chrono::seconds kEveryWithGpus{1};
-  static constexpr std::chrono::seconds kOldest{10};  // What is older is not handed out: a reading hangs.
+  static constexpr std::chrono::seconds kOldest{10};  // Older readings are not returned: a reading hangs.
 
   struct Reading {
     protocol::MachineUsage machine;
@@ -25,12 +25,12 @@ class MachineWatch {
 
   // Starts the thread. `clock` outlives it.
   MachineWatch(const Clock& clock, std::vector<UsedFolder> folders, bool has_gpus);
-  // Waits a moment for the reading in progress; one that hangs is left alone.
+  // Waits briefly for the current reading; a hanging one is detached.
   ~MachineWatch();
   MachineWatch(const MachineWatch&) = delete;
   MachineWatch& operator=(const MachineWatch&) = delete;
 
-  // The newest one; nullopt: there is none yet, or it is too old.
+  // Returns the newest reading; nullopt: none yet, or too old.
   std::optional<Reading> newest(BootTime now) const;
 
  private:

@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The number of kB behind `key` in lines "Key:   number kB".
+// Returns the number for `key` in lines "Key:   number kB".
 std::optional<int64_t> kilobytes(std::string_view text, std::string_view key) {
   for (size_t at = text.find(key); at != std::string_view::npos; at = text.find(key, at + 1)) {
     if (at != 0 && text[at - 1] != '\n') continue;
@@ -37,7 +37,8 @@ struct LevelFiles {
   const char* controller;
   const char* limit;
   const char* used;
-  const char* reclaimable[2];  // In memory.stat: pages of files, which the kernel takes back before it ends anybody.
+  const char* reclaimable[2];  // Fields of memory.stat: file pages, which the kernel reclaims before it kills a
+                               // process.
 };
 constexpr LevelFiles kVersions[] = {
     {"", "memory.max", "memory.current", {"inactive_file", "active_file"}},
@@ -51,7 +52,7 @@ std::vector<LimitedGroup> limited_groups(const fs::path& root) {
   for (size_t version = 0; version < std::size(kVersions); ++version) {
     for (fs::path& folder : cgroup_folders(root, kVersions[version].controller)) {
       const auto limit = read_number(folder / kVersions[version].limit);
-      if (!limit || *limit <= 0 || *limit >= machine) continue;  // v1 says "none" by a huge number.
+      if (!limit || *limit <= 0 || *limit >= machine) continue;  // v1 represents no limit by a huge number.
       groups.push_back({.folder = std::move(folder), .version = version, .limit_bytes = *limit});
     }
   }

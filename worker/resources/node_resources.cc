@@ -17,7 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kCpusLeast = 0.01;
-constexpr int64_t kNoLimit = int64_t{1} << 60;  // v1 says "no limit" by a number near 2^63.
+constexpr int64_t kNoLimit = int64_t{1} << 60;  // v1 represents no limit by a number near 2^63.
 constexpr int kGpusMost = 1024;
 
 int affinity_cores() {

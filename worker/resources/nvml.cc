@@ -1,5 +1,5 @@
-// The GPUs that the driver lists, by NVML, opened at run time: a machine without a driver needs nothing. Prototypes of
-// our own: the library's C interface has been stable since its first version.
+// GPUs listed through NVML, which is opened at run time, so that machines without a driver work. The prototypes are
+// declared here: the library's C interface is stable.
 #include <dlfcn.h>
 
 #include "worker/resources/gpu_meter.h"
@@ -18,7 +18,7 @@ using NvmlDevice = struct NvmlDeviceTag*;
 
 constexpr const char* kLibrary = "libnvidia-ml.so.1";
 
-// Loaded and started, or not there at all.
+// The loaded and initialized library; empty if unavailable.
 class Library {
  public:
   explicit Library(const char* name) : handle_(::dlopen(name, RTLD_NOW | RTLD_LOCAL)) {
