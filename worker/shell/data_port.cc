@@ -72,7 +72,7 @@ DataPort::~DataPort() { close(); }
 void DataPort::close() {
   if (!port_) return;  // Could not listen.
   port_->stop();
-  loop_.run([this] { closed_ = true; });  // After what the port has posted.
+  loop_.run([this] { closed_ = true; });  // After functions posted by the port.
 }
 
 void DataPort::hand_over(uint64_t number, net::UniqueFd fd) {

@@ -1,6 +1,6 @@
-// The node's one TCP port for calls from other machines: reads the server name of the TLS hello (the host's id) without
-// taking it off the socket, and hands the socket to that host, which shakes hands itself. See net/guarded_port.h for what
-// strangers can do here.
+// The node's single TCP port for calls from other machines: reads the server name of the TLS hello (the host's id)
+// without consuming it, and passes the socket to that host, which performs the handshake. Limits for unauthenticated
+// peers are in net/guarded_port.h.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,8 @@ namespace volador::worker {
 struct DataPortOptions {
   std::string bind_address = "127.0.0.1";  // IPv4 or IPv6, numeric.
   uint16_t port = 0;                       // 0: a free one.
-  // A node that calls a thousand actors here connects to all of them at once. What a peer sends before its certificate is bounded by
-  // TLS. The host gives up a handshake before proof_time ends, and says then that it has ended.
+  // A node that calls a thousand actors here connects to all of them at once. TLS limits what a peer sends before its
+  // certificate. The host's handshake timeout is shorter than proof_time, and the host then reports the end.
   net::AdmissionLimits strangers = {.connections = 1'024,
                                     .unproved = 256,
                                     .unproved_of_address = 128,
@@ -31,15 +31,15 @@ struct DataPortOptions {
                                     .unproved_bytes = std::numeric_limits<uint64_t>::max()};
 };
 
-// Out of descriptors: accepting pauses for a moment, nothing spins.
+// If descriptors run out, accepting pauses briefly.
 class DataPort {
  public:
-  // Takes the socket, or refuses it (it is closed then). Whoever took it says on_proved(number) once its peer has shown a certificate.
-  // Loop thread.
+  // Takes the socket, or rejects it (it is then closed). The receiver calls on_proved(number) once the peer has
+  // presented a certificate. Loop thread.
   using Adopt = std::function<Result<void>(HostId, net::UniqueFd, uint64_t number)>;
 
-  // kInvalidArgument: the address. kUnavailable: the port is in use. `adopt` gets connections for hosts, and with the nil id those for
-  // the node's object store.
+  // kInvalidArgument: the address. kUnavailable: the port is in use. `adopt` receives connections for hosts, and with
+  // the nil id those for the node's object store.
   [[nodiscard]] static Result<std::unique_ptr<DataPort>> create(net::IoLoop& loop, const Clock& clock, const DataPortOptions& options,
                                                                 Adopt adopt);
   // As close(); not on the loop.
@@ -51,7 +51,7 @@ class DataPort {
   const std::string& address() const { return address_; }
   // Any thread.
   void on_proved(uint64_t number) { port_->on_proved(number); }
-  // Stops listening and closes what waits; nothing is adopted after it returned. Not on the loop. Repeatable.
+  // Stops listening and closes waiting connections; nothing is adopted after it returns. Not on the loop. Repeatable.
   void close();
 
  private:

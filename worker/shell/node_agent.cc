@@ -15,10 +15,10 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr auto kHousekeeping = std::chrono::seconds(60);  // Certificates that are due, old logs.
+constexpr auto kHousekeeping = std::chrono::seconds(60);  // Interval of certificate renewal and log cleanup.
 constexpr auto kUsageEvery = milliseconds(400);
 constexpr auto kHostsEvery = std::chrono::seconds(10);
-constexpr size_t kMetricBytesMax = 256 << 10;  // Of one actor's measures.
+constexpr size_t kMetricBytesMax = 256 << 10;  // Metrics of one actor.
 
 std::string text_of(const protocol::DeathCause& cause) {
   std::string text = protocol::DeathCause::Kind_Name(cause.kind());
@@ -121,7 +121,7 @@ void NodeAgent::Impl::tick() {
     children.sweep();
   }
   if (now - hosts_at >= kHostsEvery) measure_hosts(now);
-  // What was measured of the hosts goes once, with the heartbeat that is due next.
+  // Host measurements are sent once, with the next heartbeat.
   const bool told = core.registered() && now >= core.next_tick(now);
   feed([this, now] { return core.on_tick(now, usage); });
   if (told) usage.clear_hosts();
@@ -214,7 +214,7 @@ void NodeAgent::Impl::measure_processes(const protocol::ListProcesses* asked, st
 
 void NodeAgent::Impl::measure_hosts(BootTime asked_at) {
   hosts_at = asked_at;
-  if (std::exchange(measures_hosts, true)) return;  // The last look is still under way.
+  if (std::exchange(measures_hosts, true)) return;  // The previous measurement is still running.
   measure_processes(nullptr, [this](BootTime now, const Processes& processes_now) {
     measures_hosts = false;
     std::vector<HostUsage::Host> measured;
@@ -231,7 +231,8 @@ void NodeAgent::Impl::measure_hosts(BootTime asked_at) {
 void NodeAgent::Impl::watch_memory(BootTime now, const MemoryLevel& level) {
   if (weighs_hosts || !memory_monitor.is_due(now, level)) return;
   const int64_t warm = options.store != nullptr ? options.store->drop_spares() : 0;
-  if (hosts.hold_off_spares(kHousekeeping) > 0 || warm > 0) return;  // What nobody needs goes first; the next sample tells.
+  if (hosts.hold_off_spares(kHousekeeping) > 0 || warm > 0) return;  // Unused memory is released first; the next sample
+                                                                     // shows the effect.
   std::set<int> leaders;
   for (const auto& one : core.running()) leaders.insert(one.pid);
   weighs_hosts = true;
@@ -266,7 +267,7 @@ void NodeAgent::Impl::set_timer() {
   const BootTime now = clock.now();
   const BootTime next = std::max(std::min(core.next_tick(now), housekeeping_at), now + milliseconds(1));
   if (timer != 0) {
-    if (timer_at <= next && timer_at > now) return;  // An early tick does no harm.
+    if (timer_at <= next && timer_at > now) return;  // An early tick is harmless.
     loop.cancel_timer(timer);
   }
   timer_at = next;
@@ -285,7 +286,7 @@ void NodeAgent::Impl::carry(SendToHead& action) {
               {{"host", to_string(id_from_raw<HostId>(action.message.host_ended().host_id()))},
                {"cause", text_of(action.message.host_ended().cause())}});
   }
-  // Not on a connection that the core does not know of yet: there Register comes first.
+  // Not on a connection that the core does not know yet: Register must be first.
   if (link && session_seen == session.load()) link->send(std::move(action.message));
 }
 
@@ -349,7 +350,7 @@ Actions NodeAgent::Impl::on_revoked(const protocol::RevokedTokens& revoked) {
 
 Actions NodeAgent::Impl::on_state(control::LinkState state, const Error& error) {
   if (outside.on_link) outside.on_link(state, error);
-  questions.clear();  // Another head may ask something by these numbers.
+  questions.clear();  // Another head may reuse these request numbers.
   if (state == control::LinkState::kConnected) {
     log::info("worker", "connected to the head");
     return core.on_connected(clock.now());

@@ -1,5 +1,5 @@
-// The shell around WorkerCore: feeds it what the link, the hosts and the clock say, and carries out its actions. One
-// loop thread.
+// Shell around WorkerCore: passes it events of the link, the hosts and the clock, and applies its actions. One loop
+// thread.
 #pragma once
 
 #include <functional>
@@ -25,25 +25,25 @@ struct AgentOptions {
   HostOptions hosts;
   TemplateOptions templates;
   ProgramStoreOptions programs;
-  std::filesystem::path log_file;            // The worker's own, for who asks the head for it.
-  StoreServer* store = nullptr;              // For the node's usage, and what its objects hold; outlives the agent.
-  std::filesystem::path root = "/";          // Below it lies proc/, for what processes take.
-  double memory_threshold = 0.95;            // Share of memory in use at which the largest host ends; 0: never.
-  std::vector<UsedFolder> folders;           // Whose file systems are measured.
-  uint64_t logs_bytes_max = uint64_t{1} << 30;  // Of all output files; the oldest go.
+  std::filesystem::path log_file;            // The worker's own log, served through the head.
+  StoreServer* store = nullptr;              // For the node's usage and the handles in its objects; outlives the agent.
+  std::filesystem::path root = "/";          // Contains proc/, for process measurements.
+  double memory_threshold = 0.95;            // Fraction of memory in use at which the largest host is ended; 0: never.
+  std::vector<UsedFolder> folders;           // Folders whose file systems are measured.
+  uint64_t logs_bytes_max = uint64_t{1} << 30;  // Total of output files; the oldest are removed.
   size_t logs_files_max = 10'000;
 };
 
-// What lies outside: the real ones, or a test's.
+// Dependencies, replaced in tests.
 struct AgentOutside {
   std::function<std::unique_ptr<control::WorkerLink>(control::WorkerLinkCallbacks)> connect;
   CertifyHost certify;
-  std::function<void(uint64_t connection)> on_proved;  // As of HostEvents::proved; on the loop.
+  std::function<void(uint64_t connection)> on_proved;  // As HostEvents::proved; on the loop.
   // Once each, on the loop.
   std::function<void()> on_registered;
-  // Every host is gone. The error: why the head refused this node.
+  // Every host is gone. The error: why the head rejected this node.
   std::function<void(std::optional<Error>)> on_finished;
-  // The link's state changed; the error is empty when it connected.
+  // The link's state changed; the error is empty if it connected.
   std::function<void(control::LinkState, const Error&)> on_link;
 };
 
@@ -58,12 +58,12 @@ class NodeAgent {
   NodeAgent& operator=(const NodeAgent&) = delete;
 
   // Thread safe.
-  void start();                          // Connects.
+  void start();                          // Connects to the head.
   void stop(const std::string& reason);  // Graceful; ends with on_finished.
   void set_credentials(const security::Credentials& credentials);
-  // Loop thread: a connection of the data port, under the number that AgentOutside::on_proved names it by.
+  // Loop thread: takes a connection of the data port, with its number for AgentOutside::on_proved.
   [[nodiscard]] Result<void> adopt(HostId host, net::UniqueFd connection, uint64_t number);
-  // Closes the connection, after what was sent has left. Not on the loop.
+  // Closes the connection after queued messages were sent. Not on the loop.
   void close_link();
 
  private:

@@ -1,4 +1,4 @@
-// The state of a node agent, for the files that define its members.
+// State of a node agent, for the files that define its members.
 #pragma once
 
 #include <atomic>
@@ -43,7 +43,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   HostEvents events();
 
-  // One event at a time: an action's own events wait until its whole batch is carried out.
+  // One event at a time: events raised by actions wait until the whole batch is applied.
   void feed(std::function<Actions()> event);
 
   void post_event(std::function<Actions()> event);
@@ -52,26 +52,26 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   void note_calls(HostId id, const protocol::CallCount& calls);
 
-  // The newest of each actor: a head that comes back hears them again. What a host says of itself is not believed but filled in.
+  // Keeps the newest metrics of each actor for a reconnecting head. A host's statements about itself are overwritten.
   void note_metrics(HostId id, protocol::ActorMetrics said);
-  // Without a connection it is dropped: after the next registration all is said again.
+  // Dropped without a connection: the full set is sent after the next registration.
   void tell_holds(const protocol::HoldActors& holds);
   Actions with_metrics(Actions actions) const;
 
-  // ---- what is measured ----
+  // ---- measurements ----
 
   void watch_machine();
   void note_machine(BootTime now);
 
   struct Processes {
-    std::map<int, GroupUsage> own;       // Groups that this process has started, and itself.
-    std::map<int, GroupUsage> others;    // That were asked for.
-    std::map<int, std::string> programs;  // Names of the files that they run, where they can be read; of a question only.
+    std::map<int, GroupUsage> own;       // Process groups started by this process, and itself.
+    std::map<int, GroupUsage> others;    // Additionally requested processes.
+    std::map<int, std::string> programs;  // File names of their programs, if readable; only for a request.
   };
-  // `asked`: null where nobody asks for a list of them.
+  // `asked`: null without a request for the list.
   void measure_processes(const protocol::ListProcesses* asked, std::function<void(BootTime, const Processes&)> then);
 
-  // A process with several actors says nothing of each.
+  // A process with several actors provides no values for each of them.
   void measure_hosts(BootTime asked_at);
 
   void watch_memory(BootTime now, const MemoryLevel& level);
@@ -79,7 +79,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   void set_timer();
 
-  // ---- the head's questions: node_agent_questions.cc ----
+  // ---- requests of the head: node_agent_questions.cc ----
 
   void carry(HostQuestions::Step step);
   Actions answer_stacks(const protocol::ReadStacks& asked);
@@ -87,13 +87,13 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   Actions answer_processes(const protocol::ListProcesses& asked);
   Actions answer_logs(const protocol::ReadLogs& asked);
   Actions answer_log_part(const protocol::ReadLog& asked);
-  // The directory lies where its program wished, on a slow disk perhaps: not on this loop.
+  // The directory may be on a slow disk: not on this loop.
   Actions answer_run_files(const protocol::ReadRunFiles& asked);
   Actions answer_objects(const protocol::ListStoredObjects& asked);
-  // `read` returns what `part` of the answer holds. It runs on the thread that writes the files, so that none is rotated away meanwhile.
+  // `read` returns the answer's `part`. It runs on the thread that writes the files, so that none is rotated meanwhile.
   template <class Part, class Read>
   Actions answer_of_disk(uint64_t request, Part* (protocol::WorkerMessage::*part)(), Read read);
-  // Another head may have asked something by this number: `number` is the session in which it was asked.
+  // `number`: session of the request; another head may reuse the request number.
   void send_answer(uint64_t number, protocol::WorkerMessage answer);
 
   // ---- actions out ----
@@ -112,7 +112,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   void connect();
 
-  // Those who call our hosts and our store prove themselves to them, not to the head.
+  // Peers of our hosts and our store authenticate to those, not to the head.
   Actions on_revoked(const protocol::RevokedTokens& revoked);
 
   Actions on_state(control::LinkState state, const Error& error);
@@ -120,7 +120,8 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   net::IoLoop& loop;
   const Clock& clock;
   const AgentOptions options;
-  const std::shared_ptr<LogArchive> log_archive = std::make_shared<LogArchive>(options.log_file, options.hosts.log_dir);  // Of the disk's thread.
+  // Used by the disk's thread.
+  const std::shared_ptr<LogArchive> log_archive = std::make_shared<LogArchive>(options.log_file, options.hosts.log_dir);
   AgentOutside outside;
   LeaseMemory lease;
   WorkerCore core;
@@ -133,7 +134,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   HostProcesses hosts;
   UsageSampler sampler;
   MemoryMonitor memory_monitor;
-  bool weighs_hosts = false;  // For the memory monitor, on the thread of processes.
+  bool weighs_hosts = false;  // The processes thread measures hosts for the memory monitor.
   BootTime memory_said_at{};
   std::optional<MachineWatch> machine;
   HostUsage host_usage;
@@ -156,9 +157,9 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   std::unique_ptr<control::WorkerLink> link;
   uint64_t link_generation = 0;
-  std::atomic<uint64_t> session{0};  // Changes of the link's state, counted on its thread …
-  uint64_t session_seen = 0;         // … and here.
-  control::RunFileServer run_files;  // Last: its thread uses what stands above.
+  std::atomic<uint64_t> session{0};  // Changes of the link's state, counted on the link's thread.
+  uint64_t session_seen = 0;         // Changes of the link's state seen on the loop.
+  control::RunFileServer run_files;  // Last: its thread uses the members above.
 };
 
 }  // namespace volador::worker

@@ -1,4 +1,4 @@
-// The head's questions about this node: its hosts, processes, logs, files of runs and objects.
+// NodeAgent: requests of the head about this node's hosts, processes, logs, run files and objects.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -155,7 +155,7 @@ Actions NodeAgent::Impl::answer_log_part(const protocol::ReadLog& asked) {
   protocol::ReadLog wanted = asked;
   const auto host = core.host_of(id_from_raw<ActorId>(asked.actor_id()));
   const auto owner = host ? hosts.log_owner(*host) : std::nullopt;
-  if (owner && asked.run() == 0) {  // Its process writes for all of its actors.
+  if (owner && asked.run() == 0) {  // The process writes one log for all of its actors.
     wanted.set_actor_id(raw(owner->actor));
     wanted.set_run(owner->restarts + 1);
   }

@@ -44,18 +44,18 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-// To the head: after a pause every host may have a checkpoint (runtime/protocol/checkpoint_limit.h) under way.
+// To the head: after an outage every host may send a checkpoint (runtime/protocol/checkpoint_limit.h).
 constexpr size_t kQueueBytesMax = size_t{1} << 30;
-constexpr auto kJoinPatience = std::chrono::seconds(10);  // To join and to be registered the first time.
+constexpr auto kJoinPatience = std::chrono::seconds(10);  // Limit for joining and the first registration.
 constexpr auto kJoinRetry = milliseconds(300);
 constexpr auto kSayWaitingAfter = std::chrono::seconds(1);
-constexpr auto kStopPatience = std::chrono::seconds(5);   // Of a graceful stop; the hosts' own grace is far shorter.
-constexpr auto kProgramPatience = std::chrono::minutes(10);  // Of one download.
+constexpr auto kStopPatience = std::chrono::seconds(5);   // For a graceful stop; the hosts' own grace is far shorter.
+constexpr auto kProgramPatience = std::chrono::minutes(10);  // Per download.
 constexpr auto kCertifyPatience = std::chrono::seconds(10);
 constexpr auto kRenewEvery = std::chrono::minutes(1);
 constexpr auto kStoreSocket = "store.sock";
-constexpr Amount kSparesMin = 2, kSparesMax = 32;  // Hosts forked ahead: as many as CPUs, within these.
-constexpr double kStoreShare = 0.3;  // Of the node's memory, for objects.
+constexpr Amount kSparesMin = 2, kSparesMax = 32;  // Prestarted hosts: as many as CPUs, within these limits.
+constexpr double kStoreShare = 0.3;  // Fraction of the node's memory for objects.
 
 struct Failure {
   WorkerExit exit;
@@ -82,8 +82,7 @@ WorkerExit exit_of(const Error& error) {
   }
 }
 
-// The state of a node from its first byte on disk to its end: made step by step by start(), taken down by the
-// destructor in reverse.
+// A node from start to end: start() creates its parts step by step, the destructor destroys them in reverse order.
 class WorkerProcess {
  public:
   explicit WorkerProcess(WorkerOptions options) : options_(std::move(options)) {}
@@ -93,7 +92,7 @@ class WorkerProcess {
 
   Outcome<void> start();
   Outcome<void> serve();
-  bool logs_to_file() const { return logs_to_file_; }  // What goes wrong is in the node's log, not only on stderr.
+  bool logs_to_file() const { return logs_to_file_; }  // Errors are in the node's log, not only on stderr.
 
  private:
   Outcome<void> become_member();
@@ -120,7 +119,7 @@ class WorkerProcess {
   fs::path run_dir_;
   security::Credentials credentials_;
 
-  std::mutex channel_mutex_;  // Of the two below and of credentials_.
+  std::mutex channel_mutex_;  // Guards the two members below and credentials_.
   std::shared_ptr<control::Channel> channel_;
 
   std::mutex certify_mutex_;
@@ -136,7 +135,7 @@ class WorkerProcess {
   net::UniqueFd signals_;
   net::UniqueFd wake_fd_;
 
-  std::mutex state_mutex_;  // Of what the loop tells the main thread.
+  std::mutex state_mutex_;  // Guards state passed from the loop to the main thread.
   bool registered_ = false;
   bool finished_ = false;
   std::optional<Error> refusal_;
@@ -145,7 +144,7 @@ class WorkerProcess {
 
 // ---- membership ----
 
-// Where the first try was a while ago: to who waits at the terminal, once.
+// If the first attempt was a while ago, notifies the user once.
 void WorkerProcess::say_waiting(const Error& error) {
   if (said_waiting_ || !options_.on_waiting || clock_.now() - began_ < kSayWaitingAfter) return;
   said_waiting_ = true;
@@ -170,7 +169,7 @@ Outcome<void> WorkerProcess::join_cluster(const security::JoinToken& token) {
       credentials_ = std::move(joined->credentials);
       return {};
     }
-    // Only what may change by itself is tried again: not a wrong token, certificate, version or name.
+    // Retry only errors that may resolve: not a wrong token, certificate, version or name.
     if (joined.error().code != ErrorCode::kUnavailable || clock_.now() >= until)
       return failed(exit_of(joined.error()), joined.error());
     say_waiting(joined.error());
@@ -178,7 +177,7 @@ Outcome<void> WorkerProcess::join_cluster(const security::JoinToken& token) {
   }
 }
 
-// Which files hold the node's certificate.
+// Returns the files with the node's certificate.
 security::CredentialFiles credential_files(const NodePaths& paths) {
   return {paths.node_pem(), paths.node_key(), paths.authority_pem()};
 }
@@ -198,7 +197,7 @@ Outcome<void> WorkerProcess::become_member() {
                                                  "or run `volador token create --role=join` there"});
   }
   bool joined = false;
-  if (cluster_name_.empty()) {  // Only the head can tell.
+  if (cluster_name_.empty()) {  // Only the head knows it.
     if (auto outcome = join_cluster(*token); !outcome) return outcome;
     joined = true;
     if (const auto name = check_name("cluster", cluster_name_); !name)
@@ -211,8 +210,7 @@ Outcome<void> WorkerProcess::become_member() {
                                : Result<security::Validity>(make_error(ErrorCode::kNotFound, ""));
     const bool usable = kept && validity && clock_.wall() < validity->not_after;
     if (token) {
-      // With a token in hand a new certificate is always right: the kept one may be of a cluster that was made anew
-      // under this name.
+      // With a token a new certificate is always valid: the stored one may belong to a recreated cluster of this name.
       if (auto outcome = join_cluster(*token); !outcome) return outcome;
       joined = true;
     } else if (usable) {
@@ -245,7 +243,7 @@ Outcome<void> WorkerProcess::claim_folders() {
   logs_to_file_ = options_.log_to_file;
 
   if (!identity_.fresh) {
-    // What an earlier worker left when it was killed must be gone before the head hears of this one.
+    // Leftovers of a killed worker must be gone before the head learns of this one.
     const auto ended = clear_leftovers(options_.paths, paths_, identity_.id);
     if (!ended) return failed(WorkerExit::kFailed, ended.error());
     if (*ended > 0) log::warn("worker", "processes of an earlier worker were ended", {{"count", *ended}});
@@ -341,7 +339,7 @@ Outcome<void> WorkerProcess::make_agent() {
     return failed(port.error().code == ErrorCode::kInvalidArgument ? WorkerExit::kBadOptions : WorkerExit::kFailed,
                   port.error());
   port_ = std::move(*port);
-  // A wildcard is no address to call: the one that faces the head is.
+  // A wildcard address cannot be called: use the address that faces the head.
   std::string data_address = port_->address();
   if (bind == "0.0.0.0" || bind == "::") {
     const bool six = own_address->find(':') != std::string::npos;
@@ -353,7 +351,7 @@ Outcome<void> WorkerProcess::make_agent() {
   store.node = identity_.id;
   store.node_name = options_.node_name;
   store.address = data_address;
-  store.credentials = credentials_;  // Also on loopback: another worker of this machine may hold or want objects.
+  store.credentials = credentials_;  // Also on loopback: another worker of this machine may have or want objects.
   store.limits.bytes_max = options_.resources.object_store_memory.value_or(
       static_cast<int64_t>(kStoreShare * static_cast<double>(resources->memory_bytes)));
   store.spill_folder = options_.resources.object_spill_directory.empty() ? spill_folder(paths_.spill()) : fs::path(options_.resources.object_spill_directory);
@@ -399,7 +397,7 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.gpus = resources->gpus;
   agent.hosts.certificates = !net::is_loopback(bind);
   agent.hosts.base_env = own_environment();
-  // Some 0.3 MB of its own each, for 10 s after the last start.
+  // About 0.3 MB each, for 10 s after the last start.
   agent.hosts.spares.most = static_cast<size_t>(std::clamp<Amount>(total->get("cpus") / kUnit, kSparesMin, kSparesMax));
   agent.templates.node_name = options_.node_name;
   agent.programs.cache = options_.paths.programs();
@@ -454,7 +452,7 @@ Outcome<void> WorkerProcess::make_agent() {
   return {};
 }
 
-// ---- life ----
+// ---- lifetime ----
 
 Outcome<void> WorkerProcess::start() {
   sigset_t handled;
@@ -468,7 +466,7 @@ Outcome<void> WorkerProcess::start() {
   if (!signals_ || !wake_fd_)
     return failed(WorkerExit::kFailed, Error{ErrorCode::kUnavailable, "no descriptor left; raise `ulimit -n`"});
   Children::become_subreaper();
-  raise_descriptor_limit(kUserProcessDescriptors);  // Hosts inherit it.
+  raise_descriptor_limit(kUserProcessDescriptors);  // Inherited by hosts.
   if (options_.node_name.empty()) {
     char name[256] = {};
     ::gethostname(name, sizeof name - 1);
@@ -487,7 +485,7 @@ Outcome<void> WorkerProcess::start() {
   return {};
 }
 
-// Whether the descriptor's other end is closed. Bytes that somebody sends are thrown away.
+// Whether the descriptor's other end is closed. Received bytes are discarded.
 bool at_end(int fd) {
   char byte[64];
   const ssize_t got = ::read(fd, byte, sizeof byte);
@@ -536,7 +534,7 @@ Outcome<void> WorkerProcess::serve() {
     while (::read(wake_fd_.get(), &count, sizeof count) > 0) {
     }
     for (signalfd_siginfo info{}; ::read(signals_.get(), &info, sizeof info) == sizeof info;) {
-      if (stopping) return {};  // Asked twice: at once.
+      if (stopping) return {};  // Second request: stop at once.
       stop(info.ssi_signo == SIGTERM ? "SIGTERM" : "SIGINT");
     }
     if (!stopping && options_.parent_fd >= 0 && waits[2].revents != 0 && at_end(options_.parent_fd))
@@ -553,7 +551,7 @@ WorkerProcess::~WorkerProcess() {
   if (port_) port_->close();
   if (agent_) {
     agent_->close_link();
-    agent_.reset();  // Kills what is left.
+    agent_.reset();  // Kills the remaining hosts.
   }
   store_.reset();
   port_.reset();
