@@ -18,9 +18,9 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kArchiveMagic = "VLDARC01";
 constexpr size_t kChecksumBytes = 32;
-constexpr int kWindowLog = 23;  // As of directory_archive.cc.
-constexpr size_t kBlock = 512;     // Of a tar file.
-constexpr size_t kFixedBytes = 12;  // Mode, length of the path, size.
+constexpr int kWindowLog = 23;  // As in directory_archive.cc.
+constexpr size_t kBlock = 512;     // Block size of a tar file.
+constexpr size_t kFixedBytes = 12;  // Mode, path length and size.
 constexpr size_t kTrailerBytes = 16;
 constexpr uint8_t kDirectoryEntry = 1, kFileEntry = 2;
 
@@ -36,7 +36,7 @@ bool is_plain(std::string_view path) {
   return std::none_of(parts.begin(), parts.end(), [](const fs::path& part) { return part == ".."; });
 }
 
-// One block of a tar file (POSIX ustar; sizes from 8 GiB on in base 256, as GNU tar writes them).
+// Returns a tar header block (POSIX ustar; sizes from 8 GiB on in base 256, as GNU tar writes them).
 std::string tar_block(std::string_view path, uint64_t mode, uint64_t size, char type) {
   std::string block(kBlock, '\0');
   const auto put = [&block](size_t at, std::string_view text) { text.copy(block.data() + at, text.size()); };
@@ -53,7 +53,7 @@ std::string tar_block(std::string_view path, uint64_t mode, uint64_t size, char 
   put(136, "00000000000");
   put(148, "        ");
   block[156] = type;
-  put(257, "ustar  ");  // GNU's, which the long names belong to.
+  put(257, "ustar  ");  // GNU magic, required for long names.
   uint64_t sum = 0;
   for (const char c : block) sum += static_cast<uint8_t>(c);
   put(148, fmt::format("{:06o}", sum));
@@ -65,7 +65,7 @@ void pad(std::string& out, uint64_t size) { out.append(static_cast<size_t>((kBlo
 
 void append_header(std::string& out, const std::string& path, uint64_t mode, uint64_t size, bool directory) {
   const std::string name = directory ? path + "/" : path;
-  if (name.size() > 100) {  // GNU's long name: an entry of its own before it.
+  if (name.size() > 100) {  // GNU long name: a separate entry precedes the file.
     out += tar_block("././@LongLink", 0644, name.size() + 1, 'L');
     out += name;
     out += '\0';
@@ -106,7 +106,7 @@ class ArchiveTar::Impl {
 
   tl::unexpected<Error> refused(std::string_view why) const { return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: {}", path_.string(), why)); }
 
-  // At most up to the checksum.
+  // Reads up to the checksum at most.
   Result<size_t> read(char* to, size_t size) {
     auto count = read_some(file_.get(), to, std::min<size_t>(size, static_cast<size_t>(left_)), path_);
     if (!count) return count;
@@ -207,14 +207,14 @@ class ArchiveTar::Impl {
 
   FileHandle file_;
   const fs::path path_;
-  int64_t left_;  // Up to the checksum.
+  int64_t left_;  // Bytes left before the checksum.
   security::Sha256 hash_;
   std::unique_ptr<ZSTD_DCtx, FreeContext> context_;
   std::string in_, raw_;
   ZSTD_inBuffer pending_{nullptr, 0, 0};
   State state_ = State::kKind;
   size_t wanted_ = 1;
-  std::string held_;  // Of the field under way.
+  std::string held_;  // Data of the current field.
   uint8_t kind_ = 0;
   uint64_t mode_ = 0, size_ = 0, content_ = 0;
   bool done_ = false;
@@ -253,7 +253,7 @@ Result<std::string> ArchiveTar::next() {
     auto bytes = impl_->next();
     if (!bytes || !bytes->empty()) return bytes;
     impl_.reset();
-    if (waiting_.empty()) return std::string(2 * kBlock, '\0');  // A tar file's end.
+    if (waiting_.empty()) return std::string(2 * kBlock, '\0');  // End of a tar file.
     auto following = open_one(waiting_.back());
     if (!following) return make_error(following.error());
     impl_ = std::move(*following);

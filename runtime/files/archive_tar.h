@@ -1,4 +1,5 @@
-// An archive (directory_archive.h), or several that make one directory, as a tar file, piece by piece in constant memory: for people, who have tar.
+// Converts an archive (directory_archive.h), or several that form one directory, to a tar stream in constant memory,
+// for users with tar.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +16,14 @@ class ArchiveTar {
  public:
   static constexpr size_t kPieceBytes = 256 << 10;
 
-  // kInvalidArgument: no archive; else of the file system. Later ones are opened when it is their turn.
+  // kInvalidArgument: not an archive; otherwise file system errors. Further archives are opened when needed.
   [[nodiscard]] static Result<ArchiveTar> open(const std::vector<std::filesystem::path>& archives);
   ~ArchiveTar();
   ArchiveTar(ArchiveTar&&) noexcept;
   ArchiveTar& operator=(ArchiveTar&&) noexcept;
 
-  // The next bytes of the tar file, somewhat more than kPieceBytes at most; empty at its end. kInvalidArgument: torn or corrupt (what came
-  // before does not count then), or a path that is absolute or has "..".
+  // Returns the next bytes of the tar file, slightly more than kPieceBytes at most; empty at its end. kInvalidArgument:
+  // truncated or corrupt (discard the earlier bytes), or a path that is absolute or contains "..".
   [[nodiscard]] Result<std::string> next();
 
  private:
@@ -30,8 +31,8 @@ class ArchiveTar {
   ArchiveTar();
   static Result<std::unique_ptr<Impl>> open_one(const std::filesystem::path& archive);
 
-  std::unique_ptr<Impl> impl_;                  // Null: all were read.
-  std::vector<std::filesystem::path> waiting_;  // The next one last.
+  std::unique_ptr<Impl> impl_;                  // Null: all archives were read.
+  std::vector<std::filesystem::path> waiting_;  // Remaining archives, next one last.
 };
 
 }  // namespace volador

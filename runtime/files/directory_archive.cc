@@ -22,8 +22,8 @@ namespace fs = std::filesystem;
 constexpr std::string_view kMagic = "VLDARC01";
 constexpr size_t kDigestBytes = 32;
 constexpr size_t kBufferBytes = 1 << 20;
-constexpr int kCompressionLevel = 1;  // Weights hardly shrink: speed counts.
-constexpr int kWindowLogMax = 23;     // Bounds what a hostile archive makes the reader allocate: 8 MiB.
+constexpr int kCompressionLevel = 1;  // Model weights hardly compress: speed matters.
+constexpr int kWindowLogMax = 23;     // Limits the reader's allocation for a malicious archive to 8 MiB.
 constexpr uint8_t kEnd = 0;
 constexpr uint8_t kDirectory = 1;
 constexpr uint8_t kFile = 2;
@@ -48,7 +48,7 @@ struct FreeCompression {
   void operator()(ZSTD_DCtx* context) const { ZSTD_freeDCtx(context); }
 };
 
-// Compresses into a file and hashes what was written.
+// Writes compressed data to a file and computes its hash.
 class ArchiveWriter {
  public:
   ArchiveWriter(int fd, fs::path path)
@@ -95,7 +95,7 @@ class ArchiveWriter {
   int64_t bytes_ = 0;
 };
 
-// Reads a file up to the checksum at its end, hashing.
+// Reads a file up to its trailing checksum and computes its hash.
 class HashedFile {
  public:
   static Result<HashedFile> open(const fs::path& path) {
@@ -115,7 +115,7 @@ class HashedFile {
     return file;
   }
 
-  // 0 at the checksum.
+  // Returns 0 at the checksum.
   Result<size_t> read(char* out, size_t size) {
     auto count = read_some(handle_.get(), out, std::min<size_t>(size, static_cast<size_t>(left_)), path_);
     if (!count) return count;
@@ -124,7 +124,7 @@ class HashedFile {
     return count;
   }
 
-  // Call after read() gave 0.
+  // Call after read() has returned 0.
   Result<std::string> check() {
     security::Digest expected{};
     auto count = read_some(handle_.get(), reinterpret_cast<char*>(expected.data()), expected.size(), path_);
@@ -161,7 +161,7 @@ class ArchiveReader {
     ZSTD_DCtx_setParameter(context_.get(), ZSTD_d_windowLogMax, kWindowLogMax);
   }
 
-  // Exactly `size` bytes, else an error.
+  // Reads exactly `size` bytes or fails.
   Result<void> read(char* out, size_t size) {
     ZSTD_outBuffer target{out, size, 0};
     while (target.pos < target.size) {
@@ -177,7 +177,7 @@ class ArchiveReader {
     return little_endian(text, bytes);
   }
 
-  // After the end entry: nothing may follow, and the checksum must fit.
+  // After the end entry: checks that nothing follows and that the checksum matches.
   Result<std::string> finish() {
     while (!ended_) {
       char extra;
@@ -247,7 +247,7 @@ Result<std::vector<ArchiveEntry>> list_tree(const fs::path& directory, const Arc
     if (code) return make_error(file_error("read", directory, code.value()));
   }
   std::ranges::sort(entries, {},
-                    &ArchiveEntry::name);  // A directory's name is a prefix of its entries': it comes first.
+                    &ArchiveEntry::name);  // A directory's name is a prefix of its entries' names and sorts first.
   return entries;
 }
 
@@ -314,7 +314,7 @@ Result<ArchiveSummary> pack_into(int fd, const fs::path& directory, const std::v
   return summary;
 }
 
-// A relative path whose components are plain names.
+// Whether the path is relative and its components are plain names.
 bool is_safe(std::string_view name) {
   if (name.empty() || name.front() == '/' || name.find('\0') != std::string_view::npos) return false;
   while (true) {
@@ -346,7 +346,7 @@ Result<void> unpack_file(ArchiveReader& reader, const fs::path& path, unsigned m
   return sync_file(handle->get(), path);
 }
 
-// Adds the directories it makes.
+// Appends the directories that it creates to `directories`.
 Result<ArchiveSummary> unpack_into(ArchiveReader& reader, const fs::path& archive, const fs::path& root,
                                    std::vector<MadeDirectory>& directories, const ArchiveLimits& limits,
                                    Durability durability) {

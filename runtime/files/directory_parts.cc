@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kReadBytes = size_t{1} << 20;
 
-// Of a file's contents.
+// Returns the checksum of a file's contents.
 Result<std::string> checksum_of(const fs::path& path) {
   auto file = FileHandle::open(path, O_RDONLY | O_NOFOLLOW);
   if (!file) return make_error(file.error());
@@ -30,7 +30,7 @@ Result<std::string> checksum_of(const fs::path& path) {
   }
 }
 
-// Where the entries are to be split: those that travel alone come last, the largest first among equals by name.
+// `alone`: the largest files, each with its own archive. `together`: all other entries. Both keep the given order.
 struct Split {
   std::vector<ArchiveEntry> together;
   std::vector<ArchiveEntry> alone;
@@ -40,7 +40,8 @@ Split split(const fs::path& directory, std::vector<ArchiveEntry> entries, const 
   std::vector<std::pair<int64_t, std::string>> large;
   for (const ArchiveEntry& entry : entries) {
     struct stat info {};
-    if (entry.is_directory || ::lstat((directory / entry.name).c_str(), &info) != 0) continue;  // Packing it says what is wrong.
+    // Packing reports the error.
+    if (entry.is_directory || ::lstat((directory / entry.name).c_str(), &info) != 0) continue;
     if (info.st_size >= limits.own_bytes_min) large.emplace_back(-info.st_size, entry.name);
   }
   std::sort(large.begin(), large.end());

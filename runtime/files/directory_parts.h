@@ -1,5 +1,6 @@
-// A directory as several archives (directory_archive.h), so that what stays as it was is neither packed nor sent nor kept twice: a part of its
-// own for each large file, and before them one with the directories and everything else. Equal parts have equal checksums.
+// A directory as several archives (directory_archive.h), so that unchanged data is not packed, sent or stored again:
+// one archive per large file, preceded by one with the directories and all other files. Equal parts have equal
+// checksums.
 #pragma once
 
 #include <cstdint>
@@ -14,32 +15,32 @@
 namespace volador {
 
 struct DirectoryPart {
-  std::string sha256;  // Of its archive.
-  int64_t bytes = 0;   // Of its archive.
+  std::string sha256;  // Checksum of its archive.
+  int64_t bytes = 0;   // Size of its archive.
 
   bool operator==(const DirectoryPart&) const = default;
 };
 
 struct PartLimits {
-  int64_t own_bytes_min = 64 << 10;  // Smaller files travel together.
-  size_t own_max = 64;               // The largest files; the others travel with the small ones.
+  int64_t own_bytes_min = 64 << 10;  // Smaller files share an archive.
+  size_t own_max = 64;               // Number of files with their own archive, largest first; the others share one.
 };
 
-// Names of parts beside each other in one directory: the first is "archive.vla", a later one "part_<its checksum>.vla".
+// Returns the file name of a part: "archive.vla" for the first, "part_<its checksum>.vla" for later ones.
 std::string part_name(const std::vector<DirectoryPart>& parts, size_t index);
-// The first part and the others that lie there, whichever they belong to.
+// Returns the first part in the directory and all other part files there.
 std::vector<std::filesystem::path> parts_in(const std::filesystem::path& directory);
 
-// What is packed again and again, each time from a directory of the same meaning. One thread.
+// Packs successive versions of one directory. One thread.
 class DirectoryPacker {
  public:
-  // The archives lie in `folder`, which is made where it is missing.
+  // The archives are stored in `folder`, which is created if needed.
   explicit DirectoryPacker(std::filesystem::path folder, const PartLimits& limits = {}) : folder_(std::move(folder)), limits_(limits) {}
 
-  // Its parts in the order in which they are unpacked. A large file with the name, permissions and contents of last time keeps its archive
-  // unread but for its checksum. Archives that are not among them are removed. Errors: as pack_directory.
+  // Returns the parts in unpacking order. A large file whose name, permissions and contents are unchanged keeps its
+  // archive; only its checksum is computed. Unused archives are removed. Errors as pack_directory.
   [[nodiscard]] Result<std::vector<DirectoryPart>> pack(const std::filesystem::path& directory);
-  // Of one that pack() gave last.
+  // Path of a part's archive from the last pack().
   std::filesystem::path archive(const std::string& sha256) const { return folder_ / (sha256 + ".vla"); }
 
  private:
@@ -54,7 +55,7 @@ class DirectoryPacker {
 
   const std::filesystem::path folder_;
   const PartLimits limits_;
-  std::map<std::string, Packed> packed_;  // Large files of last time.
+  std::map<std::string, Packed> packed_;  // Large files of the last pack().
 };
 
 }  // namespace volador

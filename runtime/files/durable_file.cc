@@ -120,7 +120,7 @@ Result<void> replace_directory(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) {
     if (errno != ENOTEMPTY && errno != EEXIST) return make_error(file_error("write", to, errno));
     if (::renameat2(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), RENAME_EXCHANGE) != 0) {
-      // A file system that cannot exchange: a moment without either, which a reader takes for "not there".
+      // The file system cannot exchange names: for a moment neither exists, which readers treat as "not there".
       fs::path aside = from;
       aside += ".replaced";
       if (::rename(to.c_str(), aside.c_str()) != 0) return make_error(file_error("write", to, errno));

@@ -21,7 +21,7 @@ Result<FileTail> tail_of_file(const std::filesystem::path& path, size_t lines_ma
   FileTail tail;
   tail.end = from;
   std::deque<std::string> lines;
-  bool first = from > 0;  // It may begin in the middle of a line.
+  bool first = from > 0;  // The first line may be incomplete.
   for (std::string line; std::getline(in, line) && !in.eof();) {
     tail.end += static_cast<int64_t>(line.size()) + 1;
     if (std::exchange(first, false)) continue;

@@ -13,10 +13,10 @@ namespace volador {
 
 struct FileTail {
   std::vector<std::string> lines;  // Oldest first.
-  int64_t end = 0;                 // Where the next line begins: the last one may still be written, and is left out then.
+  int64_t end = 0;                 // Offset of the next line: an incomplete last line is omitted.
 };
 
-// At most `lines_max` whole lines out of the last `bytes_max` bytes. Errors as file_error.
+// Returns at most `lines_max` whole lines of the last `bytes_max` bytes. Errors as file_error.
 [[nodiscard]] Result<FileTail> tail_of_file(const std::filesystem::path& path, size_t lines_max, int64_t bytes_max);
 
 }  // namespace volador

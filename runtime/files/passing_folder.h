@@ -1,4 +1,4 @@
-// A folder for what is not to stay.
+// A temporary folder.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 
 namespace volador {
 
-// What an earlier one left at the path goes when this is made, and all that is there when this goes. The folder itself is made by who uses it.
+// Removes the path with its contents on construction and destruction. The user creates the folder.
 class PassingFolder {
  public:
   explicit PassingFolder(std::filesystem::path path) : path_(std::move(path)) { remove(); }

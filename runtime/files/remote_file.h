@@ -1,4 +1,4 @@
-// A file of a run that lies on another machine, as it comes from there.
+// A file of a run that is read from another machine.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +11,21 @@
 
 namespace volador {
 
-// As FilePieces, later: each comes when it is asked for.
+// Asynchronous counterpart of FilePieces: each piece is requested.
 class LaterPieces {
  public:
   using Done = std::function<void(Result<std::string>)>;
-  // Before the end: whoever reads the file is told that the rest is not wanted.
+  // Destruction before the end cancels the transfer.
   virtual ~LaterPieces() = default;
-  // `done` runs once, on any thread, or never where the head stops meanwhile; not to be called again before that.
-  // Empty: that was all. An error: what came before is not the whole file.
+  // `done` runs once, on any thread, or never if the head stops; do not call next() again before that. Empty: end of
+  // the file. An error: the earlier pieces are not the whole file.
   virtual void next(Done done) = 0;
 };
 
 struct RemoteFile {
-  std::string file_name;  // To be saved under.
+  std::string file_name;  // Suggested file name.
   std::string content_type;
-  std::optional<uint64_t> length;  // In bytes, where it is known before.
+  std::optional<uint64_t> length;  // In bytes, if known in advance.
   std::shared_ptr<LaterPieces> pieces;
 };
 

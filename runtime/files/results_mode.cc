@@ -13,7 +13,7 @@ namespace {
 constexpr unsigned kOwnerReadsAndWrites = 0600;
 constexpr unsigned kReadAndWrite = 0666;
 
-// Whether group and others have no write permission without a read permission.
+// Whether group and others have read permission wherever they have write permission.
 bool writers_read(unsigned mode) { return ((mode & 0022) << 1 & ~mode & 0044) == 0; }
 
 }  // namespace

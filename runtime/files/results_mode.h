@@ -1,4 +1,4 @@
-// Permissions of the files and folders that hold results.
+// Permissions of files and folders with results.
 #pragma once
 
 #include <filesystem>
@@ -10,21 +10,21 @@ namespace volador {
 
 struct ResultsMode {
   unsigned file = 0600;
-  unsigned directory = 0700;  // That of a file, with permission to enter for whoever may read.
+  unsigned directory = 0700;  // File mode plus search permission for all who may read.
 
   bool operator==(const ResultsMode&) const = default;
 };
 
-// `text` is the mode of a file in octal, "0640". The owner must be able to read and write (06xx); nobody else may
-// write without reading. kInvalidArgument: names the variable, the text and the rule.
+// `text`: file mode in octal, "0640". The owner must have read and write permission (06xx); others may not have write
+// permission without read permission. kInvalidArgument: names the variable, the text and the rule.
 [[nodiscard]] Result<ResultsMode> parse_results_mode(std::string_view text);
 
-// That of this process, from VOLADOR_RESULTS_MODE as it was at the first call; only the owner where it is not set. The
-// umask may take further permissions away.
+// Returns the mode of this process from VOLADOR_RESULTS_MODE, read at the first call; default: owner only. The umask
+// may remove further permissions.
 [[nodiscard]] const Result<ResultsMode>& results_mode();
 
-// Makes the folder and those above it that are missing, with results_mode(). A folder that exists is left as it is.
-// Errors: as make_private_directory, and those of the variable.
+// Creates the folder and its missing parents with results_mode(). An existing folder is unchanged. Errors as
+// make_private_directory, and those of the variable.
 [[nodiscard]] Result<void> make_results_directory(const std::filesystem::path& directory);
 
 }  // namespace volador

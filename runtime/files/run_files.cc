@@ -21,9 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kCheckpoint = "checkpoint_";
-constexpr const char* kJournal = "journal.vlj";  // Of every run.
+constexpr const char* kJournal = "journal.vlj";  // Present in every run.
 
-// One step below a folder, and not hidden: what is being written has a name that begins with a dot.
+// Whether the name is a visible single path component; files being written have a leading dot.
 bool is_plain_name(std::string_view name) {
   const bool printable = std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; });
   return !name.empty() && name.size() <= 255 && name.front() != '.' && printable && name.find('/') == std::string_view::npos;
@@ -40,7 +40,8 @@ tl::unexpected<Error> trouble(const fs::path& path, int error) {
   return make_error(code, fmt::format("{}: {}", path.string(), std::strerror(error)));
 }
 
-// Of a trial's id; empty: none. Ids have eight hex digits: nothing shorter is looked for.
+// Returns the name of the trial's folder by its id; empty: none. Ids have eight hex digits; shorter ones are not
+// searched.
 std::string folder_named_after(int parent, const std::string& id) {
   constexpr size_t kIdSize = 8;
   if (id.size() != kIdSize || id.find_first_not_of("0123456789abcdef") != std::string::npos) return {};
@@ -65,7 +66,8 @@ Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& 
   }
   net::UniqueFd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return trouble(directory, errno);
-  // The folder is what a program says it is: another one, with keys in it perhaps, is not opened to readers of the page.
+  // The program reports the folder's path: require a journal, so that no other folder (with keys, for example) is
+  // exposed.
   struct stat journal {};
   if (::fstatat(folder.get(), kJournal, &journal, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(journal.st_mode)) {
     return make_error(ErrorCode::kNotFound, fmt::format("{} holds no run: {} is missing there", directory.string(), kJournal));
@@ -74,7 +76,7 @@ Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& 
   if (!is_plain_name(trial)) return make_error(ErrorCode::kInvalidArgument, fmt::format("trial \"{}\": no id of a trial", trial));
   net::UniqueFd inner(::openat(folder.get(), trial.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!inner && errno == ENOENT) {
-    // A run may give its trials' folders other names (.trial_folder), which have the id in them.
+    // A run may name its trials' folders (.trial_folder); the names contain the id.
     const std::string named = folder_named_after(folder.get(), trial);
     if (!named.empty()) inner = net::UniqueFd(::openat(folder.get(), named.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
     else errno = ENOENT;
@@ -83,7 +85,7 @@ Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& 
   return inner;
 }
 
-// A regular file; nothing that blocks at its opening.
+// Opens a regular file; rejects files that block on open.
 Result<net::UniqueFd> open_file(int folder, const std::string& name, const fs::path& shown, struct stat& info) {
   net::UniqueFd file(::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file) return trouble(shown, errno);
@@ -94,7 +96,7 @@ Result<net::UniqueFd> open_file(int folder, const std::string& name, const fs::p
 
 int64_t modified_ms(const struct stat& info) { return int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1'000'000; }
 
-// As long as it was when it was opened: a journal grows meanwhile.
+// Reads the length at the time of opening: a journal may grow meanwhile.
 class PlainPieces final : public FilePieces {
  public:
   PlainPieces(net::UniqueFd file, uint64_t bytes) : file_(std::move(file)), left_(bytes), length_(bytes) {}
@@ -121,7 +123,7 @@ class TarPieces final : public FilePieces {
   Result<std::string> next() override { return tar_.next(); }
 
  private:
-  const std::vector<net::UniqueFd> archives_;  // Open as long as they are read.
+  const std::vector<net::UniqueFd> archives_;  // Kept open while they are read.
   ArchiveTar tar_;
 };
 
@@ -134,7 +136,7 @@ std::string content_type_of(std::string_view name) {
   return "application/octet-stream";
 }
 
-// Of a checkpoint, in the order in which they make its directory.
+// Returns a checkpoint's archives in unpacking order.
 std::vector<std::string> archives_of(int checkpoint) {
   std::vector<std::string> names;
   for (const fs::path& path : parts_in(at_descriptor(checkpoint))) names.push_back(path.filename().string());

@@ -1,5 +1,6 @@
-// The files of a run, as they lie on this machine: names that lead nowhere else, opened so that no link is followed. Whoever hands them
-// out (the dashboard's server, a node, a program) does it by this. Blocking, a few microseconds a call on a disk of this machine; any thread.
+// Access to the files of a run on this machine. Names cannot leave the run's directory, and symbolic links are not
+// followed. Used by the dashboard's server, nodes and programs. Blocking, a few microseconds per call on a local disk;
+// any thread.
 #pragma once
 
 #include <cstdint>
@@ -13,21 +14,21 @@
 
 namespace volador {
 
-// A file while it is read, a piece at a time, in constant memory.
+// Reads a file piece by piece in constant memory.
 class FilePieces {
  public:
-  static constexpr size_t kPieceBytes = 256 << 10;  // At most, about.
+  static constexpr size_t kPieceBytes = 256 << 10;  // Approximate maximum size.
 
   virtual ~FilePieces() = default;
-  // Of the whole, in bytes, where it is known before.
+  // Returns the total size in bytes, if known in advance.
   virtual std::optional<uint64_t> length() const { return std::nullopt; }
-  // Empty: that was all. kUnavailable, kInvalidArgument: what came before is not the whole file.
+  // Empty: end of the file. kUnavailable, kInvalidArgument: the earlier pieces are not the whole file.
   [[nodiscard]] virtual Result<std::string> next() = 0;
 };
 
 class RunFiles {
  public:
-  static constexpr size_t kFilesMax = 2000;  // Of one folder that are listed.
+  static constexpr size_t kFilesMax = 2000;  // Maximum number of files listed per folder.
 
   // `directory` is absolute.
   explicit RunFiles(std::filesystem::path directory) : directory_(std::move(directory)) {}
@@ -38,16 +39,16 @@ class RunFiles {
     int64_t bytes = 0;
     int64_t modified_ms = 0;
   };
-  // Of the run (empty), or of one of its trials: regular files and complete checkpoints, by name. kNotFound, kPermissionDenied: what the
-  // file system says; kInvalidArgument: a trial or a directory that is none.
+  // Lists regular files and complete checkpoints of the run (`trial` empty) or of a trial, by name. kNotFound,
+  // kPermissionDenied: file system errors; kInvalidArgument: invalid trial or directory.
   [[nodiscard]] Result<std::vector<Entry>> list(const std::string& trial) const;
 
   struct Opened {
-    std::string file_name;  // To be saved under.
+    std::string file_name;  // Suggested file name.
     std::string content_type;
     std::unique_ptr<FilePieces> pieces;
   };
-  // One of list(); a checkpoint comes as a tar file. kInvalidArgument: a name that is none of ours.
+  // Opens an entry of list(); a checkpoint is sent as a tar file. kInvalidArgument: invalid name.
   [[nodiscard]] Result<Opened> open(const std::string& trial, const std::string& name) const;
 
  private:
