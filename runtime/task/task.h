@@ -41,7 +41,7 @@ struct FunctionSignature<R (*)(A...)> {
 template <class R, class... A>
 struct FunctionSignature<R (*)(A...) noexcept> : FunctionSignature<R (*)(A...)> {};
 
-// What task<F> takes: a function whose arguments travel.
+// Whether task<F> accepts F: a function with serializable arguments.
 template <auto F>
 consteval bool can_be_task() {
   if constexpr (is_function<decltype(F)>) {
@@ -50,9 +50,9 @@ consteval bool can_be_task() {
     return false;
   }
 }
-inline int no_function() { return 0; }  // What a wrong task<F> is taken for, so that its error is the only one.
+inline int no_function() { return 0; }  // Replaces an invalid F, so that only one error is reported.
 
-// One function, registered before main because task<F> is compiled somewhere in the program.
+// A function registered as a task, before main because task<F> is instantiated in the program.
 template <auto F>
 struct TaskFunction {
   using S = FunctionSignature<decltype(F)>;
@@ -96,7 +96,7 @@ inline constexpr bool is_future = false;
 template <class T>
 inline constexpr bool is_future<Future<T>> = true;
 
-// An argument as it was given: the value, a future of it, or a reference to it.
+// An argument as passed: a value, a future of it, or a reference to it.
 template <class T>
 struct TaskArgument {
   std::optional<T> value;
@@ -137,7 +137,7 @@ struct TaskArguments<std::tuple<A...>> {
 
 namespace internal {
 
-// The reply of a task, which may be cancelled before its arguments are there.
+// The reply of a task, which can be cancelled before its arguments are available.
 class TaskReply final : public Reply {
  public:
   void cancel(const CancelOptions& options) override {
@@ -151,7 +151,7 @@ class TaskReply final : public Reply {
     set(make_error(ErrorCode::kCancelled, "the task was cancelled before its arguments were there"));
   }
   const char* not_there_yet() const override { return "the task has not ended yet; it goes on: wait longer, or end it by cancel()"; }
-  // False: it was cancelled, and is not submitted.
+  // False: cancelled; must not be submitted.
   bool is_wanted() {
     const std::lock_guard<std::mutex> hold(mutex_);
     return !cancelled_;
@@ -171,12 +171,12 @@ class TaskReply final : public Reply {
   std::mutex mutex_;
   std::optional<CancelOptions> cancelled_;
   TaskId task_{};
-  std::weak_ptr<TaskSubmitter> submitter_;  // Once it is submitted.
+  std::weak_ptr<TaskSubmitter> submitter_;  // Set once submitted.
 };
 
 }  // namespace internal
 
-// What task<&f>(…) returns: options, then submit().
+// Options of a task, then submit(). Returned by task<&f>(…).
 template <auto F>
 class TaskBuilder {
  public:
@@ -189,40 +189,42 @@ class TaskBuilder {
     request_.name = display_name<F>();
   }
 
-  // Default: one CPU. It waits until a node has them; kInfeasible where none ever could.
+  // Resources that the task reserves; it waits for a node that has them. Default: one CPU. kInfeasible if no node could
+  // ever have them.
   TaskBuilder&& resources(const Resources& resources) && {
     resources_ = resources;
     return std::move(*this);
   }
-  // Only on nodes whose label is this value, or as label_in, label_not_in, label_exists and label_absent say. Repeated: all of them.
+  // Restricts the task to nodes whose label has this value, or matches label_in, label_not_in, label_exists or
+  // label_absent. Repeatable; all must match.
   TaskBuilder&& label(std::string key, LabelValue value) && {
     request_.place.wishes.labels.push_back({std::move(key), std::move(value)});
     return std::move(*this);
   }
-  // Only on the node of this name.
+  // Restricts the task to the node of this name.
   TaskBuilder&& node(std::string name) && {
     request_.place.wishes.node = std::move(name);
     request_.place.wishes.node_preferred = false;
     return std::move(*this);
   }
-  // There while it has room, else anywhere.
+  // Prefers this node while it has room.
   TaskBuilder&& prefer_node(std::string name) && {
     request_.place.wishes.node = std::move(name);
     request_.place.wishes.node_preferred = true;
     return std::move(*this);
   }
-  // In a bundle of the group, from which it takes what it asks for.
+  // Runs the task in a bundle of the group, whose resources it uses.
   TaskBuilder&& in(const PlacementGroup& group, int bundle = kAnyBundle) && {
     request_.place.group = group.id();
     request_.place.bundle = bundle;
     return std::move(*this);
   }
-  // How often it is tried again when its process dies under it; -1: without limit. Default: 3.
+  // Number of retries after the death of its process; -1: unlimited. Default: 3.
   TaskBuilder&& max_retries(int retries) && {
     request_.max_retries = retries;
     return std::move(*this);
   }
-  // It is tried again as well when it throws one of these types, or one derived from them; max_retries counts both.
+  // Also retries if the task throws one of these types or a derived one; max_retries counts both.
   template <class... E>
   TaskBuilder&& retry_on() && {
     static_assert(sizeof...(E) > 0, "volador: retry_on needs the types of exceptions: retry_on<std::runtime_error>()");
@@ -231,7 +233,8 @@ class TaskBuilder {
     return std::move(*this);
   }
 
-  // Returns at once. It starts when the futures among its arguments are there; one that failed is its result too.
+  // Does not wait. The task starts when the futures among its arguments are complete; if one fails, its error is the
+  // result.
   Future<Return> submit() && {
     auto set = ResourceSet::from(resources_);
     if (!set) throw Exception(std::move(set).error());
@@ -256,7 +259,7 @@ class TaskBuilder {
     template <size_t... I>
     void begin(std::index_sequence<I...> all) {
       (await<I>(), ...);
-      arrived(all, true);  // The count starts at one, so that it cannot reach zero before all are awaited.
+      arrived(all, true);  // The count starts at one, so that it cannot reach zero before all arguments were visited.
     }
     template <size_t I>
     void await() {
@@ -273,7 +276,7 @@ class TaskBuilder {
         self->arrived(std::make_index_sequence<std::tuple_size_v<Plain>>(), false);
       });
     }
-    // `on_caller`: not on a thread of the runtime, which must not block.
+    // `on_caller`: on the caller's thread, which may block, unlike runtime threads.
     template <size_t... I>
     void arrived(std::index_sequence<I...>, bool on_caller) {
       if (--missing > 0 || failed || !reply->is_wanted()) return;
@@ -287,14 +290,14 @@ class TaskBuilder {
       });
       reply->submitted(submitter, id);
     }
-    // What it takes or brings may be lost, and made again.
+    // Runs a task whose arguments or results contain references that may need reconstruction.
     void run_with_origin(RefScope& scope) {
       internal::TaskWays ways;
       ways.submit = [to = std::weak_ptr<internal::TaskReply>(reply), with = std::weak_ptr<TaskSubmitter>(submitter)](TaskRequest wanted, std::function<void(Result<std::string>)> done) {
         const auto by = with.lock();
         if (!by) return done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
         const TaskId id = by->submit(std::move(wanted), std::move(done));
-        if (const auto still = to.lock()) still->submitted(by, id);  // Of one that is run again: cancelled as its last run.
+        if (const auto still = to.lock()) still->submitted(by, id);  // A repeated run is cancelled like the last one.
       };
       ways.owner = Session::current()->name_as_owner();
       ways.claim = &registration::claim_objects<typename Future<Return>::Value>;

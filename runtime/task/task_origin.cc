@@ -16,7 +16,7 @@ namespace {
 
 using ObjectPtr = std::shared_ptr<const StoredObject>;
 
-// A reference as it stands among the bytes of arguments.
+// Returns the encoding of a reference inside arguments.
 std::string encoded(const ObjectPtr& object) {
   Encoder encoder;
   volador_encode(encoder, AnyRef(object));
@@ -29,13 +29,13 @@ void replace_all(std::string& bytes, const std::string& from, const std::string&
 
 // A reference among the arguments of a task that may be run again.
 struct Argument {
-  std::string bytes;  // As it was encoded.
+  std::string bytes;  // Encoded form.
   ObjectKey key;
   std::weak_ptr<const StoredObject> object;
   StoredObject::Origin origin;
 };
 
-// Gets every argument's object as it is now, or makes it again; `done` once.
+// Obtains the current object of every argument, reconstructing lost ones; `done` runs once.
 class Gathering : public std::enable_shared_from_this<Gathering> {
  public:
   using Done = std::function<void(Result<std::vector<ObjectPtr>>)>;
@@ -59,7 +59,7 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
     const std::lock_guard<std::mutex> hold(mutex_);
     if (!error_) error_ = std::move(error);
   }
-  // Once more than there are objects: after all were asked for.
+  // Called once per object, and once more after all were requested.
   void one_less() {
     if (left_.fetch_sub(1) != 1) return;
     if (error_) return done_(make_error(*error_));
@@ -131,7 +131,7 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
   void submit(std::vector<ObjectPtr> objects, int depth) {
     TaskRequest request = request_;
     for (size_t at = 0; at < objects.size(); ++at) replace_all(request.arguments, arguments_[at].bytes, encoded(objects[at]));
-    // Its answer's objects are seen here and get an origin of their own.
+    // The objects in its result are inspected here and get their own origin.
     TaskWays ways = ways_;
     run_with_origin(std::move(ways), std::move(request), std::move(objects), [self = shared_from_this()](const Result<std::string>& result, std::shared_ptr<const void>) {
       if (!result) self->finish(make_error(ErrorCode::kObjectLost, fmt::format("task {}, run again to make it, failed: {}", self->request_.name, result.error().message)));
@@ -169,10 +169,11 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
   mutable std::mutex mutex_;
   bool running_ = false;
   std::vector<Waiting> waiting_;
-  std::vector<std::weak_ptr<const StoredObject>> made_;  // Who asked keeps them, in the place of the lost ones.
+  std::vector<std::weak_ptr<const StoredObject>> made_;  // The requesters hold them as replacements of the lost
+                                                         // objects.
 };
 
-// One task until it has ended for good.
+// One task including its retries.
 class Running : public std::enable_shared_from_this<Running> {
  public:
   using Made = std::function<void(const std::vector<ObjectPtr>&)>;
@@ -199,7 +200,7 @@ class Running : public std::enable_shared_from_this<Running> {
     if (result && made_) made_(objects);
     done_(std::move(result), std::move(references));
   }
-  // Where the lost object is one of the arguments and can be made again.
+  // Retries if the lost object is one of the arguments and can be reconstructed.
   bool again(const Error& error) {
     for (size_t at = 0; at < arguments_.size(); ++at) {
       if (error.message.find(to_string(arguments_[at]->key())) == std::string::npos) continue;
@@ -223,7 +224,7 @@ class Running : public std::enable_shared_from_this<Running> {
   const TaskWays ways_;
   TaskRequest request_;
   std::vector<ObjectPtr> arguments_;
-  std::vector<std::string> bytes_;  // As they stand in the request.
+  std::vector<std::string> bytes_;  // Encoded forms in the request.
   const TaskDone done_;
   const int depth_;
   const Made made_;

@@ -1,7 +1,7 @@
-// Tasks that take or bring references: run again where an object among their arguments is lost, and able to make their own again.
+// Retry of tasks whose arguments were lost, and reconstruction of lost task results.
 //
-// What is kept of a task whose results are referred to: its request, and of each reference among its arguments what made that one. The
-// arguments' objects themselves are not kept. At most kRebuildDepthMax tasks, one behind the other, are run again for one object.
+// For a task with live results, its request and the origins of its argument references are kept, but not the arguments'
+// objects. At most kRebuildDepthMax chained tasks are run again for one object.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,22 @@
 namespace volador::internal {
 
 inline constexpr int kRebuildDepthMax = 10;
-inline constexpr size_t kRebuildArgumentsMax = size_t{1} << 20;  // Bytes; a task with more is not run again for its results.
+inline constexpr size_t kRebuildArgumentsMax = size_t{1} << 20;  // Bytes; results of a task with larger arguments are
+                                                                 // not reconstructed.
 
-// How a task is run and what its answer brings. Copied; thread safe.
+// Operations to run a task and to accept its results. Copied; thread safe.
 struct TaskWays {
-  // `done` once, on a thread that it must not block.
+  // `done` runs once, on a thread that it must not block.
   std::function<void(TaskRequest request, std::function<void(Result<std::string>)> done)> submit;
-  std::string owner = {};  // Session::name_as_owner() of who submits.
-  // Claims the references in an answer: what keeps them, and what they refer to, in their order.
+  std::string owner = {};  // Session::name_as_owner() of the submitter.
+  // Accepts the references in a reply: returns their holder and adds the referenced objects in order.
   std::shared_ptr<const void> (*claim)(const Result<std::string>& answer, std::vector<std::shared_ptr<const StoredObject>>* objects) = nullptr;
 };
 
 using TaskDone = std::function<void(Result<std::string> result, std::shared_ptr<const void> references)>;
 
-// Submits a task among whose arguments are `arguments` (each once), and runs it again, as its max_retries allow, where one of them is lost
-// and can be made again. Its results get it as their origin.
+// Submits a task with the objects `arguments` (without duplicates) among its arguments. If one of them is lost and can
+// be reconstructed, runs the task again within its max_retries. Its results get the task as their origin.
 void run_with_origin(TaskWays ways, TaskRequest request, std::vector<std::shared_ptr<const StoredObject>> arguments, TaskDone done, int depth = 0);
 
 }  // namespace volador::internal

@@ -12,13 +12,14 @@ namespace volador {
 namespace {
 
 constexpr int kStartsFailedMax = 3;
-constexpr size_t kUnknownTotal = 16;  // Runners, where the cluster's size is not known; what is too many waits at the head.
-constexpr int kNewest = 2;  // Of the mean time of a function one part in so many is the newest.
-constexpr std::chrono::nanoseconds kNotKnown = std::chrono::hours(1);  // How long a task takes; longer than any bound.
+constexpr size_t kUnknownTotal = 16;  // Runners if the cluster's size is unknown; the head queues the excess.
+constexpr int kNewest = 2;  // Weight of the newest sample in the moving mean: one part in this number.
+constexpr std::chrono::nanoseconds kNotKnown = std::chrono::hours(1);  // Expected duration of an unknown task; longer
+                                                                       // than any limit.
 
-// What the call of a runner ended with, in words of the task: a program calls a function and sees no actor behind it.
+// Rewords an error of a runner's call: the program called a function and does not see the actor.
 Error in_words_of_task(const std::string& name, Error error) {
-  if (error.code == ErrorCode::kApplication) return error;  // The function's own words.
+  if (error.code == ErrorCode::kApplication) return error;  // Error text of the function itself.
   std::string_view text = error.message;
   if (text.starts_with("call to actor ")) text.remove_prefix(text.find(": ") + 2);
   const bool of_call = text.starts_with("the call ");
@@ -27,12 +28,12 @@ Error in_words_of_task(const std::string& name, Error error) {
   return error;
 }
 
-// What a call ends with when its actor or the way to it is gone; everything else is the task's own answer.
+// Whether a call failed because its actor or connection is gone; any other result is the task's own.
 bool is_loss(const Error& error) { return error.code == ErrorCode::kActorDied || error.code == ErrorCode::kUnknownOutcome; }
 
 }  // namespace
 
-// Without resources nothing but the CPUs bounds how many are of use.
+// Returns the maximum number of runners. Without other resources only the CPUs limit it.
 size_t TaskPool::runners_max(const Shape& shape) const {
   if (total_.empty()) return std::min<size_t>(kUnknownTotal, options_.runners_max);
   Amount most = -1;
@@ -44,21 +45,21 @@ size_t TaskPool::runners_max(const Shape& shape) const {
   return std::clamp<size_t>(static_cast<size_t>(most), 1, options_.runners_max);
 }
 
-// The first task that waits. One of a function that was never seen may take any time.
+// Expected duration of the first queued task. A task of an unknown function may take any time.
 std::chrono::nanoseconds TaskPool::expected(const Group& group) const {
   const Task& first = tasks_.at(group.queue.front());
   const auto known = takes_.find(first.request.function);
   return known == takes_.end() ? kNotKnown : known->second;
 }
 
-// Whether the first task that waits may be given behind another one. When a runner dies nobody knows which of those that it was given it has
-// executed: one that must not be executed again has to be the first of them.
+// Whether the first queued task may be assigned behind another one. When a runner dies, it is unknown which assigned
+// tasks it executed: a task that must not run again has to be first.
 bool TaskPool::may_queue(const Group& group) const {
   const Task& first = tasks_.at(group.queue.front());
   return first.request.max_retries < 0 || first.retries < first.request.max_retries;
 }
 
-// A task beyond the one that runs waits for it, so only short ones are given in advance.
+// Further tasks wait for the running one, so only short ones are assigned ahead.
 bool TaskPool::has_room(const Runner& runner, std::chrono::nanoseconds more) const {
   if (!runner.ready || runner.late) return false;
   if (runner.given.empty()) return true;
@@ -67,8 +68,8 @@ bool TaskPool::has_room(const Runner& runner, std::chrono::nanoseconds more) con
   return runner.given.size() < options_.ahead_max && runner.expected + more <= options_.ahead;
 }
 
-// Who gets a task that takes so long: the one that got the last, as long as all that it has is less than another's wake-up costs;
-// then one that is idle; then the one with the least to do. Null: none has room.
+// Selects the runner for a task of this duration: the last used one while its total work is less than the cost of
+// waking another; then an idle one; then the least loaded. Null: none has room.
 TaskPool::Runner* TaskPool::choose(Group& group, std::chrono::nanoseconds more) const {
   Runner* const last = group.filling;
   if (last != nullptr && has_room(*last, more) && last->expected + more <= options_.together) return last;
@@ -125,7 +126,8 @@ void TaskPool::dispatch(BootTime now, Group& group, Actions& actions) {
   start_runners(group, actions);
 }
 
-// As many as there are tasks, but for short ones only while those that are free soon have more to do than a start takes.
+// Starts one runner per queued task; for short tasks only while the runners that are free soon have more work than a
+// start takes.
 void TaskPool::start_runners(Group& group, Actions& actions) {
   if (group.queue.empty()) return;
   const auto each = expected(group);
@@ -144,7 +146,7 @@ void TaskPool::start_runners(Group& group, Actions& actions) {
   }
 }
 
-// The first task that waits.
+// Assigns the first queued task.
 void TaskPool::give(BootTime now, Runner& runner, Actions& actions) {
   Group& group = *runner.group;
   const auto takes = expected(group);
@@ -166,7 +168,7 @@ void TaskPool::learn(uint64_t function, std::chrono::nanoseconds took) {
   if (!is_new) known->second += std::chrono::nanoseconds((took - known->second).count() / kNewest);
 }
 
-// Its runner has it no longer.
+// Removes the task from its runner.
 void TaskPool::take_back(TaskId id, Task& task, Runner& runner) {
   runner.given.erase(std::find(runner.given.begin(), runner.given.end(), id));
   runner.expected -= task.expected;
@@ -208,7 +210,7 @@ TaskPool::Actions TaskPool::runner_failed(BootTime now, RunnerId id, const Error
   const bool started = found->second.ready;
   lose(id, error, actions);
   if (!started && (refused || ++group.starts_failed >= kStartsFailedMax) && group.runners.size() == group.starting) {
-    // No runner is there, and none will be: the others that start end the same way.
+    // There is no runner, and pending starts will fail as well.
     for (const TaskId task : group.queue.take_all()) finish(task, make_error(in_words_of_task(tasks_.at(task).request.name, error)), actions);
     group.starts_failed = 0;
   }
@@ -216,7 +218,7 @@ TaskPool::Actions TaskPool::runner_failed(BootTime now, RunnerId id, const Error
   return actions;
 }
 
-// It is no longer one of the group's.
+// Removes the runner from its group.
 void TaskPool::leave(Group& group, RunnerId id) {
   if (group.filling != nullptr && group.filling->id == id) group.filling = nullptr;
   const auto runner = group.runners.find(id);
@@ -224,7 +226,7 @@ void TaskPool::leave(Group& group, RunnerId id) {
   group.runners.erase(runner);
 }
 
-// Its tasks are given back to the front of the queue in their order; the first one was running.
+// Returns its tasks to the front of the queue in order; the first one was running.
 void TaskPool::lose(RunnerId id, const Error& error, Actions& actions) {
   Group& group = *runners_.at(id).group;
   leave(group, id);
@@ -269,16 +271,17 @@ TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, 
   Task& task = at->second;
   if (!result && is_loss(result.error())) {
     actions = runner_failed(now, id, result.error(), false);
-    actions.end.push_back(id);  // Where only the way to it is gone it must not go on.
+    actions.end.push_back(id);  // If only the connection is lost, the runner must not continue.
     return actions;
   }
   Group& group = *runner.group;
-  // A runner that had not begun anything when it was asked, frozen or not connected yet, gives back its first task as well.
+  // A runner that had not begun anything when it was asked (frozen or not connected yet) returns its first task as
+  // well.
   const bool given_back = !task.cancelled && !result && net::is_given_back(result.error());
-  const bool ran = runner.given.front() == task_id;  // Else one that waited was cancelled or given back.
+  const bool ran = runner.given.front() == task_id;  // False: a queued task was cancelled or returned.
   if (ran) runner.late = false;
   take_back(task_id, task, runner);
-  runner.idle_since = now;  // If it has no other.
+  runner.idle_since = now;  // If it has no other task.
   if (given_back) {
     group.queue.push_front(task_id);
     dispatch(now, group, actions);
@@ -296,7 +299,8 @@ TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, 
   }
   if (!result) result = make_error(in_words_of_task(task.request.name, std::move(result).error()));
   finish(task_id, std::move(result), actions);
-  while (!group.queue.empty() && has_room(runner, expected(group))) give(now, runner, actions);  // It alone has become idle.
+  // Only this runner has become idle.
+  while (!group.queue.empty() && has_room(runner, expected(group))) give(now, runner, actions);
   start_runners(group, actions);  // The cluster may have grown.
   return actions;
 }
@@ -313,7 +317,7 @@ TaskPool::Actions TaskPool::cancel(BootTime now, TaskId id, bool force) {
     return actions;
   }
   const RunnerId runner = *task->second.runner;
-  if (!force || runners_.at(runner).given.front() != id) {  // Behind another one it does not run yet.
+  if (!force || runners_.at(runner).given.front() != id) {  // It is queued behind another task and not running.
     task->second.cancelled = true;
     actions.cancel.push_back({runner, id});
     return actions;
@@ -354,7 +358,7 @@ TaskPool::Actions TaskPool::tick(BootTime now) {
   return actions;
 }
 
-// Those behind its first task may be what that one waits for.
+// Tasks behind the first one may be what that one waits for.
 void TaskPool::note_late(BootTime now, Runner& runner, Actions& actions) {
   learn(tasks_.at(runner.given.front()).request.function, now - runner.busy_since);
   runner.late = true;

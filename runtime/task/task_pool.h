@@ -1,6 +1,6 @@
-// Which task runs on which runner: the mind behind volador::task. Runners are actors that execute tasks one after another; the
-// pool asks for as many as there are tasks to run and room in the cluster, keeps them a moment when they are idle, and gives a task
-// that lost its runner to another.
+// State machine that assigns tasks to runners for volador::task. Runners are actors that execute tasks one after
+// another. The pool requests as many as there are tasks and room in the cluster, keeps idle ones for a moment, and
+// reassigns the tasks of lost runners.
 // Pure: no clock, thread, I/O or randomness. Events in, actions out.
 #pragma once
 
@@ -24,11 +24,11 @@ namespace volador {
 
 enum class RunnerId : uint64_t {};
 
-// Where a task may run, besides having room.
+// Placement constraints of a task.
 struct TaskPlace {
   NodeWishes wishes;
-  GroupId group;    // A placement group; nil: none.
-  int bundle = -1;  // Of the group; -1: any.
+  GroupId group;    // Placement group; nil: none.
+  int bundle = -1;  // Bundle of the group; -1: any.
   auto operator<=>(const TaskPlace&) const = default;
 };
 
@@ -38,24 +38,27 @@ struct TaskRequest {
   std::string arguments;  // Envelope.
   ResourceSet resources;
   TaskPlace place;
-  int max_retries = 3;    // When its runner dies under it; -1: without limit.
-  std::vector<std::string> retry_on;  // Types of exceptions after which it is tried again as well, as the compiler names them.
+  int max_retries = 3;    // Retries after the death of its runner; -1: unlimited.
+  std::vector<std::string> retry_on;  // Compiler names of exception types after which it is retried as well.
 };
 
 class TaskPool {
  public:
   struct Options {
-    std::chrono::nanoseconds idle = std::chrono::milliseconds(500);     // A runner without a task ends after it.
-    std::chrono::nanoseconds ahead = std::chrono::milliseconds(1);      // Work that a busy runner is given in advance.
-    std::chrono::nanoseconds behind = std::chrono::milliseconds(3);     // Also beyond `ahead` two tasks that are no longer are given at once.
-    size_t ahead_max = 512;                                             // Tasks, of it.
-    std::chrono::nanoseconds together = std::chrono::microseconds(100); // Work that is not worth waking another runner for.
-    std::chrono::nanoseconds start = std::chrono::milliseconds(5);      // That the start of a runner takes, about.
-    std::chrono::nanoseconds late = std::chrono::milliseconds(20);      // Of a short task: what waits behind it is then called back.
-    size_t runners_max = 1000;                                          // Of one set of resources.
-    size_t tasks_max = 1'000'000;                                       // Not finished.
+    std::chrono::nanoseconds idle = std::chrono::milliseconds(500);     // A runner without a task ends after this time.
+    std::chrono::nanoseconds ahead = std::chrono::milliseconds(1);      // Work assigned ahead to a busy runner.
+    std::chrono::nanoseconds behind = std::chrono::milliseconds(3);     // Two tasks no longer than this are assigned
+                                                                        // together even beyond `ahead`.
+    size_t ahead_max = 512;                                             // Maximum number of tasks assigned ahead.
+    std::chrono::nanoseconds together = std::chrono::microseconds(100); // Work that does not justify waking another
+                                                                        // runner.
+    std::chrono::nanoseconds start = std::chrono::milliseconds(5);      // Approximate start time of a runner.
+    std::chrono::nanoseconds late = std::chrono::milliseconds(20);      // Delay of a short task after which the tasks
+                                                                        // behind it are recalled.
+    size_t runners_max = 1000;                                          // Per resource shape.
+    size_t tasks_max = 1'000'000;                                       // Maximum of unfinished tasks.
   };
-  struct Start {  // An actor of the runner's class that holds `resources`.
+  struct Start {  // Start an actor of the runner class with these resources.
     RunnerId runner;
     ResourceSet resources;
     TaskPlace place;
@@ -67,11 +70,11 @@ class TaskPool {
     uint64_t function;
     std::string arguments;
   };
-  struct Cancel {  // The runner's call of this task.
+  struct Cancel {  // Cancel the runner's call of this task.
     RunnerId runner;
     TaskId task;
   };
-  struct Recall {  // The runner gives back what it has not begun: each of those calls ends with kCancelled, the newest first.
+  struct Recall {  // Recall tasks that the runner has not begun: their calls end with kCancelled, newest first.
     RunnerId runner;
   };
   struct Finish {
@@ -89,24 +92,25 @@ class TaskPool {
 
   explicit TaskPool(Options options) : options_(options) {}
 
-  // What the cluster has in all: bounds the number of runners. Zero where it is not known yet.
+  // Sets the cluster's total resources, which limit the number of runners. Empty: unknown.
   void set_total(const ResourceSet& total);
 
   // Beyond Options::tasks_max the task ends at once with kUnavailable.
   Actions submit(BootTime now, TaskId task, TaskRequest request);
   Actions runner_ready(BootTime now, RunnerId runner);
-  // It is dead, or could not be started (`refused`: nor could another). Its tasks go to others; the one it executed by its retries.
+  // The runner is dead or could not be started (`refused`: no runner could). Its tasks are reassigned; the running one
+  // counts a retry.
   Actions runner_failed(BootTime now, RunnerId runner, const Error& error, bool refused);
-  // What the call of this attempt ended with, and how long the task ran; 0: not known. Answers of attempts that are over change nothing.
+  // Result of the call of this attempt and the task's run time; 0: unknown. Results of outdated attempts are ignored.
   Actions answered(BootTime now, RunnerId runner, TaskId task, int attempt, Result<std::string> result, std::chrono::nanoseconds took = {});
-  // One that waits ends with kCancelled; of one that was given to a runner the call is cancelled, or with `force` the runner ended.
-  // Finished: no effect.
+  // Ends a queued task with kCancelled; for an assigned task cancels the call, or with `force` ends the runner.
+  // Finished tasks: no effect.
   Actions cancel(BootTime now, TaskId task, bool force);
   Actions tick(BootTime now);
-  // Everything ends with this error.
+  // Ends everything with this error.
   Actions close(const Error& error);
 
-  // When tick() has something to do.
+  // Returns when tick() is due.
   std::optional<BootTime> next_tick() const;
   size_t unfinished() const { return tasks_.size(); }
   size_t runners() const { return runners_.size(); }
@@ -118,7 +122,7 @@ class TaskPool {
     std::map<std::string, Amount, std::less<>> resources;
     TaskPlace place;
   };
-  // Looks shapes up by what a request has of them.
+  // Comparison that allows lookups by TaskRequest.
   struct ShapeLess {
     using is_transparent = void;
     struct View {
@@ -139,31 +143,31 @@ class TaskPool {
     Group* group = nullptr;
     int attempt = 0;
     int retries = 0;
-    std::optional<RunnerId> runner;  // To which it is given.
-    std::chrono::nanoseconds expected{};  // That it takes, when it was given.
-    bool cancelled = false;  // By its submitter, while a runner has it: a call that is given back is not made again.
+    std::optional<RunnerId> runner;  // Runner to which it is assigned.
+    std::chrono::nanoseconds expected{};  // Expected duration at assignment.
+    bool cancelled = false;  // Cancelled by its submitter while assigned: a returned call is not repeated.
   };
   struct Runner {
     RunnerId id{};
     Group* group = nullptr;
     bool ready = false;
-    std::deque<TaskId> given;             // In the order of execution: the first one runs.
-    std::chrono::nanoseconds expected{};  // That all of them take.
-    BootTime busy_since{};                // Since the first of `given` runs.
+    std::deque<TaskId> given;             // In order of execution: the first one runs.
+    std::chrono::nanoseconds expected{};  // Sum of the expected durations.
+    BootTime busy_since{};                // Start of the first task in `given`.
     BootTime idle_since{};
-    bool late = false;  // The first of `given` takes longer than was expected: until it ends this one gets no other.
-    bool soon = true;   // It is free no later than another could be started.
+    bool late = false;  // The first task takes longer than expected: the runner gets no other task until it ends.
+    bool soon = true;   // Expected to be free no later than a new runner could be started.
   };
-  // Of one shape. Between two events either no task waits, or no runner is idle.
+  // Tasks and runners of one shape. Between events, either no task is queued or no runner is idle.
   struct Group {
     const Shape* shape = nullptr;
     TaskQueue queue;
     std::map<RunnerId, Runner*> runners;
-    Runner* filling = nullptr;  // The one that was given to last; null: it is gone.
+    Runner* filling = nullptr;  // Runner that was assigned the last task; null: gone.
     size_t runners_max = 0;
     size_t starting = 0;
-    size_t soon = 0;        // Of `runners`.
-    int starts_failed = 0;  // In a row.
+    size_t soon = 0;        // Number of `runners` with `soon`.
+    int starts_failed = 0;  // Consecutive failures.
   };
 
   size_t runners_max(const Shape& shape) const;
@@ -188,7 +192,7 @@ class TaskPool {
   const Options options_;
   ResourceSet total_;
   uint64_t next_runner_ = 1;
-  std::unordered_map<uint64_t, std::chrono::nanoseconds> takes_;  // By function: a moving mean.
+  std::unordered_map<uint64_t, std::chrono::nanoseconds> takes_;  // Moving mean of the duration by function.
   std::unordered_map<TaskId, Task> tasks_;
   std::map<RunnerId, Runner> runners_;
   std::map<Shape, Group, ShapeLess> groups_;

@@ -1,4 +1,4 @@
-// The tasks that wait for a runner, in the order in which they get one. Pure.
+// Queue of tasks that wait for a runner. Pure.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,8 @@ namespace volador {
 
 enum class TaskId : uint64_t {};
 
-// Each function takes constant time, that of a task in the middle too: a program may cancel 100,000 tasks one by one.
+// All functions take amortized constant time, including erase() in the middle: a program may cancel 100,000 tasks one
+// by one.
 class TaskQueue {
  public:
   bool empty() const { return ids_.empty(); }
@@ -26,7 +27,7 @@ class TaskQueue {
     drop_erased();
     return id;
   }
-  // It is in the queue, and does not come back.
+  // The task must be in the queue and must not be added again.
   void erase(TaskId id) {
     erased_.insert(id);
     drop_erased();
@@ -39,7 +40,7 @@ class TaskQueue {
   }
 
  private:
-  // The first one is never an erased one, and at most half of them are.
+  // Maintains that the first task is not erased, and that at most half of them are.
   void drop_erased() {
     while (!ids_.empty() && !erased_.empty() && erased_.erase(ids_.front()) != 0) ids_.pop_front();
     if (erased_.size() * 2 <= ids_.size()) return;
@@ -48,7 +49,7 @@ class TaskQueue {
   }
 
   std::deque<TaskId> ids_;
-  std::unordered_set<TaskId> erased_;  // Among ids_.
+  std::unordered_set<TaskId> erased_;  // Erased tasks still in ids_.
 };
 
 }  // namespace volador

@@ -19,8 +19,8 @@ std::shared_ptr<TaskSubmitter>& current_slot() {
   return slot;
 }
 
-// The head's advice is for actors and groups: a task that no node could ever hold fails at once, it has no option to
-// wait. And it knows the places for tasks of a program as "tasks".
+// Rewords errors for tasks: the head's advice is for actors and groups. An infeasible task fails at once and has no
+// option to wait.
 Error in_words_of_tasks(Error error) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"option.and_wait", "option.first"}, {"option.or_wait", "option.or_join"}};
   if (error.code == ErrorCode::kInfeasible) error = error_of(error.code, reason_of(error).with_sentences(kWords));
@@ -30,7 +30,7 @@ Error in_words_of_tasks(Error error) {
 
 }  // namespace
 
-// The call of a runner that one attempt of a task is.
+// An attempt of a task: the call of its runner.
 class TaskSubmitter::Attempt final : public OutgoingCall {
  public:
   Attempt(std::weak_ptr<TaskSubmitter> of, TaskPool::Run&& run, const ActorId& on) : runner(run.runner), task(run.task), number(run.attempt), of_(std::move(of)) {
@@ -111,7 +111,7 @@ void TaskSubmitter::close() {
   if (thread_.joinable()) thread_.join();
 }
 
-// The lock is held when it returns.
+// The lock is held on return.
 void TaskSubmitter::carry_out(Lock& hold, TaskPool::Actions actions) {
   for (TaskPool::Run& run : actions.run) {
     const auto runner = runners_.find(run.runner);
@@ -150,7 +150,7 @@ void TaskSubmitter::carry_out(Lock& hold, TaskPool::Actions actions) {
   sending_ = false;
 }
 
-// In the order of the events, so that what is cancelled was sent before.
+// In event order, so that a call is sent before it is cancelled.
 void TaskSubmitter::run(Errand& errand) {
   if (!errand.recalls_from.is_nil()) return session_->give_back(errand.recalls_from);
   if (!errand.attempt) return errand.done(std::move(errand.result));
@@ -186,7 +186,7 @@ void TaskSubmitter::work() {
       carry_out(hold, pool_.tick(clock_.now()));
     } else {
       const auto wake = [this] { return closed_ || !starts_.empty() || !ends_.empty(); };
-      // The pool is asked some milliseconds late rather than on time with a wake-up a task.
+      // The pool is ticked some milliseconds late instead of waking up once per task.
       if (pool_.runners() > 0) {
         changed_.wait_for(hold, std::chrono::milliseconds(100), wake);
       } else {
@@ -224,7 +224,7 @@ void TaskSubmitter::start(Lock& hold, const TaskPool::Start& wanted) {
   runners_[wanted.runner] = {*actor, std::move(following)};
   pool_.set_total(session_->totals().total);
   hold.unlock();
-  // It may have come alive before it was followed.
+  // The actor may have become alive before it was watched.
   if (const auto status = session_->status(*actor)) follow(wanted.runner, *status);
   hold.lock();
 }

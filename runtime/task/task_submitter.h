@@ -1,4 +1,4 @@
-// The tasks of this process: feeds the pure pool (task_pool.h) and carries out what it says over the session.
+// The tasks of this process: feeds the pure pool (task_pool.h) and applies its actions through the session.
 #pragma once
 
 #include <condition_variable>
@@ -18,42 +18,42 @@
 
 namespace volador {
 
-// The class of the actors that execute tasks: every function that volador::task names is a method of it.
+// Class of the actors that execute tasks: every function used with volador::task is a method of it.
 class TaskRunner {};
 
-// Thread safe. Its one thread starts and ends runners, which asks the head; tasks and answers go without it.
+// Thread safe. Its thread starts and ends runners, which involves the head; tasks and replies do not need it.
 class TaskSubmitter : public std::enable_shared_from_this<TaskSubmitter> {
  public:
-  // That of Session::current(), made at its first use.
+  // Returns the submitter of Session::current(), created on first use.
   static std::shared_ptr<TaskSubmitter> current();
-  // Ends the tasks of this process, before its session is closed.
+  // Ends the tasks of this process; call before closing its session.
   static void shutdown();
 
   explicit TaskSubmitter(std::shared_ptr<Session> session);
   ~TaskSubmitter();
 
-  // `done` runs once, on a thread of the runtime, which it must not block.
+  // `done` runs once, on a runtime thread, which it must not block.
   using Done = UniqueFunction<void(Result<std::string>)>;
   TaskId submit(TaskRequest request, Done done);
   void cancel(TaskId task, bool force);
-  // What has not finished ends with kCancelled, the runners end.
+  // Unfinished tasks end with kCancelled; the runners end.
   void close();
 
  private:
   struct Runner {
     ActorId actor;
-    std::shared_ptr<void> following;  // Its status.
+    std::shared_ptr<void> following;  // Subscription to its status.
   };
   class Attempt;
   struct Waiting {
     Done done;
-    std::shared_ptr<Attempt> newest;  // By which it is cancelled; null: it waits for a runner.
+    std::shared_ptr<Attempt> newest;  // Attempt to cancel; null: the task is queued.
   };
-  // What is done without the lock: an attempt sent, one cancelled, what waits at a runner called back, or somebody told of the end.
+  // Work done without the lock: send or cancel an attempt, recall a runner's queued tasks, or report a result.
   struct Errand {
     std::shared_ptr<Attempt> attempt;
     bool cancels = false;
-    ActorId recalls_from;  // Nil: nothing.
+    ActorId recalls_from;  // Nil: none.
     Done done;
     Result<std::string> result;
   };
@@ -73,11 +73,11 @@ class TaskSubmitter : public std::enable_shared_from_this<TaskSubmitter> {
   std::condition_variable_any changed_;
   TaskPool pool_;
   uint64_t next_task_ = 1;
-  std::unordered_map<TaskId, Waiting> tasks_;  // Not finished.
+  std::unordered_map<TaskId, Waiting> tasks_;  // Unfinished tasks.
   std::unordered_map<RunnerId, Runner> runners_;
   std::deque<TaskPool::Start> starts_;
   std::deque<Runner> ends_;
-  std::vector<Errand> errands_;  // In order; whoever set sending_ runs them without the lock.
+  std::vector<Errand> errands_;  // In order; the thread that set sending_ runs them without the lock.
   bool sending_ = false;
   bool closed_ = false;
   std::thread thread_;

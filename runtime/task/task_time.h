@@ -1,4 +1,4 @@
-// How long a task ran, as its runner tells the process that submitted it: the last bytes of its answer.
+// Run time of a task, appended by its runner to the reply.
 #pragma once
 
 #include <chrono>
@@ -13,7 +13,7 @@ inline void put_time_taken(std::string& answer, std::chrono::nanoseconds taken) 
   answer.append(reinterpret_cast<const char*>(&seconds), sizeof seconds);
 }
 
-// Takes it off; 0: it is not there.
+// Removes the run time from the reply; 0: missing.
 inline std::chrono::nanoseconds take_time_taken(std::string& answer) {
   float seconds = 0;
   if (answer.size() < sizeof seconds) return {};
