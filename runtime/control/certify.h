@@ -1,4 +1,4 @@
-// Certificates that a node asks for after it joined: those of its hosts, and its own next one.
+// Certificates that a node requests after joining: for its hosts, and its own renewal.
 #pragma once
 
 #include <chrono>
@@ -10,11 +10,11 @@
 
 namespace volador::control {
 
-// A new key and a certificate of role host for it (24 h), by Control.Certify. Blocks.
-// Errors as of every call: kUnavailable, kUnauthenticated, kPermissionDenied, kTimeout.
+// Creates a key and gets a certificate of role host for it (24 h) with Control.Certify. Blocks. Errors: kUnavailable,
+// kUnauthenticated, kPermissionDenied, kTimeout.
 [[nodiscard]] Result<security::Credentials> certify_host(const Channel& channel, HostId host, std::chrono::milliseconds timeout);
 
-// The node's own next certificate, with a new key.
+// Renews the node's own certificate with a new key.
 [[nodiscard]] Result<security::Credentials> renew_node(const Channel& channel, const std::string& name,
                                                        std::chrono::milliseconds timeout);
 

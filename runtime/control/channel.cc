@@ -19,7 +19,7 @@
 namespace volador::control {
 namespace {
 
-constexpr int kGrpcDescriptors = 16;  // It polls with four; the others are for the first connection.
+constexpr int kGrpcDescriptors = 16;  // gRPC polls with four; the others are for the first connection.
 
 void log_from_grpc(gpr_log_func_args* args) {
   log::debug("grpc", "transport", {{"message", args->message}, {"file", args->file}, {"line", args->line}});
@@ -83,9 +83,9 @@ Result<void> prepare_grpc() {
                                   kGrpcDescriptors));
   }
   gpr_set_log_function(log_from_grpc);
-  grpc_init();  // Never shut down: gRPC's shutdown waits up to 10 s for a handshake that was cut off in the middle.
-  // gRPC closes the descriptors of its event engine with the last channel, opens new ones for the next channel, and aborts
-  // the process where that fails. A channel that never connects keeps them open.
+  grpc_init();  // Never shut down: gRPC's shutdown waits up to 10 s for an interrupted handshake.
+  // gRPC closes its event engine's descriptors with the last channel, opens new ones for the next channel, and aborts
+  // the process if that fails. A channel that never connects keeps them open.
   kept = new std::shared_ptr<grpc::Channel>(grpc::CreateChannel("ipv4:127.0.0.1:1", grpc::InsecureChannelCredentials()));
   return {};
 }

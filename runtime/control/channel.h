@@ -1,5 +1,5 @@
-// One gRPC connection to a head, with this project's settings: TLS rooted at the cluster's authority, server name "head", no
-// proxy, no compression, no retries, no service config, messages up to kMessageBytesMax, a dead peer noticed in ≤ 4 s.
+// A gRPC connection to a head with this project's settings: TLS rooted at the cluster's authority, server name "head",
+// no proxy, compression, retries or service config, messages up to kMessageBytesMax, a dead peer detected in ≤ 4 s.
 #pragma once
 
 #include <chrono>
@@ -17,14 +17,17 @@ class Channel;
 namespace volador::control {
 
 inline constexpr size_t kMessageBytesMax = 32 << 20;
-// A ping every kKeepaliveTime while nothing else arrives; no answer within kKeepaliveTimeout ends the connection. A server must
-// allow it: grpc.http2.min_ping_interval_without_data_ms ≤ kKeepaliveTime / 2, grpc.http2.max_ping_strikes = 0.
+// A ping is sent after kKeepaliveTime of silence; without an answer within kKeepaliveTimeout the connection ends. The
+// server must allow it: grpc.http2.min_ping_interval_without_data_ms ≤ kKeepaliveTime / 2, grpc.http2.max_ping_strikes
+// = 0.
 inline constexpr std::chrono::milliseconds kKeepaliveTime{2000};
 inline constexpr std::chrono::milliseconds kKeepaliveTimeout{2000};
-inline constexpr std::chrono::milliseconds kConnectTimeout{2000};  // Of one attempt.
-inline constexpr int kProtocolVersion = 1;                         // Of control.proto; in Join, Register and Hello.
+inline constexpr std::chrono::milliseconds kConnectTimeout{2000};  // Per attempt.
+inline constexpr int kProtocolVersion = 1;                         // Version of control.proto; sent in Join, Register
+                                                                   // and Hello.
 
-// Thread safe; connects at the first call. After prepare_grpc(). Empty certificate and key: the server sees no certificate (Join, bearer tokens).
+// Thread safe; connects at the first call. Requires prepare_grpc(). Empty certificate and key: no client certificate
+// (Join, bearer tokens).
 class Channel {
  public:
   Channel(std::string address, const security::Credentials& credentials,
@@ -40,9 +43,9 @@ class Channel {
   std::shared_ptr<grpc::Channel> channel_;
 };
 
-// Starts gRPC for the rest of the process: its log lines go to ours, at debug, and the descriptors that it polls with stay open. gRPC
-// aborts the process where it cannot open them, so call this before the first channel or server; later calls cost nothing.
-// kUnavailable: too few descriptors are left; nothing was started, a later call may succeed.
+// Initializes gRPC for the rest of the process: its log goes to ours at debug level, and its polling descriptors stay
+// open. gRPC aborts the process if it cannot open them, so call this before the first channel or server. Repeatable.
+// kUnavailable: too few descriptors are left; nothing was started, and a later call may succeed.
 [[nodiscard]] Result<void> prepare_grpc();
 
 }  // namespace volador::control

@@ -22,16 +22,16 @@ class LogLine;
 
 namespace volador::control {
 
-// Thread safe. Every call blocks for at most `timeout` (kTimeout after it). kUnauthenticated and kPermissionDenied as the head says;
-// kUnavailable names what was tried.
+// Thread safe. Every call blocks for at most `timeout` (then kTimeout). kUnauthenticated and kPermissionDenied come
+// from the head; kUnavailable names what was tried.
 class ClusterApi {
  public:
-  // bearer: the text of a token, sent as "authorization: Bearer …" where the channel has no certificate. Empty: none.
+  // bearer: the token text, sent as "authorization: Bearer …" if the channel has no certificate. Empty: none.
   explicit ClusterApi(std::shared_ptr<Channel> channel, std::string bearer = {},
                       std::chrono::milliseconds timeout = std::chrono::seconds(10));
   ~ClusterApi();
 
-  // Checks the fingerprint first, so that the token goes to its own cluster only. Errors as join().
+  // Checks the fingerprint first, so that the token is sent only to its own cluster. Errors as join().
   [[nodiscard]] static Result<std::unique_ptr<ClusterApi>> connect(const std::string& address, const security::JoinToken& token,
                                                                    std::chrono::milliseconds timeout, const Clock& clock);
 
@@ -46,7 +46,8 @@ class ClusterApi {
   }
   [[nodiscard]] Result<void> call(std::string_view operation, const google::protobuf::Message& request, google::protobuf::Message& reply);
 
-  // Calls on_line until the lines end (without follow), the connection is lost (error), or on_line returns false. No timeout.
+  // Calls on_line until the lines end (without follow), the connection is lost (error), or on_line returns false. No
+  // timeout.
   [[nodiscard]] Result<void> logs(const v1::LogsRequest& request, const std::function<bool(const v1::LogLine&)>& on_line);
 
  private:

@@ -20,7 +20,7 @@ Result<void> check_options(const JoinOptions& options) {
   return security::check_joins_as(options.token.id, options.token.role, options.role);
 }
 
-// What the head sent is what we asked for, of the cluster whose fingerprint was checked.
+// Checks that the reply matches the request and the cluster whose fingerprint was verified.
 Result<Joined> checked(const protocol::JoinReply& reply, const security::KeyRequest& own, const security::ProbeReply& head,
                        const JoinOptions& options) {
   const auto wrong = [&](std::string_view why) {
@@ -51,7 +51,7 @@ Result<Joined> join(const JoinOptions& options, const Clock& clock) {
   auto head = security::probe_expected(options.address, options.token.authority, options.timeout, clock);
   if (!head) return make_error(head.error());
 
-  // Rooted at the authority just checked: the secret reaches nobody else.
+  // Rooted at the verified authority: the secret cannot reach another server.
   const Channel channel(options.address, {.certificate_pem = {}, .key_pem = {}, .authority_pem = head->authority_pem});
   const auto stub = protocol::Control::NewStub(channel.grpc());
   protocol::JoinRequest request;

@@ -1,4 +1,4 @@
-// Becoming a member: checks the cluster's fingerprint, proves the token's secret, comes back with a certificate.
+// Joins a cluster: verifies its fingerprint, presents the token's secret and receives a certificate.
 #pragma once
 
 #include <chrono>
@@ -14,10 +14,10 @@
 namespace volador::control {
 
 struct JoinOptions {
-  std::string address;        // Of the head, "10.0.0.1:6380".
+  std::string address;        // Address of the head, "10.0.0.1:6380".
   security::JoinToken token;
   security::Role role = security::Role::kDriver;  // kNode, kDriver or kOperator.
-  std::string name;           // Of the node or user; becomes the certificate's CN.
+  std::string name;           // Name of the node or user; becomes the certificate's CN.
   std::chrono::milliseconds timeout{10'000};
 };
 
@@ -27,10 +27,10 @@ struct Joined {
   ClusterId cluster;
 };
 
-// Blocks. The secret is sent only over a connection whose authority has the token's fingerprint.
-// kUnavailable: refused, unreachable or timed out (says what was tried). kUnauthenticated: another cluster; a wrong, expired or
-// revoked token; clocks too far apart. kPermissionDenied: the token does not allow this role. kInvalidArgument: an option, or
-// the two versions do not fit.
+// Blocks. The secret is sent only over a connection whose authority has the token's fingerprint. kUnavailable: refused,
+// unreachable or timed out (names what was tried). kUnauthenticated: another cluster; a wrong, expired or revoked
+// token; clocks too far apart. kPermissionDenied: the token does not allow this role. kInvalidArgument: an option, or
+// incompatible versions.
 [[nodiscard]] Result<Joined> join(const JoinOptions& options, const Clock& clock);
 
 }  // namespace volador::control

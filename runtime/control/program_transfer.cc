@@ -31,7 +31,7 @@ class File {
   int fd_;
 };
 
-// Removes the temporary file unless it became the real one.
+// Removes the temporary file unless it was renamed.
 struct Temporary {
   std::string path;
   ~Temporary() {
@@ -44,7 +44,7 @@ tl::unexpected<Error> cannot(const char* verb, const std::filesystem::path& path
   return make_error(code, fmt::format("cannot {} {}: {}", verb, path.string(), std::strerror(error)));
 }
 
-// Up to `size_max` bytes; fewer at the end of the file only. Empty: the end.
+// Reads up to `size_max` bytes; fewer only at the end of the file. Empty: the end.
 Result<std::string> read_piece(int fd, const std::filesystem::path& path, int64_t size_max) {
   std::string out(static_cast<size_t>(size_max), '\0');
   size_t have = 0;
@@ -103,7 +103,7 @@ Result<void> upload_program(const Channel& channel, const std::filesystem::path&
   const std::stop_callback on_stop(stop, [&context] { context.TryCancel(); });
   protocol::ErrorInfo reply;
   const auto writer = stub->PutProgram(&context, &reply);
-  // The stream must be finished whatever happened.
+  // The stream must be finished in any case.
   const auto give_up = [&](Error error) {
     context.TryCancel();
     writer->Finish();
@@ -129,7 +129,8 @@ Result<void> upload_program(const Channel& channel, const std::filesystem::path&
     chunk.set_offset(offset);
     chunk.set_size_bytes(size);
     chunk.set_data(std::move(*piece));
-    open = writer->Write(chunk);  // False: the head has an answer already, or the connection is gone; Finish tells.
+    open = writer->Write(chunk);  // False: the head has already answered, or the connection is gone; Finish returns
+                                  // which.
     offset = end;
   } while (open && offset < size);
   if (open) writer->WritesDone();

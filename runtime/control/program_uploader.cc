@@ -41,7 +41,7 @@ void ProgramUploader::run() {
     if (!sent && !token.stop_requested()) log::warn("driver", "the program could not be sent to the head", {{"error", sent.error().message}});
     hold.lock();
     running_ = false;
-    if (sent && running_for_ == connection_) wanted_ = false;  // What was asked meanwhile on the same connection is answered by it.
+    if (sent && running_for_ == connection_) wanted_ = false;  // Also answers later requests on the same connection.
   }
 }
 

@@ -1,4 +1,4 @@
-// Sends the program of this process to the head when the head asks for it, on a thread of its own: who hands on the question never waits.
+// Sends this process's program to the head on request, on its own thread, so that the requesting thread never waits.
 #pragma once
 
 #include <condition_variable>
@@ -15,7 +15,7 @@ namespace volador::control {
 // Thread safe.
 class ProgramUploader {
  public:
-  // Returns early once its token says so.
+  // Returns early when its token requests a stop.
   using Upload = std::function<Result<void>(const std::stop_token&)>;
 
   explicit ProgramUploader(Upload upload) : upload_(std::move(upload)) {}
@@ -23,11 +23,11 @@ class ProgramUploader {
   ProgramUploader(const ProgramUploader&) = delete;
   ProgramUploader& operator=(const ProgramUploader&) = delete;
 
-  // The head asks for the program on the connection of this number; never blocks. An upload that began for another connection went to a
-  // head that is gone: it is cancelled, and another begins. One for this connection goes on; where it fails, another follows. After stop():
-  // no effect.
+  // Handles the head's request on the connection of this number; never blocks. A running upload of an earlier
+  // connection is cancelled and replaced. A running one of this connection continues; if it fails, it is repeated.
+  // After stop(): no effect.
   void request(uint64_t connection);
-  // Cancels the upload and waits for its end. Repeated: no effect.
+  // Cancels the upload and waits for its end. Repeatable.
   void stop();
 
  private:
@@ -37,11 +37,11 @@ class ProgramUploader {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopped_ = false;
-  bool wanted_ = false;              // Another upload is.
+  bool wanted_ = false;              // Another upload is needed.
   bool running_ = false;
-  uint64_t connection_ = 0;          // Of the newest request.
-  uint64_t running_for_ = 0;         // Of the upload that runs.
-  std::stop_source cancel_;          // Of the upload that runs.
+  uint64_t connection_ = 0;          // Connection of the newest request.
+  uint64_t running_for_ = 0;         // Connection of the running upload.
+  std::stop_source cancel_;          // For the running upload.
   std::thread thread_;
 };
 

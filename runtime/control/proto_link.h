@@ -13,7 +13,7 @@
 
 namespace volador::control {
 
-// Interface: ClientLink or WorkerLink, of messages Out and In.
+// Interface: ClientLink or WorkerLink, with messages Out and In.
 template <class Interface, class Out, class In>
 class ProtoLink final : public Interface {
  public:

@@ -29,7 +29,7 @@ struct RunFileServer::State {
 
   struct Asked {
     protocol::ReadRunFiles question;
-    Answered answered;  // With the lock, until `closed`.
+    Answered answered;  // Called with the lock held, until `closed`.
   };
 
   void run();
@@ -37,14 +37,14 @@ struct RunFileServer::State {
   std::mutex mutex;
   std::condition_variable wake, idle;
   std::deque<Asked> waiting;
-  const Clock* const clock;  // Until `closed`.
+  const Clock* const clock;  // Valid until `closed`.
   bool started = false;
   bool closed = false;
   bool ended = false;
-  RunFileTransfers transfers;  // The thread's.
+  RunFileTransfers transfers;  // Used by the thread only.
 };
 
-// The lock is not held while a file is read.
+// The lock is released while a file is read.
 void RunFileServer::State::run() {
   pthread_setname_np(pthread_self(), "run files");
   std::unique_lock lock(mutex);
@@ -83,7 +83,7 @@ RunFileServer::~RunFileServer() {
 void RunFileServer::ask(protocol::ReadRunFiles question, Answered answered) {
   const std::lock_guard lock(state_->mutex);
   if (state_->waiting.size() >= kWaitingMax) {
-    if (question.end()) return;  // It ends by itself.
+    if (question.end()) return;  // No answer needed: it ends by itself.
     protocol::RunFilesAnswer refused;
     refused.set_request(question.request());
     fill(*refused.mutable_error(),

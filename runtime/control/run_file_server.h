@@ -1,5 +1,5 @@
-// RunFileTransfers on a thread of its own: the directory of a run may lie on a disk that answers slowly or never, and
-// neither a node's leases nor a program's calls wait for it.
+// RunFileTransfers on its own thread: a run's directory may be on a disk that is slow or hangs, which must not delay a
+// node's leases or a program's calls.
 #pragma once
 
 #include <functional>
@@ -10,21 +10,22 @@
 
 namespace volador::control {
 
-// Thread safe. The thread begins with the first question.
+// Thread safe. The thread starts with the first request.
 class RunFileServer {
  public:
-  static constexpr size_t kWaitingMax = 256;  // Questions; the next one is refused (kUnavailable).
+  static constexpr size_t kWaitingMax = 256;  // Queued requests; further ones are rejected (kUnavailable).
 
   using Answered = std::function<void(protocol::RunFilesAnswer)>;
   // `clock` outlives it.
   explicit RunFileServer(const Clock& clock, const RunFileLimits& limits = {});
-  // Waits a moment for the question in progress; a disk that takes longer is left alone, and nobody is called any more.
+  // Waits briefly for the running request; if the disk takes longer, the thread is detached and no callback runs any
+  // more.
   ~RunFileServer();
   RunFileServer(const RunFileServer&) = delete;
   RunFileServer& operator=(const RunFileServer&) = delete;
 
-  // `answered` runs once on its thread, or in here, or never where the question has no answer or this ends; it must not
-  // block and must not call this.
+  // `answered` runs once, on the server's thread or inside ask(), or never if the request needs no answer or the server
+  // ends; it must not block or call this object.
   void ask(protocol::ReadRunFiles question, Answered answered);
 
  private:

@@ -67,7 +67,7 @@ Result<void> RunFileTransfers::begin(BootTime now, const protocol::ReadRunFiles&
   answer.set_file_name(opened->file_name);
   answer.set_content_type(opened->content_type);
   if (const auto length = opened->pieces->length()) answer.set_length(static_cast<int64_t>(*length));
-  if (next_ == 0) ++next_;  // Which says that there is none.
+  if (next_ == 0) ++next_;  // 0 means no transfer.
   const uint64_t transfer = next_++;
   transfers_[transfer] = {.pieces = std::move(opened->pieces), .asked = now};
   return go_on(now, transfer, answer);

@@ -1,10 +1,10 @@
-// What a node or a program answers when the head asks for the files of a run on its machine: what lies there, and one
-// piece of a file a question, so that a reader as slow as it likes holds an open file and nothing else.
+// Answers the head's requests for files of a run on this machine: listings, and one piece of a file per request, so
+// that a slow reader occupies only an open file.
 //
 //   begin (name) ──first piece──► open ──next──► open … ──last piece, an error, or end──► gone
-//                                  └── not asked for within `idle`: gone
+//                                  └── not requested within `idle`: gone
 //
-// No clock and no thread of its own; it reads files, by RunFiles.
+// No clock or thread of its own; reads files with RunFiles.
 #pragma once
 
 #include <chrono>
@@ -21,20 +21,20 @@
 namespace volador::control {
 
 struct RunFileLimits {
-  size_t open = 64;  // Files at once; the next one is refused (kUnavailable).
+  size_t open = 64;  // Concurrently open files; further ones are rejected (kUnavailable).
   std::chrono::seconds idle{
-      120};  // Longer than the slowest reader of the dashboard takes for a piece (HttpLimits::write_time).
+      120};  // Longer than the dashboard's slowest reader takes for a piece (HttpLimits::write_time).
 };
 
 class RunFileTransfers {
  public:
-  // `first`: of the transfers' numbers, which should not repeat those of an earlier process.
+  // `first`: first transfer number; should not repeat those of an earlier process.
   explicit RunFileTransfers(uint64_t first, const RunFileLimits& limits = {}) : limits_(limits), next_(first) {}
 
-  // None: the question has no answer. Errors: as of RunFiles; kNotFound: no such transfer (any more); kUnavailable: too
+  // Returns nothing if the request needs no answer. Errors as RunFiles; kNotFound: unknown transfer; kUnavailable: too
   // many.
   std::optional<protocol::RunFilesAnswer> answer(BootTime now, const protocol::ReadRunFiles& question);
-  // Ends what nobody asked for within the limit. When the next one is due; none: nothing is open.
+  // Ends transfers beyond the idle limit. Returns when the next one expires; nothing if none is open.
   std::optional<BootTime> expire(BootTime now);
   size_t open() const { return transfers_.size(); }
 

@@ -88,7 +88,7 @@ std::string clean(std::string_view text) {
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
-// What the transport says, in words that name the next step.
+// Rewords a transport error and names the next step.
 std::string transport_message(const grpc::Status& status, std::string_view address) {
   const std::string& text = status.error_message();
   if (status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED) {
@@ -117,7 +117,7 @@ std::string transport_message(const grpc::Status& status, std::string_view addre
 
 }  // namespace
 
-// gRPC says it in its text alone.
+// gRPC reports this only in the text.
 bool nobody_listens(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty() && contains(status.error_message(), "Connection refused");
 }

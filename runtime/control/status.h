@@ -1,5 +1,5 @@
-// Error <-> gRPC status. The code travels as a number in the details, so the round trip is exact between our own processes;
-// a foreign status is mapped by its gRPC code.
+// Conversion between Error and gRPC status. The error code is sent as a number in the details, so that it is exact
+// between our processes; a foreign status is mapped by its gRPC code.
 #pragma once
 
 #include <string_view>
@@ -14,14 +14,14 @@ namespace volador::control {
 
 // kInvalidArgument→INVALID_ARGUMENT, kNotFound→NOT_FOUND, kInfeasible→FAILED_PRECONDITION, kUnavailable→UNAVAILABLE,
 // kUnknownOutcome→ABORTED, kCancelled→CANCELLED, kUnauthenticated→UNAUTHENTICATED, kPermissionDenied→PERMISSION_DENIED,
-// kInternal→INTERNAL, kActorDied and kApplication→UNKNOWN, kTimeout→DEADLINE_EXCEEDED.
-// Messages are cut at 4 KiB (HTTP/2 headers are limited) and lose bytes that are not UTF-8.
+// kInternal→INTERNAL, kActorDied and kApplication→UNKNOWN, kTimeout→DEADLINE_EXCEEDED. Messages are cut at 4 KiB
+// (HTTP/2 headers are limited), and invalid UTF-8 is removed.
 grpc::Status to_status(const Error& error);
 
-// The inverse; `address` is what was tried and goes in front of messages that the transport made. status is not OK.
+// The inverse. `address` is prefixed to messages of the transport. status must not be OK.
 Error from_status(const grpc::Status& status, std::string_view address);
 
-// Whether the address was reached and has no server.
+// Whether the machine was reached and no server listens at the address.
 bool nobody_listens(const grpc::Status& status);
 
 }  // namespace volador::control

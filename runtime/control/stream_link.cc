@@ -40,15 +40,15 @@ std::string bytes_of(grpc::ByteBuffer& buffer) {
   return out;
 }
 
-// Where gRPC gives no reason, a handshake by hand finds one; not at every attempt, since it takes time on both sides.
+// If gRPC gives no reason, a separate handshake determines it; not at every attempt, since it takes time on both sides.
 constexpr std::chrono::milliseconds kDiagnosisTimeout{700};
 constexpr int kDiagnoseEvery = 8;
-constexpr size_t kTakenMax = 1024;  // Messages that leave as one.
+constexpr size_t kTakenMax = 1024;  // Maximum number of messages per batch.
 
 }  // namespace
 
-// One attempt: a channel of its own, so that no state of an earlier one (backoff, a stale address, an old certificate) remains.
-// Destroyed on the link's thread once no operation is outstanding.
+// One connection attempt, with its own channel so that no state of an earlier one (back-off, a stale address, an old
+// certificate) remains. Destroyed on the link's thread once no operation is outstanding.
 struct Attempt {
   explicit Attempt(const LinkOptions& options)
       : channel(options.address, options.credentials, options.keepalive_time, options.keepalive_timeout),
@@ -60,7 +60,7 @@ struct Attempt {
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call;
   grpc::ByteBuffer incoming;
   grpc::Status status;
-  int operations = 0;  // Outstanding on the completion queue.
+  int operations = 0;  // Outstanding operations on the completion queue.
   bool established = false;
   bool writing = false;
   bool writes_done = false;
@@ -82,7 +82,7 @@ class StreamLink::Impl {
   void close(std::chrono::milliseconds flush);
 
  private:
-  // All on the link's thread.
+  // Called on the link's thread.
   void run();
   void connect();
   bool handle(Tag tag, bool ok);  // False: the link has ended.
@@ -93,7 +93,7 @@ class StreamLink::Impl {
   void announce(LinkState state, const Error& error);
   Error explain(Error error);
 
-  // With mutex_ held, on any thread.
+  // Called with mutex_ held, on any thread.
   void pump();
   void drop(Error reason);
   void enqueue(std::deque<std::string>& queue, std::string message);
@@ -111,9 +111,9 @@ class StreamLink::Impl {
   std::mutex mutex_;
   std::condition_variable ended_changed_;
   std::unique_ptr<Attempt> attempt_;
-  std::deque<std::string> queue_;     // In the order of sending; not yet given to gRPC.
-  std::deque<std::string> deferred_;  // Sent by other threads while on_state(kConnected) runs.
-  size_t queued_bytes_ = 0;           // Of both.
+  std::deque<std::string> queue_;     // In sending order; not passed to gRPC yet.
+  std::deque<std::string> deferred_;  // Messages of other threads while on_state(kConnected) runs.
+  size_t queued_bytes_ = 0;           // Total of both queues.
   bool accepting_ = false;
   bool greeting_ = false;
   bool closing_ = false;
@@ -122,8 +122,8 @@ class StreamLink::Impl {
   std::optional<Error> drop_reason_;
 
   std::chrono::milliseconds backoff_;
-  int failed_attempts_ = 0;          // Since the last one that was established.
-  std::optional<Error> last_error_;  // As told by on_state(kLost); empty after kConnected.
+  int failed_attempts_ = 0;          // Since the last established one.
+  std::optional<Error> last_error_;  // Last error reported by on_state(kLost); empty after kConnected.
 
   std::thread::id link_thread_;
   std::mutex join_mutex_;
@@ -236,7 +236,7 @@ void StreamLink::Impl::on_read(bool ok) {
   if (!ok) return finish_call();
   std::string bytes = bytes_of(attempt_->incoming);
   attempt_->incoming.Clear();
-  backoff_ = options_.backoff_min;  // The head accepted us.
+  backoff_ = options_.backoff_min;  // The head accepted the connection.
   callbacks_.on_message(std::move(bytes));
   const std::scoped_lock lock(mutex_);
   ++attempt_->operations;
@@ -278,7 +278,7 @@ bool StreamLink::Impl::on_attempt_over() {
 
   const std::scoped_lock lock(mutex_);
   if (closing_) return false;
-  // Between half and the whole: many clients of one head that restarts do not come back at once.
+  // Between half and the full back-off, so that the clients of a restarted head do not reconnect at once.
   const auto wait = backoff_ / 2 + std::chrono::milliseconds(random_.below(static_cast<uint64_t>(backoff_.count()) / 2 + 1));
   backoff_ = std::min(backoff_ * 2, options_.backoff_max);
   alarm_.Set(&completions_, std::chrono::system_clock::now() + wait, as_pointer(Tag::kBackoffOver));
@@ -344,7 +344,7 @@ std::string StreamLink::Impl::take_next() {
     queued_bytes_ -= next.size();
     return next;
   }
-  std::vector<size_t> sizes;  // Of those that may leave.
+  std::vector<size_t> sizes;  // Sizes of the messages to send.
   for (size_t at = 0; at < std::min(queue_.size(), kTakenMax); ++at) sizes.push_back(queue_[at].size());
   const size_t before = queue_.size();
   std::string next = callbacks_.take_next(queue_);
@@ -361,9 +361,9 @@ void StreamLink::Impl::pump() {
     attempt_->writing = true;
     ++attempt_->operations;
     grpc::WriteOptions how;
-    if (!queue_.empty()) how.set_buffer_hint();  // One system call for many.
+    if (!queue_.empty()) how.set_buffer_hint();  // One system call for several messages.
     attempt_->call->Write(buffer, how, as_pointer(Tag::kWritten));
-  } else if (flushing_ && !greeting_) {  // What other threads sent during the greeting is still to come.
+  } else if (flushing_ && !greeting_) {  // Messages of other threads sent during the greeting are still queued.
     attempt_->writes_done = true;
     ++attempt_->operations;
     attempt_->call->WritesDone(as_pointer(Tag::kWritesDone));

@@ -1,4 +1,4 @@
-// What blocking calls share. For the .cc files of this library only.
+// Helpers for blocking calls. For the .cc files of this library only.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -27,7 +27,7 @@ Result<Reply> ask_once(const Channel& channel, Stub& stub,
   return reply;
 }
 
-// As ErrorInfo carries them: code 0 is none.
+// Converts an ErrorInfo: code 0 is success.
 template <class ErrorInfo>
 Result<void> check_reply(const ErrorInfo& error) {
   if (error.code() == 0) return {};

@@ -1,4 +1,4 @@
-// A worker's stream to the head (Control.Worker). An interface, so that tests and the simulation can stand in for the network.
+// A worker's stream to the head (Control.Worker). An interface, so that tests and simulation can replace the network.
 #pragma once
 
 #include <chrono>
@@ -24,15 +24,15 @@ struct WorkerLinkCallbacks {
 class WorkerLink {
  public:
   virtual ~WorkerLink() = default;
-  // Never blocks; without a connection the message is discarded (on_state(kConnected) is where to send it again).
+  // Never blocks. Without a connection the message is discarded; resend it in on_state(kConnected).
   virtual void send(protocol::WorkerMessage message) = 0;
   // A renewed certificate, for the next connection.
   virtual void set_credentials(security::Credentials credentials) = 0;
-  // Writes what is queued, at most `flush` long, and ends. No callback runs after it returned. Not from a callback.
+  // Writes queued messages for at most `flush`, then ends. No callback runs after it returns. Not from a callback.
   virtual void close(std::chrono::milliseconds flush = std::chrono::milliseconds(500)) = 0;
 };
 
-// Over gRPC; connects at once and again whenever it is lost, until closed. Ends without flush when destroyed.
+// gRPC implementation; connects at once and reconnects until closed. Destruction ends it without flush.
 std::unique_ptr<WorkerLink> connect_worker_link(LinkOptions options, WorkerLinkCallbacks callbacks);
 
 }  // namespace volador::control
