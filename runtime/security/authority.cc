@@ -41,7 +41,7 @@ bool add_field(X509_NAME* subject, const char* field, std::string_view value) {
                                     static_cast<int>(value.size()), -1, 0) == 1;
 }
 
-// Constant values only: OpenSSL reads a configuration language here.
+// `value` must be constant: OpenSSL parses it as configuration.
 void add_extension(X509* certificate, X509* issuer, int nid, const char* value) {
   X509V3_CTX context{};
   X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
@@ -74,7 +74,7 @@ struct Leaf {
   Role role;
   std::string_view name;
   std::string_view token_id;
-  std::vector<std::string> names;  // DNS or IP.
+  std::vector<std::string> names;  // DNS names or IP addresses.
   WallTime not_before;
   WallTime not_after;
 };
@@ -246,7 +246,7 @@ Result<std::string> Authority::sign(std::string_view csr_pem, const SignOptions&
     if (!parse_id<HostId>(options.name)) return refused("name: expected the host's id, 32 hex digits");
     leaf.names = {options.name};
   } else {
-    // Always some name: where there is none, some TLS clients look at CN instead, which people choose.
+    // Always set a name: without one, some TLS clients use the CN, which users choose.
     leaf.names = {fmt::format("{}.volador", to_string(options.role))};
   }
   std::chrono::seconds life = options.valid_for;

@@ -1,4 +1,4 @@
-// What a process shows to its peers, and what it checks theirs by.
+// Certificate, key and trusted authority of a process.
 #pragma once
 
 #include <filesystem>
@@ -9,9 +9,9 @@
 
 namespace volador::security {
 
-// PEM texts. key_pem is secret: files of it are 0600, and nothing logs it.
+// PEM texts. key_pem is secret: its files have mode 0600, and it is never logged.
 struct Credentials {
-  std::string certificate_pem;  // The leaf; the head's is followed by the authority's.
+  std::string certificate_pem;  // The leaf; for the head followed by the authority's certificate.
   std::string key_pem;          // PKCS#8, EC P-256.
   std::string authority_pem;    // The cluster's authority: the only root.
 };
@@ -25,24 +25,25 @@ struct CredentialFiles {
   static CredentialFiles in(const std::filesystem::path& folder, const std::string& stem);
 };
 
-// Files 0600, each replaced atomically, the certificate last: load() after a crash between them says that they do not match.
+// Writes the files with mode 0600, each atomically, the certificate last: load() after a crash between them reports a
+// mismatch.
 [[nodiscard]] Result<void> save_credentials(const Credentials& credentials, const CredentialFiles& files);
 
-// kNotFound: no certificate or key there. kPermissionDenied: see read_secret_file. kInvalidArgument: a file holds
-// something else, or key and certificate do not belong together, or the certificate is not of this authority.
+// kNotFound: certificate or key is missing. kPermissionDenied: see read_secret_file. kInvalidArgument: a file has other
+// contents, or key and certificate do not match, or the certificate is not of this authority.
 [[nodiscard]] Result<Credentials> load_credentials(const CredentialFiles& files);
 
-// Key, certificate and authority belong together. kInvalidArgument with what does not.
+// Checks that key, certificate and authority match. kInvalidArgument names the mismatch.
 [[nodiscard]] Result<void> check_credentials(const Credentials& credentials);
 
 struct Validity {
   WallTime not_before;
   WallTime not_after;
 };
-// Of the first certificate in the text. kInvalidArgument: it is none.
+// Validity of the first certificate in the text. kInvalidArgument: there is none.
 [[nodiscard]] Result<Validity> validity_of(std::string_view certificate_pem);
 
-// True from two thirds of the life of a certificate: time to ask for the next one.
+// True from two thirds of a certificate's lifetime on.
 bool due_for_renewal(const Validity& validity, WallTime now);
 
 }  // namespace volador::security

@@ -1,4 +1,4 @@
-// SHA-256, fingerprints and comparison without a timing trace.
+// SHA-256, fingerprints and constant-time comparison.
 #pragma once
 
 #include <array>
@@ -16,7 +16,7 @@ Digest sha256(std::string_view bytes);
 std::string raw(const Digest& digest);  // 32 bytes.
 std::string hex(const Digest& digest);  // 64 lower-case digits.
 
-// SHA-256 of something that comes in pieces.
+// Incremental SHA-256.
 class Sha256 {
  public:
   Sha256();
@@ -24,17 +24,17 @@ class Sha256 {
   Sha256(Sha256&&) noexcept;
   Sha256& operator=(Sha256&&) noexcept;
   void update(std::string_view bytes);
-  Digest finish();  // Once; nothing may be added after it.
+  Digest finish();  // Call once; no update() after it.
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 
-// The time depends on the lengths only.
+// The run time depends only on the lengths.
 bool constant_time_equal(std::string_view left, std::string_view right);
 
-// SHA-256 of a certificate in DER: how a cluster's authority is told from another's.
+// SHA-256 of a certificate in DER; identifies a cluster's authority.
 struct Fingerprint {
   Digest digest{};
 

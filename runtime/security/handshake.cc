@@ -15,7 +15,7 @@
 namespace volador::security {
 namespace {
 
-// Fingerprints in one message differ in their first digits unless somebody tries; then show all of them.
+// Fingerprints are abbreviated unless their abbreviations are equal.
 std::string text_of(const Fingerprint& fingerprint, const Fingerprint& other) {
   const std::string brief = short_text(fingerprint);
   return brief == short_text(other) ? to_string(fingerprint) : brief;
@@ -26,7 +26,7 @@ struct Handshaken {
   SslPtr ssl;
 };
 
-// OpenSSL writes to sockets without MSG_NOSIGNAL: a peer that closed would end a process that does not ignore SIGPIPE.
+// OpenSSL writes to sockets without MSG_NOSIGNAL: a closed peer would end a process that does not ignore SIGPIPE.
 class SigpipeBlocked {
  public:
   SigpipeBlocked() {
@@ -57,7 +57,7 @@ Error silent(std::string_view address, std::string_view what, std::chrono::milli
                       address, what, static_cast<double>(timeout.count()) / 1000)};
 }
 
-// What a failed handshake means, from OpenSSL's error queue.
+// Interprets a failed handshake from OpenSSL's error queue.
 Error handshake_error(std::string_view address, const SSL* ssl, int result) {
   const unsigned long code = ERR_peek_last_error();
   if (SSL_get_error(ssl, result) == SSL_ERROR_SSL && ERR_GET_LIB(code) == ERR_LIB_SSL) {
@@ -80,7 +80,7 @@ Result<Handshaken> shake_hands(std::string_view address, SSL_CTX* context, bool 
   if (!socket) return make_error(socket.error());
   SslPtr ssl(SSL_new(context));
   VOLADOR_CHECK(ssl != nullptr, take_openssl_reason());
-  static constexpr unsigned char kProtocols[] = {2, 'h', '2'};  // gRPC servers insist on it.
+  static constexpr unsigned char kProtocols[] = {2, 'h', '2'};  // Required by gRPC servers.
   const std::string name(kHeadServerName);
   VOLADOR_CHECK(SSL_set_alpn_protos(ssl.get(), kProtocols, sizeof kProtocols) == 0 &&
                 SSL_set_tlsext_host_name(ssl.get(), name.c_str()) == 1 && SSL_set_fd(ssl.get(), socket->fd()) == 1);
@@ -194,7 +194,7 @@ Result<void> check_connection(std::string_view address, const Credentials& crede
   if (!context) return make_error(context.error());
   auto connection = shake_hands(address, context->get(), true, deadline, timeout);
   if (!connection) return make_error(connection.error());
-  // A TLS 1.3 server refuses our certificate after our side has finished; one that accepts it sends its HTTP/2 settings.
+  // A TLS 1.3 server rejects our certificate after our side has finished; if it accepts, it sends its HTTP/2 settings.
   while (true) {
     ERR_clear_error();
     char byte = 0;

@@ -1,5 +1,6 @@
-// A bare TLS handshake with a head: finds out whose it is before anything is said, and names the reason of a refusal
-// (gRPC would only say UNAVAILABLE). Blocks up to the timeout, which covers name resolution, connecting and the handshake.
+// A plain TLS handshake with a head: identifies the cluster before any data is sent, and determines the reason of a
+// rejection (gRPC reports only UNAVAILABLE). Blocks up to the timeout, which covers name resolution, connecting and the
+// handshake.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,7 @@ struct HostPort {
   std::string host;
   std::string port;
 };
-// kInvalidArgument: no port, or one outside 1…65535; the message shows the form.
+// kInvalidArgument: no port, or one outside 1…65535; the message shows the format.
 [[nodiscard]] Result<HostPort> parse_host_port(std::string_view address);
 
 struct ProbeReply {
@@ -28,19 +29,20 @@ struct ProbeReply {
   PeerIdentity head;
 };
 
-// Finds the authority in the chain of the head at `address` and checks that it signed the head's certificate. Trusts nothing:
-// compare the fingerprint next.
-// kInvalidArgument: the address. kUnavailable: refused, unreachable, timed out, closed; says what was tried.
-// kUnauthenticated: something answers there that is not TLS, or not a Volador head, or its certificate is not valid now
-// (a clock is wrong: the message has both times).
+// Finds the authority in the certificate chain of the head at `address` and checks that it signed the head's
+// certificate. Not trusted yet: the caller must compare the fingerprint.
+// kInvalidArgument: the address. kUnavailable: refused, unreachable, timed out, closed; names what was tried.
+// kUnauthenticated: not TLS, not a Volador head, or a certificate that is not valid now (a clock is wrong: the message
+// has both times).
 [[nodiscard]] Result<ProbeReply> probe_authority(std::string_view address, std::chrono::milliseconds timeout, const Clock& clock);
 
-// probe_authority, then the fingerprint. kUnauthenticated: another cluster, with both fingerprints and the next step.
+// As probe_authority, and compares the fingerprint. kUnauthenticated: another cluster; has both fingerprints and the
+// next step.
 [[nodiscard]] Result<ProbeReply> probe_expected(std::string_view address, const Fingerprint& expected,
                                                 std::chrono::milliseconds timeout, const Clock& clock);
 
-// The whole handshake as gRPC does it, with our certificate: succeeds where the head accepted it.
-// Errors as above, and kUnauthenticated with the alert's reason (expired, unknown authority, revoked…).
+// Performs gRPC's whole handshake with our certificate: succeeds if the head accepts it. Errors as above, and
+// kUnauthenticated with the alert's reason (expired, unknown authority, revoked…).
 [[nodiscard]] Result<void> check_connection(std::string_view address, const Credentials& credentials,
                                             std::chrono::milliseconds timeout, const Clock& clock);
 

@@ -1,4 +1,4 @@
-// A key of one's own and the request to certify it. The key never leaves its process but into its owner's file.
+// Private key and certificate signing request. The key leaves its process only into its owner's file.
 #pragma once
 
 #include <string>
@@ -14,7 +14,7 @@ struct KeyRequest {
   std::string csr_pem;
 };
 
-// A new EC P-256 key. The authority sets subject and names by itself; those in the request are for people.
+// Creates an EC P-256 key. The authority sets subject and names; those in the request are informational.
 // kInvalidArgument: name is empty, longer than 64 bytes or has control characters.
 [[nodiscard]] Result<KeyRequest> make_key_request(Role role, std::string_view name);
 

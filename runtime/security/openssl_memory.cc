@@ -10,7 +10,7 @@
 namespace volador::security {
 namespace {
 
-constexpr size_t kBufferBytes = 16 * 1024;  // From here on it is a buffer of a connection.
+constexpr size_t kBufferBytes = 16 * 1024;  // Allocations from this size on are connection buffers.
 
 void* allocate(size_t bytes, const char* /*file*/, int /*line*/) {
   void* block = std::malloc(bytes);

@@ -103,7 +103,7 @@ Result<std::vector<CertificatePtr>> parse_certificates(std::string_view pem) {
     out.push_back(std::move(next));
   }
   if (out.empty()) return not_a("certificate");
-  ERR_clear_error();  // The end of the text is an error to OpenSSL.
+  ERR_clear_error();  // OpenSSL reports the end of the text as an error.
   return out;
 }
 
@@ -149,7 +149,7 @@ Result<ContextPtr> make_context(const Credentials& credentials, const ContextOpt
   ContextPtr context(SSL_CTX_new(options.server ? TLS_server_method() : TLS_client_method()));
   VOLADOR_CHECK(context != nullptr, take_openssl_reason());
   SSL_CTX_set_min_proto_version(context.get(), options.version_min);
-  // No resumption: every connection proves itself, and a renewed or revoked certificate counts from the next one on.
+  // No resumption: every connection authenticates, and a renewed or revoked certificate takes effect at the next one.
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);

@@ -1,4 +1,4 @@
-// OpenSSL's objects with owners, for this library's .cc files only: the one header here that includes OpenSSL.
+// Owning pointers for OpenSSL's objects, for this library's .cc files only: the only header here that includes OpenSSL.
 #pragma once
 
 #include <openssl/bio.h>
@@ -31,9 +31,9 @@ using RequestPtr = std::unique_ptr<X509_REQ, Freed<X509_REQ_free>>;
 using ContextPtr = std::unique_ptr<SSL_CTX, Freed<SSL_CTX_free>>;
 using GeneralNamesPtr = std::unique_ptr<GENERAL_NAMES, Freed<GENERAL_NAMES_free>>;
 
-inline constexpr size_t kPemBytesMax = 256 << 10;  // Longer texts are refused unread.
+inline constexpr size_t kPemBytesMax = 256 << 10;  // Longer texts are rejected without parsing.
 
-// A new key on P-256.
+// Creates a P-256 key.
 KeyPtr make_ec_key();
 bool is_p256(const EVP_PKEY* key);
 
@@ -41,24 +41,24 @@ std::string to_pem(const EVP_PKEY* key);  // PKCS#8, not encrypted.
 std::string to_pem(const X509* certificate);
 std::string to_pem(const X509_REQ* request);
 
-// Errors are kInvalidArgument with "not a … in PEM". Encrypted keys are refused, never asked a password for.
+// Errors are kInvalidArgument with "not a … in PEM". Encrypted keys are rejected; no password is requested.
 Result<KeyPtr> parse_key(std::string_view pem);
 Result<RequestPtr> parse_request(std::string_view pem);
-Result<CertificatePtr> parse_certificate(std::string_view pem);               // The first.
+Result<CertificatePtr> parse_certificate(std::string_view pem);               // The first certificate.
 Result<std::vector<CertificatePtr>> parse_certificates(std::string_view pem);  // At least one, at most 8.
 
-// Clamped to ±285 years around 1970, so that hostile dates do not overflow.
+// Clamped to ±285 years around 1970, so that malicious dates do not overflow.
 WallTime wall_time(const ASN1_TIME* time);
 // "2026-11-21 12:00:00 UTC".
 std::string utc_text(WallTime time);
 
-// The newest entry of this thread's error queue, for messages; empties the queue.
+// Returns the newest entry of this thread's error queue, for messages; clears the queue.
 std::string take_openssl_reason();
 
-// Of a certificate's CN: 1 to 64 bytes of UTF-8 without control characters. kInvalidArgument.
+// Checks a certificate's CN: 1 to 64 bytes of UTF-8 without control characters. kInvalidArgument.
 Result<void> check_common_name(std::string_view name);
 
-// A client or server context with key, certificate and the authority as its only root. TLS 1.2 is for talking to gRPC only.
+// Client or server context with key, certificate and the authority as its only root. TLS 1.2 is for gRPC only.
 struct ContextOptions {
   bool server = false;
   int version_min = TLS1_3_VERSION;

@@ -1,4 +1,4 @@
-// A certificate that its owner brings for a server that browsers open, in place of one of the cluster's authority.
+// A user-provided certificate for a server used by browsers, instead of one of the cluster's authority.
 #pragma once
 
 #include <filesystem>
@@ -12,20 +12,20 @@
 namespace volador::security {
 
 struct OwnCertificateFiles {
-  std::filesystem::path certificate;  // PEM: the server's first, then those between it and its root.
+  std::filesystem::path certificate;  // PEM: the server's certificate first, then the intermediate ones.
   std::filesystem::path key;          // PEM, not encrypted.
 };
 
 struct OwnCertificate {
   std::string certificate_pem, key_pem;
   Validity validity;
-  std::vector<std::string> names;  // DNS names (wildcards too) and IP addresses that it is for.
+  std::vector<std::string> names;  // DNS names (with wildcards) and IP addresses of the certificate.
 
   bool is_for(std::string_view name) const;
 };
 
-// kInvalidArgument: a file is missing, cannot be read or holds something else; the key is encrypted or of another certificate; the time
-// is not within the certificate's life. Messages name the flag, the file and what to do.
+// kInvalidArgument: a file is missing, unreadable or has other contents; the key is encrypted or does not match; the
+// certificate is not valid now. Messages name the flag, the file and the remedy.
 [[nodiscard]] Result<OwnCertificate> load_own_certificate(const OwnCertificateFiles& files, WallTime now);
 
 }  // namespace volador::security

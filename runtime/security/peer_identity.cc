@@ -15,7 +15,7 @@ tl::unexpected<Error> not_ours(std::string_view why) {
   return make_error(ErrorCode::kUnauthenticated, fmt::format("the peer's certificate is not one of a Volador cluster: {}", why));
 }
 
-// The value of a subject field that occurs exactly once, else nullopt.
+// Returns the value of a subject field that occurs exactly once, otherwise nullopt.
 std::optional<std::string> single_field(const X509_NAME* subject, int nid) {
   const int index = X509_NAME_get_index_by_NID(subject, nid, -1);
   if (index < 0 || X509_NAME_get_index_by_NID(subject, nid, index) >= 0) return std::nullopt;

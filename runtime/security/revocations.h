@@ -1,4 +1,4 @@
-// What no longer counts although its certificate is still valid: tokens that were revoked, and single certificates.
+// Revoked tokens and certificates.
 #pragma once
 
 #include <mutex>
@@ -10,14 +10,15 @@
 
 namespace volador::security {
 
-// Thread safe. Grows by what people revoke; an entry may go once the longest certificate made before it has expired.
+// Thread safe. Grows with each revocation; an entry could be removed once the longest-lived certificate issued before
+// it has expired.
 class Revocations {
  public:
   void revoke_token(std::string token_id);
   void revoke_serial(std::string serial);
   bool token_revoked(const std::string& token_id) const;
 
-  // kUnauthenticated: this certificate, or the token behind it, was revoked; the message says which and what to do.
+  // kUnauthenticated: this certificate or its token was revoked; the message names which and the remedy.
   [[nodiscard]] Result<void> check(const PeerIdentity& peer) const;
 
  private:

@@ -1,4 +1,4 @@
-// Who a certificate or a token speaks for.
+// Roles of certificates and tokens.
 #pragma once
 
 #include <cstdint>
@@ -7,15 +7,15 @@
 
 namespace volador::security {
 
-// Of a certificate: its subject's OU.
+// Role of a certificate: its subject's OU.
 enum class Role : uint8_t { kNode, kDriver, kOperator, kHost, kHead };
 
-// Of a token: what may be joined with it.
+// Role of a token: what it allows to join.
 enum class TokenRole : uint8_t {
   kJoin = 1,      // Nodes only.
   kDriver = 2,    // Drivers only.
-  kOperator = 3,  // Everything: an operator may make the other tokens anyway.
-  kViewer = 4,    // Nothing: its holder looks at the cluster through the API.
+  kOperator = 3,  // Everything: an operator can create the other tokens.
+  kViewer = 4,    // Nothing: read access to the cluster through the API.
 };
 
 std::string_view to_string(Role role);       // "node", "driver", "operator", "host", "head".
@@ -23,9 +23,9 @@ std::string_view to_string(TokenRole role);  // "join", "driver", "operator", "v
 std::optional<Role> parse_role(std::string_view text);
 std::optional<TokenRole> parse_token_role(std::string_view text);
 
-// The role of a token that lets its bearer join as this and no more.
+// Returns the token role with which one can join as this role only.
 TokenRole token_role_for(Role role);
-// kHost and kHead are never joined with a token.
+// kHost and kHead never join with a token.
 bool may_join_as(TokenRole token, Role role);
 
 }  // namespace volador::security

@@ -10,7 +10,7 @@
 
 namespace volador::security {
 
-// A short string lives inside the object, so a move leaves a copy behind: both sides are wiped.
+// A short string is stored inside the object, so that a move leaves a copy behind: the source is wiped.
 Secret::Secret(Secret&& other) noexcept : bytes_(std::move(other.bytes_)) { other.wipe(); }
 
 Secret& Secret::operator=(const Secret& other) {

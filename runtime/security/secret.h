@@ -1,4 +1,4 @@
-// Bytes that must not be seen: no operator<<, no formatter, wiped when they end.
+// Secret bytes: no operator<<, no formatter, wiped on destruction.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,15 +18,15 @@ class Secret {
   Secret& operator=(Secret&& other) noexcept;
   ~Secret();
 
-  // From the kernel's generator.
+  // Returns bytes from the kernel's random generator.
   static Secret random(size_t size_bytes);
 
-  // For the one place that sends or stores them.
+  // For the code that sends or stores the bytes.
   const std::string& reveal() const { return bytes_; }
   size_t size() const { return bytes_.size(); }
   bool empty() const { return bytes_.empty(); }
 
-  // In constant time.
+  // Compares in constant time.
   bool equals(std::string_view bytes) const;
 
  private:
@@ -37,7 +37,7 @@ class Secret {
 
 }  // namespace volador::security
 
-// Logging one does not compile.
+// Prevents logging at compile time.
 template <>
 struct fmt::formatter<volador::security::Secret> {
   formatter() = delete;

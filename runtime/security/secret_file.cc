@@ -89,7 +89,7 @@ Result<void> write_secret_file(const std::filesystem::path& path, std::string_vi
 }
 
 Result<std::string> read_secret_file(const std::filesystem::path& path) {
-  // Not blocking: a named pipe in its place must not hang us.
+  // Non-blocking: a named pipe in its place must not block.
   const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
   if (file.fd() < 0) {
     if (errno == ENOENT) return make_error(ErrorCode::kNotFound, fmt::format("{} does not exist", path.string()));

@@ -1,4 +1,4 @@
-// Files that only their owner may read.
+// Files readable by their owner only.
 #pragma once
 
 #include <cstddef>
@@ -12,12 +12,13 @@ namespace volador::security {
 
 inline constexpr size_t kSecretFileBytesMax = 1 << 20;
 
-// Writes to a temporary file beside it (0600 whatever the umask), syncs, renames, syncs the folder.
-// kUnavailable: the file system refused; the message names the file and the reason.
+// Writes a temporary file next to it (0600 regardless of the umask), syncs, renames, syncs the folder. kUnavailable:
+// file system error; names the file and the reason.
 [[nodiscard]] Result<void> write_secret_file(const std::filesystem::path& path, std::string_view bytes);
 
-// kNotFound: no such file. kPermissionDenied: a symbolic link, not a plain file, of another user, or open to others
-// (the message names the file, its mode and the command that repairs it). kInvalidArgument: above kSecretFileBytesMax.
+// kNotFound: no such file. kPermissionDenied: a symbolic link, not a regular file, owned by another user, or accessible
+// by others (the message names the file, its mode and the command that fixes it). kInvalidArgument: above
+// kSecretFileBytesMax.
 [[nodiscard]] Result<std::string> read_secret_file(const std::filesystem::path& path);
 
 }  // namespace volador::security

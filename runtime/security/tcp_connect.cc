@@ -62,8 +62,8 @@ struct Pending {
   Resolution resolution;
 };
 
-// The C library's resolver takes no deadline and cannot be stopped: a name is looked up on a thread that owns all it touches and
-// may outlive the call; it ends when the resolver gives up.
+// The C library's resolver has no deadline and cannot be cancelled: names are resolved on a thread that owns its data
+// and may outlive the call; it ends when the resolver gives up.
 std::optional<Resolution> resolve(const HostPort& where, SteadyTime deadline) {
   if (auto numeric = resolve_now(where, true); numeric.error == 0) return numeric;
   auto pending = std::make_shared<Pending>();
@@ -81,7 +81,7 @@ std::optional<Resolution> resolve(const HostPort& where, SteadyTime deadline) {
 
 struct Attempt {
   Socket socket;
-  int error = 0;  // ETIMEDOUT also where our own deadline came first.
+  int error = 0;  // ETIMEDOUT also if our own deadline passed.
 };
 
 Attempt try_target(const Target& target, SteadyTime deadline) {

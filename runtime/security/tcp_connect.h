@@ -1,4 +1,4 @@
-// A TCP connection within a time limit, that says what was tried.
+// TCP connections with a time limit; errors name what was tried.
 #pragma once
 
 #include <chrono>
@@ -24,10 +24,10 @@ class Socket {
   int fd_ = -1;
 };
 
-// Waits until the socket is readable (or writable). False: the deadline came first.
+// Waits until the socket is readable (or writable). False: the deadline passed.
 bool wait_for(int fd, bool writable, SteadyTime deadline);
 
-// A connected, non-blocking socket. Tries every address of the host in turn; the time left is shared among them.
+// Returns a connected, non-blocking socket. Tries all addresses of the host, which share the remaining time.
 // kInvalidArgument: the address. kUnavailable: no such host, refused, unreachable, timed out.
 [[nodiscard]] Result<Socket> connect_tcp(std::string_view address, SteadyTime deadline);
 

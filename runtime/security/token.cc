@@ -14,7 +14,7 @@ constexpr std::string_view kPrefix = "vt1.";
 constexpr uint8_t kTokenVersion = 1;
 constexpr size_t kChecksumBytes = 4;
 constexpr size_t kBodyBytes = 1 + 1 + 32 + kTokenIdBytes + kTokenSecretBytes;
-constexpr size_t kTextMax = 4096;  // Longer ones are refused unread.
+constexpr size_t kTextMax = 4096;  // Longer texts are rejected without parsing.
 constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 constexpr std::string_view kCopyAgain =
     "Copy the whole token that `volador start --head` or `volador token create` printed.";
@@ -45,7 +45,7 @@ std::optional<std::string> from_base64url(std::string_view text) {
       out += static_cast<char>((bits >> have) & 255);
     }
   }
-  if ((bits & ((1U << have) - 1)) != 0) return std::nullopt;  // One spelling each.
+  if ((bits & ((1U << have) - 1)) != 0) return std::nullopt;  // Canonical encoding only.
   return out;
 }
 
@@ -75,7 +75,7 @@ tl::unexpected<Error> bad(std::string_view why) {
   return make_error(ErrorCode::kUnauthenticated, fmt::format("token: {}. {}", why, kCopyAgain));
 }
 
-// "vt2." and so on: made by a version of Volador after this one.
+// "vt2." and so on: a token of a later version of Volador.
 bool is_other_version(std::string_view text) {
   const size_t dot = text.find('.');
   return text.starts_with("vt") && dot != std::string_view::npos && dot > 2 && dot < 6 &&
@@ -132,7 +132,8 @@ Result<JoinToken> parse_token(std::string_view given) {
   if (!constant_time_equal(checksum(body), std::string_view(wiped_at_the_end.reveal()).substr(kBodyBytes))) {
     return bad("this is no token of a cluster, or it was mistyped (its checksum does not fit)");
   }
-  if (static_cast<uint8_t>(body.front()) != kTokenVersion) return newer_version();  // Its checksum fits: it is a token.
+  // Its checksum is valid: it is a token.
+  if (static_cast<uint8_t>(body.front()) != kTokenVersion) return newer_version();
   const auto role = static_cast<TokenRole>(static_cast<uint8_t>(body[1]));
   if (role != TokenRole::kJoin && role != TokenRole::kDriver && role != TokenRole::kOperator && role != TokenRole::kViewer) return newer_version();
   JoinToken out{.role = role};

@@ -1,7 +1,7 @@
-// What a node, driver or operator joins with: vt1.<base64url>. One text carries where it belongs (the authority's fingerprint)
-// and what proves it (the secret), so a joiner can check the cluster before it says anything.
+// Join token of a node, driver or operator: vt1.<base64url>. It contains the authority's fingerprint and the secret, so
+// that the joiner can verify the cluster before it sends anything.
 //
-// Bytes: version 1 · role 1 · fingerprint 32 · id 6 · secret 20 · first 4 of sha256 over all before.
+// Bytes: version 1 · role 1 · fingerprint 32 · id 6 · secret 20 · first 4 of sha256 over everything before.
 #pragma once
 
 #include <string>
@@ -19,25 +19,25 @@ inline constexpr size_t kTokenIdBytes = 6;
 
 struct JoinToken {
   Fingerprint authority;
-  std::string id;  // 12 hex digits; not secret, names the token in lists and logs.
+  std::string id;  // 12 hex digits; not secret, identifies the token in lists and logs.
   Secret secret;   // kTokenSecretBytes.
-  TokenRole role = TokenRole::kJoin;  // A hint for messages: the head's record decides.
+  TokenRole role = TokenRole::kJoin;  // Informational: the head's record decides.
 };
 
-// A new id and secret from the kernel's generator.
+// Creates id and secret with the kernel's random generator.
 JoinToken make_token(const Fingerprint& authority, TokenRole role);
 
-// The text to print once. Secret as a whole.
+// Returns the text to show once. Secret as a whole.
 Secret token_text(const JoinToken& token);
 
-// kUnauthenticated: empty, not a token, truncated or mistyped (the checksum), of a newer version. The message never
-// repeats the text. Spaces and line ends around it are ignored.
+// kUnauthenticated: empty, not a token, truncated or mistyped (by the checksum), or of a newer version. The message
+// never contains the text. Surrounding whitespace is ignored.
 [[nodiscard]] Result<JoinToken> parse_token(std::string_view text);
 
-// kPermissionDenied: a token of this role lets nobody join as `wanted`; the message names the role that does.
+// kPermissionDenied: tokens of this role do not allow joining as `wanted`; the message names the role that does.
 [[nodiscard]] Result<void> check_joins_as(std::string_view id, TokenRole token, Role wanted);
 
-// What the head keeps of a token (32 raw bytes, TokenRecord.secret_sha256), and the check against it in constant time.
+// The head's record of a token (32 raw bytes, TokenRecord.secret_sha256), and the constant-time check against it.
 std::string secret_record(const Secret& secret);
 bool secret_matches(std::string_view presented_secret, std::string_view secret_sha256);
 
