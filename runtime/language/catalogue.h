@@ -1,4 +1,4 @@
-// The texts as they lie in the binary.
+// Translations embedded in the binary.
 #pragma once
 
 #include <string_view>

@@ -21,7 +21,7 @@ bool is_chinese_utf8(std::string_view locale) {
   const std::string_view rest = locale.substr(2);
   if (!rest.empty() && rest[0] != '_' && rest[0] != '.' && rest[0] != '@') return false;
   const size_t dot = locale.find('.');
-  if (dot == std::string_view::npos) return false;  // Its code set is GB2312 by tradition.
+  if (dot == std::string_view::npos) return false;  // The default code set is GB2312.
   std::string code_set;
   for (const char c : locale.substr(dot + 1, locale.find('@') - dot - 1)) {
     if (c != '-') code_set += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
@@ -29,7 +29,7 @@ bool is_chinese_utf8(std::string_view locale) {
   return code_set == "utf8";
 }
 
-// `"col.name": "…",` a line. The texts are JavaScript strings without escapes but \" and \\.
+// One `"col.name": "…",` per line. The texts are JavaScript strings with the escapes \" and \\ only.
 Texts page_texts() {
   Texts texts;
   std::string_view left = catalogue_page();
@@ -46,7 +46,7 @@ Texts page_texts() {
   return texts;
 }
 
-// By the English text; words by "word." and the word.
+// Keyed by the English text; words by "word." and the word.
 const Texts& chinese() {
   static const Texts texts = [] {
     Texts made = page_texts();

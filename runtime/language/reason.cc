@@ -23,11 +23,11 @@ struct Reason::Sentence {
 namespace {
 
 constexpr size_t kJsonMost = 64 << 10;
-constexpr int kDepthMost = 32;  // Of reasons within reasons; the head makes some 15.
+constexpr int kDepthMost = 32;  // Nesting of reasons; the head creates about 15 levels.
 
 using Json = nlohmann::json;
 
-// The place that begins at `at`, with a brace: its number, its forms ("actor|actors", empty: none) and where the text goes on.
+// A placeholder: its number, its forms ("actor|actors", empty: none) and where the text continues after it.
 struct Place {
   size_t number = 0;
   std::string_view forms;
@@ -196,7 +196,7 @@ Reason Reason::of(std::string_view key, std::shared_ptr<const Argument[]> argume
 
 std::optional<Reason> Reason::from_json(std::string_view json) {
   if (json.size() > kJsonMost) return std::nullopt;
-  // Brackets that only nest would use up the stack of what reads them.
+  // Limits the nesting, so that parsing cannot overflow the stack.
   const auto shallow = [](int depth, Json::parse_event_t, Json&) { return depth <= 2 * kDepthMost; };
   const Json read = Json::parse(json, shallow, /*allow_exceptions=*/false);
   return read.is_discarded() ? std::nullopt : read_reason(read, 0);

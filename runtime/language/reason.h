@@ -1,5 +1,5 @@
-// Why something is as it is, as data: a sentence of the catalogue (dashboard/web/src/i18n/reasons.json) and what fills its places. Each reader
-// says it in its own language.
+// Explanations as data: a sentence of the catalogue (dashboard/web/src/i18n/reasons.json) and its arguments, so that
+// each reader can show it in their language.
 #pragma once
 
 #include <concepts>
@@ -20,44 +20,45 @@
 
 namespace volador {
 
-// In a sentence of the catalogue `{0}` stands for the first argument, and `{0|actor|actors}` for "actor" where the first argument is the number
-// 1, else for "actors".
+// In a sentence, `{0}` is the first argument, and `{0|actor|actors}` is "actor" if the first argument is the number 1,
+// otherwise "actors".
 class Reason {
  public:
   struct Argument;
   struct Sentence;
 
-  Reason() = default;  // Says nothing.
-  // Words that stay as they are in every language: errors of user code, names.
+  Reason() = default;  // Empty reason.
+  // Text that is not translated: errors of user code, names.
   static Reason said(std::string text);
-  // The same: a scheduler or a trainable of the user gives a plain text.
+  // As said(): for plain texts of user-defined schedulers and trainables.
   Reason(std::string text) : Reason(said(std::move(text))) {}
   Reason(const char* text) : Reason(said(text)) {}
-  // Aborts where the catalogue has no such sentence, or one with other places.
+  // Aborts if the catalogue has no such sentence, or one with other placeholders.
   static Reason of(std::string_view key, std::shared_ptr<const Argument[]> arguments, size_t count);
-  // As to_json makes it. Nothing: it is no reason, or one of a newer Volador; its text is beside it.
+  // Parses the output of to_json. Nothing: not a reason, or one of a newer version; use its text instead.
   static std::optional<Reason> from_json(std::string_view json);
 
   bool empty() const { return sentence_ == nullptr && arguments_ == nullptr; }
   std::string text(Language language = Language::kEnglish) const;
-  // ["waits.in_use_only", {"amounts": {"cpus": 1}}, "1", "1"]: key and arguments, each a text, an integer, {"word": …}, {"amounts": …} or a reason.
-  // Empty where the text says as much: said() and a reason that says nothing.
+  // ["waits.in_use_only", {"amounts": {"cpus": 1}}, "1", "1"]: key and arguments, each a text, an integer, {"word": …},
+  // {"amounts": …} or a reason. Empty if the text suffices: for said() and an empty reason.
   std::string to_json() const;
 
-  // The same with other sentences in place of some, in arguments too. A pair: the key of a sentence and of that which takes its place, with
-  // the same places.
+  // Returns a copy with some sentences replaced, also in arguments. Each pair has the keys of a sentence and its
+  // replacement, which has the same placeholders.
   Reason with_sentences(std::span<const std::pair<std::string_view, std::string_view>> changes) const;
 
-  // Its English text, wherever a text is wanted.
+  // The English text.
   operator std::string() const { return text(); }
   friend std::string operator+(std::string text, const Reason& reason) { return std::move(text) + reason.text(); }
   friend std::ostream& operator<<(std::ostream& out, const Reason& reason) { return out << reason.text(); }
-  // Whether they say the same: one of an earlier Volador may be a text.
+  // Compares the texts, because a reason of an earlier version may be plain text.
   friend bool operator==(const Reason& a, const Reason& b) { return a.text() == b.text(); }
 
  private:
   const Sentence* sentence_ = nullptr;  // Null: the argument, if any, is the text.
-  std::shared_ptr<const Argument[]> arguments_;  // Shared by copies: a trial, its verdict and its report have the same. Null: none.
+  std::shared_ptr<const Argument[]> arguments_;  // Shared by copies, such as a trial, its verdict and its report. Null:
+                                                 // none.
 };
 
 struct Reason::Argument {
@@ -93,20 +94,20 @@ Reason reason(std::string_view key, Arguments&&... arguments) {
 }
 inline Reason::Argument cluster_word(std::string_view of) { return Reason::Argument::Word{std::string(of)}; }
 
-// "first; second"; the one that says something, where the other says nothing.
+// "first; second"; the other one if one is empty.
 Reason and_also(Reason first, Reason second);
-// "what: why"; `what` where there is no why.
+// "what: why"; `what` if `why` is empty.
 Reason because(Reason what, Reason why);
 
-// The reason of a message: its field `why` where this Volador knows the sentence, else the text of `reason`.
+// Reason of a message: its field `why` if the sentence is known, otherwise the text of `reason`.
 template <class Row>
 Reason reason_of(const Row& row) {
   auto known = row.why().empty() ? std::nullopt : Reason::from_json(row.why());
   return known ? std::move(*known) : Reason::said(row.reason());
 }
-// The message of an error, as data where it has that.
+// Reason of an error: its data if present, otherwise its message.
 Reason reason_of(const Error& error);
-// An error whose message this is.
+// Error with this message.
 inline Error error_of(ErrorCode code, const Reason& why) { return {code, why.text(), why.to_json()}; }
 // Sets both fields.
 template <class Row>

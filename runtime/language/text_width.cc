@@ -12,7 +12,7 @@ struct WidthRange {
   uint32_t last;
 };
 
-// East Asian Wide and Fullwidth (UAX #11), in blocks.
+// East Asian Wide and Fullwidth (UAX #11), as ranges.
 constexpr std::array<WidthRange, 18> kWide{{{0x1100, 0x115f},
                                        {0x231a, 0x231b},
                                        {0x23e9, 0x23ec},
@@ -70,7 +70,7 @@ std::pair<uint32_t, size_t> front_code_point(std::string_view text) {
 size_t columns_of(uint32_t code_point) { return is_in(kZero, code_point) ? 0 : is_in(kWide, code_point) ? 2 : 1; }
 
 std::string cut_middle(std::string_view text, size_t columns) {
-  std::vector<std::pair<size_t, size_t>> points;  // Where each begins, and its columns.
+  std::vector<std::pair<size_t, size_t>> points;  // Start and width of each code point.
   size_t width = 0;
   for (size_t at = 0; at < text.size();) {
     const auto [point, length] = front_code_point(text.substr(at));
@@ -84,7 +84,7 @@ std::string cut_middle(std::string_view text, size_t columns) {
   size_t tail = points.size();
   size_t tail_width = 0;
   while (tail > 0 && tail_width + points[tail - 1].second <= tail_max) tail_width += points[--tail].second;
-  // A combining character belongs to the one before it, which is cut off.
+  // A combining character belongs to the previous one, which is cut off.
   while (tail < points.size() && points[tail].second == 0) ++tail;
   size_t front = 0;
   size_t front_width = 0;

@@ -21,7 +21,7 @@
 namespace volador {
 namespace {
 
-// The one message type: a function. Shared, because CAF wants messages that can be copied.
+// The only message type: a function. Shared, because CAF requires copyable messages.
 struct Task {
   std::shared_ptr<std::function<void()>> function;
   bool delayed = false;
@@ -37,10 +37,10 @@ CAF_ALLOW_UNSAFE_MESSAGE_TYPE(volador::Task)
 namespace volador {
 namespace {
 
-// Starts a scheduler's threads with the first timeout. An actor asks its clock for the time with every message it handles.
+// Starts the scheduler's threads with the first timeout. Actors query the clock with every message.
 class LazyClock final : public caf::detail::thread_safe_actor_clock {
  public:
-  // running: the clock of the started threads, which it starts; started: whether they are.
+  // running: returns the clock of the started threads and starts them if needed; started: whether they are running.
   LazyClock(std::function<caf::actor_clock&()> running, const std::atomic<bool>& started)
       : running_(std::move(running)), started_(started) {}
 
@@ -77,8 +77,9 @@ class LazyClock final : public caf::detail::thread_safe_actor_clock {
   const std::atomic<bool>& started_;
 };
 
-// CAF's threads (workers, clock, printer) start with the first use of one: a process whose loops have threads of their own, as an
-// isolated actor's host, never has them. Sharing, because it takes 0.04 % of a core when idle where stealing takes 1.4 %.
+// CAF's threads (workers, clock, printer) start on first use: a process whose loops have their own threads, such as an
+// isolated actor's host, never starts them. Work sharing, because it takes 0.04 % of a core when idle; work stealing
+// takes 1.4 %.
 class LazyCoordinator final : public caf::scheduler::coordinator<caf::policy::work_sharing> {
   using Base = caf::scheduler::coordinator<caf::policy::work_sharing>;
 
@@ -145,11 +146,11 @@ struct EventLoop::Impl {
   OnThrow on_throw = OnThrow::kContinue;
   caf::actor actor;
   std::atomic<bool> stopped{false};
-  // What a posting thread did happens before its function runs. CAF's mailbox sees to that too, but a thread sanitizer cannot look
-  // into an uninstrumented library.
+  // Orders the posting thread's effects before its function. CAF's mailbox guarantees that too, but a thread sanitizer
+  // cannot see into an uninstrumented library.
   std::atomic<uint64_t> posted{0};
   std::atomic<uint64_t> delayed{0};
-  std::atomic<uint64_t> begun{0};  // Of those that were posted without a delay.
+  std::atomic<uint64_t> begun{0};  // Of functions posted without delay.
   std::function<void()> interrupt;
   std::mutex running;  // Held while a function runs, so that stop() can wait for it.
 };
@@ -158,8 +159,8 @@ EventLoop::EventLoop(LoopSystem& system, std::string name, Thread thread, OnThro
   impl_->system = system.impl_.get();
   impl_->on_throw = on_throw;
   impl_->name = std::move(name);
-  // The actor keeps the state alive until its last message is gone. The state is an argument and no capture, because CAF binds a
-  // reference to a null tuple where a function has no arguments.
+  // The actor keeps the state alive until its last message is gone. The state is an argument instead of a capture,
+  // because CAF binds a reference to a null tuple if a function has no arguments.
   auto behavior = [](caf::event_based_actor* self, const std::shared_ptr<Impl>& state) -> caf::behavior {
     self->set_default_handler(caf::drop);
     self->set_error_handler([](caf::error&) {});

@@ -1,5 +1,5 @@
-// Run-to-completion loops on CAF: everything posted to one loop runs one after another, never at the same time.
-// The only door to CAF (0.17.6, libcaf_core): the messages carry functions, are never serialised and never leave the process.
+// Run-to-completion loops on CAF: functions posted to one loop run one after another. The only use of CAF (0.17.6,
+// libcaf_core): messages carry functions, are never serialized and never leave the process.
 #pragma once
 
 #include <chrono>
@@ -9,10 +9,11 @@
 
 namespace volador {
 
-// The scheduler threads that loops of one process share; they start with the first use. No fork after that. Destroy it after all of its loops.
+// Scheduler threads shared by the loops of a process; started on first use. No fork after that. Destroy it after all of
+// its loops.
 class LoopSystem {
  public:
-  // Threads: at least 1.
+  // `threads`: at least 1.
   explicit LoopSystem(int threads = 2);
   ~LoopSystem();
   LoopSystem(const LoopSystem&) = delete;
@@ -28,13 +29,13 @@ class EventLoop {
  public:
   enum class Thread : uint8_t {
     kShared,  // On the system's threads: functions must not block or compute for long.
-    kOwn,     // A thread of its own: functions may block.
+    kOwn,     // On its own thread: functions may block.
   };
 
-  // What an exception that leaves a posted function does, besides an error in the log.
+  // Reaction to an exception from a posted function, in addition to an error in the log.
   enum class OnThrow : uint8_t {
-    kContinue,  // The loop runs the next function.
-    kAbort,     // The process ends: a state that half an event has changed must not be used any more.
+    kContinue,  // The loop continues with the next function.
+    kAbort,     // The process aborts: a partially applied event leaves invalid state.
   };
 
   EventLoop(LoopSystem& system, std::string name, Thread thread = Thread::kShared, OnThrow on_throw = OnThrow::kContinue);
@@ -43,18 +44,18 @@ class EventLoop {
   EventLoop(const EventLoop&) = delete;
   EventLoop& operator=(const EventLoop&) = delete;
 
-  // Thread safe; the functions of one posting thread run in the order of their posting. After stop() they are dropped.
+  // Thread safe; functions posted by one thread run in order. Dropped after stop().
   void post(std::function<void()> function);
-  // Not before `delay` has passed; cannot be taken back, so let the function check whether it is still wanted.
+  // Runs not before `delay`; cannot be cancelled, so the function should check whether it is still needed.
   void post_after(std::chrono::nanoseconds delay, std::function<void()> function);
-  // Refuses new functions, waits until the running one has returned, drops the rest. Not from within the loop. Repeated calls do nothing.
+  // Rejects new functions, waits for the running one, drops the rest. Not from within the loop. Repeatable.
   void stop();
   // Whether the caller runs inside this loop.
   bool is_current() const;
-  // A function that does other work while nothing else waits: `interrupt` is called after each post() and by stop(), on their threads, from
-  // the first post on that follows this. Before other threads know the loop.
+  // For a function that does other work while no function is queued: `interrupt` is called after each post() and by
+  // stop(), on their threads, starting with the first later post. Call before other threads use the loop.
   void set_interrupt(std::function<void()> interrupt);
-  // Whether a function of post() waits, or stop() does, for the end of the one that runs.
+  // Whether a posted function or stop() waits for the running function.
   bool is_awaited() const;
 
  private:

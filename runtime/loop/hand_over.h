@@ -1,5 +1,5 @@
-// Items on their way from some threads to one other, handed over in batches: one wake-up and one lock a batch for the
-// taker, and no allocation an item.
+// Queue from several threads to one consumer, transferred in batches: one wake-up and one lock per batch for the
+// consumer, and no allocation per item.
 #pragma once
 
 #include <mutex>
@@ -11,13 +11,13 @@ namespace volador {
 template <class Item>
 class HandOver {
  public:
-  // Any thread; one thread's items keep their order. True: nothing waited before, so the taker must be told.
+  // Any thread; items of one thread keep their order. True: the queue was empty, so the consumer must be notified.
   [[nodiscard]] bool put(Item item) {
     const std::lock_guard<std::mutex> hold(mutex_);
     items_.push_back(std::move(item));
     return items_.size() == 1;
   }
-  // Replaces `batch`, which lends its memory to the next one, by all that waits.
+  // Swaps `batch` with all queued items; its memory is reused.
   void take(std::vector<Item>& batch) {
     batch.clear();
     const std::lock_guard<std::mutex> hold(mutex_);

@@ -25,7 +25,7 @@ T big_endian_of(T value) {
   if constexpr (sizeof value == 8) return __builtin_bswap64(value);
 }
 
-// Reads one number at its full width: a processor cannot forward a store to a wider load.
+// Reads one number at its full width, because a processor cannot forward a store to a wider load.
 template <class T>
 uint64_t read_big_endian(const char* from) {
   T value;
@@ -34,7 +34,7 @@ uint64_t read_big_endian(const char* from) {
 }
 }  // namespace
 
-// Appends the tag, then the value's low `bytes`, the highest first. All of it goes through one store, see read_big_endian.
+// Appends the tag, then the value's low `bytes` bytes, big-endian, with one store (see read_big_endian).
 inline void Encoder::tagged(uint8_t tag, uint64_t value, size_t bytes) {
   value = big_endian_of(value << (64 - 8 * bytes));
   char buffer[8];
@@ -95,7 +95,7 @@ void Encoder::header(uint64_t value, uint8_t byte8, uint8_t byte16, uint8_t byte
   }
 }
 
-// A long value has some room behind it: what is appended later, the end of an envelope perhaps, does not move it.
+// Reserves some room behind a long value, so that a later append, such as the end of an envelope, does not move it.
 void Encoder::raw(std::string_view value) {
   constexpr size_t kLong = 4096;
   constexpr size_t kRoom = 64;
@@ -213,7 +213,7 @@ std::string_view Decoder::view(uint64_t size) {
   return value;
 }
 
-// An element takes at least a byte, so a count beyond what is left is a lie that must not cost memory.
+// An element takes at least a byte: rejects counts beyond the remaining bytes before allocating.
 size_t Decoder::counted(uint64_t count, size_t bytes_each) {
   if (count > rest_.size() / bytes_each) {
     fail("no more elements than bytes");
@@ -420,7 +420,7 @@ NumberBlock Decoder::numbers() {
   return block;
 }
 
-// Without recursion: nesting costs nothing but a counter of values still to come.
+// Iterative: nesting needs only a counter of remaining values.
 void Decoder::skip() {
   uint64_t left = 1;
   while (left > 0 && !failed()) {

@@ -1,8 +1,9 @@
-// Values to msgpack bytes and back. Typed and without an intermediate tree: a hostile frame costs no more memory than the
-// value it claims, element by element, and ends as an error.
+// Serialization of values as msgpack. Typed, without an intermediate tree: a malicious message uses no more memory than
+// the values it contains and ends with an error.
 //
-// A type travels when it is a number, bool, string, enum, chrono duration, path, id, Bytes, optional, pair, tuple, array,
-// vector, map or set of such, or when it has VOLADOR_FIELDS(Type, member…) or a pair of free functions beside it:
+// A type is serializable if it is a number, bool, string, enum, chrono duration, path, id, Bytes, optional, pair,
+// tuple, array, vector, map or set of such, or has VOLADOR_FIELDS(Type, member…) or a pair of free functions next to
+// it:
 //   void volador_encode(volador::Encoder& encoder, const Type& value);
 //   void volador_decode(volador::Decoder& decoder, Type& value);
 #pragma once
@@ -33,26 +34,26 @@
 
 namespace volador {
 
-// Numbers of one type in a row, as they lie in memory (little-endian): msgpack extension kNumbersWireType, whose value is a byte
-// for the type, then the numbers. Vectors and arrays of at least kNumbersMin numbers travel in this form, shorter ones as msgpack arrays;
-// both forms are read, also as numbers of another type that holds their values.
+// Array of numbers of one type in memory layout (little-endian): msgpack extension kNumbersWireType, whose value is a
+// byte for the type, followed by the numbers. Vectors and arrays of at least kNumbersMin numbers use this form, shorter
+// ones msgpack arrays. Both forms can be decoded, also into another number type that can hold the values.
 struct NumberBlock {
   static constexpr int8_t kWireType = 0x57;
   static constexpr size_t kNumbersMin = 64;
   enum class Kind : uint8_t { kUnsigned = 0x10, kSigned = 0x20, kReal = 0x30 };
 
   Kind kind = Kind::kUnsigned;
-  size_t number_bytes = 1;  // 1, 2, 4 or 8; of kReal 4 or 8.
-  std::string_view data;    // Not aligned. Its size is a multiple of number_bytes.
+  size_t number_bytes = 1;  // 1, 2, 4 or 8; for kReal 4 or 8.
+  std::string_view data;    // Unaligned. Its size is a multiple of number_bytes.
 
   size_t size() const { return data.size() / number_bytes; }
-  // The number at `index`, which is of this kind.
+  // Returns the number at `index`; the kind must match.
   uint64_t unsigned_at(size_t index) const;
   int64_t signed_at(size_t index) const;
   double real_at(size_t index) const;
 };
 
-// Raw bytes (msgpack bin), apart from text (msgpack str).
+// Raw bytes (msgpack bin), as opposed to text (msgpack str).
 struct Bytes {
   std::string data;
   bool operator==(const Bytes&) const = default;
@@ -65,18 +66,18 @@ class Encoder {
   void boolean(bool value);
   void integer(int64_t value);
   void unsigned_integer(uint64_t value);
-  void real(double value);  // NaN, infinities and -0.0 travel exactly.
+  void real(double value);  // NaN, infinities and -0.0 are preserved.
   void real(float value);
   void text(std::string_view value);
   void binary(std::string_view value);
-  void array(size_t count);  // Then `count` values.
-  void map(size_t count);    // Then `count` times a key and a value.
+  void array(size_t count);  // Followed by `count` values.
+  void map(size_t count);    // Followed by `count` pairs of key and value.
   void extension(int8_t type, std::string_view value);
   void numbers(const NumberBlock& block);
-  void encoded(std::string_view values) { raw(values); }  // Values that another Encoder wrote.
+  void encoded(std::string_view values) { raw(values); }  // Values written by another Encoder.
 
   const std::string& bytes() const { return out_; }
-  // Takes back what was written after the first `bytes` bytes.
+  // Removes everything after the first `bytes` bytes.
   void truncate(size_t bytes) { out_.resize(bytes); }
   std::string take() { return std::move(out_); }
 
@@ -87,8 +88,8 @@ class Encoder {
   std::string out_;
 };
 
-// Reads msgpack. The first error sticks: every later read gives a zero value, so that loops end; ask error() at the end.
-// Limits: depth 64; no container may claim more elements than bytes are left.
+// Reads msgpack. After the first error every read returns a zero value, so that loops end; check error() at the end.
+// Limits: depth 64; a container cannot have more elements than bytes are left.
 class Decoder {
  public:
   static constexpr int kDepthMax = 64;
@@ -97,24 +98,24 @@ class Decoder {
 
   bool failed() const { return error_.has_value(); }
   const std::optional<Error>& error() const { return error_; }
-  // kInvalidArgument: what was expected, what stands there, at which byte. Only the first one is kept.
+  // kInvalidArgument: what was expected, what was found, at which byte. Only the first error is kept.
   void fail(std::string_view expected);
-  // With an error of its own.
+  // Fails with the given error.
   void fail(Error error);
 
   bool boolean();
   int64_t integer();
   uint64_t unsigned_integer();
   double real();  // Integers are accepted.
-  std::string_view text();    // A view into the bytes.
-  std::string_view binary();  // A view into the bytes.
+  std::string_view text();    // A view into the input.
+  std::string_view binary();  // A view into the input.
   size_t array();
   size_t map();
-  bool take_nil();  // True and consumed if the next value is nil.
-  bool at_extension(int8_t type) const;     // Whether the next value is one.
-  std::string_view extension(int8_t type);  // A view into the bytes.
-  NumberBlock numbers();                    // A view into the bytes.
-  void skip();      // One value of any kind.
+  bool take_nil();  // If the next value is nil, consumes it and returns true.
+  bool at_extension(int8_t type) const;     // Whether the next value is an extension of this type.
+  std::string_view extension(int8_t type);  // A view into the input.
+  NumberBlock numbers();                    // A view into the input.
+  void skip();      // Skips one value of any kind.
   bool at_end() const { return rest_.empty(); }
 
   // Guards recursion: false (and failed) beyond kDepthMax.
@@ -138,7 +139,7 @@ class Decoder {
   std::string_view view(uint64_t size);
   bool number(uint8_t tag, bool& negative, uint64_t& magnitude);
   size_t counted(uint64_t count, size_t bytes_each);
-  // Of the extension that comes next: the bytes before its value, its size, its type. None: something else comes.
+  // Header of the next extension: bytes before its value, its size and type.
   struct Extension {
     size_t header = 0;
     uint64_t size = 0;
@@ -202,8 +203,8 @@ concept has_functions = requires(Encoder& encoder, Decoder& decoder, const T& in
   volador_decode(decoder, out);
 };
 
-// The number type of which a T consists, without anything between them: an arithmetic type or enum itself, an array's element type.
-// void: a T consists of other things. bool and long double do not count: their representation is not the same everywhere.
+// The number type of which T entirely consists: an arithmetic type or enum itself, or an array's element type. void: T
+// has other parts. bool and long double are excluded, because their representation differs between platforms.
 template <class T>
 struct NumbersOf {
   using Type = std::conditional_t<std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, long double>, T, void>;
@@ -230,7 +231,7 @@ NumberBlock block_of(const T* elements, size_t count) {
   return {kind_of<Number<T>>(), sizeof(Number<T>), {reinterpret_cast<const char*>(elements), count * sizeof(T)}};
 }
 
-// The number at `index` as an N. False: an N does not hold it.
+// Returns the number at `index` as an N. False: it does not fit.
 template <class N>
 bool number_at(const NumberBlock& block, size_t index, N& number) {
   if (block.kind == NumberBlock::Kind::kReal) {
@@ -251,7 +252,8 @@ bool number_at(const NumberBlock& block, size_t index, N& number) {
   return true;
 }
 
-// Copies the block to `to`, which has room for it, number by number where it holds numbers of another type. False: one does not fit.
+// Copies the block to `to`, which has room for it, converting each number if the types differ. False: a number does not
+// fit.
 template <class N>
 bool copy_numbers(const NumberBlock& block, N* to) {
   if (block.kind == kind_of<N>() && block.number_bytes == sizeof(N)) {
@@ -316,7 +318,7 @@ void encode(Encoder& encoder, const T& value) {
   static_assert(codec::travels<T>::value,
                 "volador: this type does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside it, "
                 "or write volador_encode and volador_decode for it");
-  if constexpr (!codec::travels<T>::value) {  // One error is enough.
+  if constexpr (!codec::travels<T>::value) {  // Reported by the static_assert.
   } else if constexpr (codec::has_functions<T>) {
     volador_encode(encoder, value);
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -406,7 +408,7 @@ void decode(Decoder& decoder, T& value) {
                 "or write volador_encode and volador_decode for it");
   const Decoder::Depth depth(decoder);
   if (decoder.failed()) return;
-  if constexpr (!codec::travels<T>::value) {  // One error is enough.
+  if constexpr (!codec::travels<T>::value) {  // Reported by the static_assert.
   } else if constexpr (codec::has_functions<T>) {
     volador_decode(decoder, value);
   } else if constexpr (std::is_same_v<T, bool>) {
@@ -500,13 +502,13 @@ void decode(Decoder& decoder, T& value) {
   }
 }
 
-// One value as a whole message: array [version, value]. A newer version than ours is refused by name. Version 2 has the same form and
-// says that the value holds references to stored objects.
+// A value as a whole message: array [version, value]. A newer version is rejected with a message. Version 2 has the
+// same format and marks values with references to stored objects.
 inline constexpr uint64_t kEnvelopeVersion = 1;
 inline constexpr uint64_t kEnvelopeVersionWithReferences = 2;
 
 namespace codec {
-// An envelope of `count` values, which write(encoder) encodes one after the other.
+// Writes an envelope of `count` values, which write(encoder) encodes in order.
 template <class F>
 std::string write_envelope(size_t count, F write) {
   Encoder encoder;
@@ -515,16 +517,17 @@ std::string write_envelope(size_t count, F write) {
   write(encoder);
   return encoder.take();
 }
-// Reads the head of an envelope that holds `count` values; fails otherwise. More values than asked are skipped at the end.
+// Reads the header of an envelope with at least `count` values. Returns the number of additional values, to be skipped
+// at the end.
 size_t open_envelope(Decoder& decoder, size_t count);
-// Of envelopes of fewer than 15 values.
+// For envelopes of fewer than 15 values.
 void mark_references(std::string& envelope);
 bool carries_references(std::string_view envelope);
 Error take_error(const Decoder& decoder);
 }  // namespace codec
 
 namespace codec {
-// Of values that read(decoder, value) decodes.
+// Reads an envelope of values that read(decoder, value) decodes.
 template <class F, class... T>
 Result<std::tuple<T...>> read_envelope(std::string_view bytes, std::tuple<T...> values, F read) {
   Decoder decoder(bytes);
@@ -542,7 +545,7 @@ std::string to_bytes(const T&... values) {
   return codec::write_envelope(sizeof...(T), [&](Encoder& encoder) { (encode(encoder, values), ...); });
 }
 
-// kInvalidArgument: not an envelope of these types; the message says what was expected at which byte.
+// kInvalidArgument: not an envelope of these types; the message has the expectation and the byte.
 template <class... T>
 Result<std::tuple<T...>> tuple_from_bytes(std::string_view bytes) {
   return codec::read_envelope(bytes, std::tuple<T...>(), [](Decoder& decoder, auto& value) { decode(decoder, value); });
@@ -557,8 +560,8 @@ Result<T> from_bytes(std::string_view bytes) {
 
 namespace codec {
 
-// Structs travel as arrays of their members in order: a shorter array leaves the last members at their defaults, a longer one
-// is read as far as it is known. So members can be added at the end.
+// Structs are encoded as arrays of their members in order. A shorter array leaves the last members at their defaults;
+// additional elements are skipped. Members can therefore be appended.
 template <class... M>
 void encode_members(Encoder& encoder, const M&... members) {
   encoder.array(sizeof...(members));
@@ -579,7 +582,7 @@ void decode_members(Decoder& decoder, M&... members) {
 }  // namespace codec
 }  // namespace volador
 
-// VOLADOR_FIELDS(Point, x, y): beside the struct, in its namespace. Up to 24 members.
+// VOLADOR_FIELDS(Point, x, y): next to the struct, in its namespace. Up to 24 members.
 #define VOLADOR_FIELDS(Type, ...)                                                                         \
   [[maybe_unused]] inline void volador_encode(::volador::Encoder& volador_encoder, const Type& volador_value) { \
     ::volador::codec::encode_members(volador_encoder, VOLADOR_EACH(VOLADOR_MEMBER, __VA_ARGS__));         \

@@ -8,7 +8,7 @@
 namespace volador::stacks {
 namespace {
 
-// None: it reaches beyond the end.
+// Nothing: beyond the end of the file.
 template <class T>
 std::optional<T> read_at(std::span<const char> file, uint64_t at) {
   if (at > file.size() || file.size() - at < sizeof(T)) return std::nullopt;
@@ -42,7 +42,7 @@ ElfSymbols::ElfSymbols(std::span<const char> file) {
   if (!header || std::memcmp(header->e_ident, ELFMAG, SELFMAG) != 0) return;
   if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_ident[EI_DATA] != ELFDATA2LSB) return;
   for (const uint32_t wanted : {SHT_SYMTAB, SHT_DYNSYM}) {
-    if (!functions_.empty()) break;  // The first one has all that the second has.
+    if (!functions_.empty()) break;  // The first table contains everything of the second.
     for (uint64_t number = 0; number < header->e_shnum; ++number) {
       const auto table = section(file, *header, number);
       if (!table || table->sh_type != wanted) continue;

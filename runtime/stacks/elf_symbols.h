@@ -1,5 +1,5 @@
-// The functions that a 64-bit ELF file names, by address: also those that are not exported, which dladdr(3) does not
-// know. Pure; the bytes may be anything.
+// Function symbols of a 64-bit ELF file by address, including those that are not exported and therefore unknown to
+// dladdr(3). Pure; safe on arbitrary input.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,14 @@ namespace volador::stacks {
 
 class ElfSymbols {
  public:
-  // The bytes outlive it. A file of another kind, or a damaged one, names nothing.
+  // The bytes outlive this object. Other and damaged files have no symbols.
   explicit ElfSymbols(std::span<const char> file);
 
   struct Found {
-    std::string_view name;  // As the linker has it.
-    uint64_t offset = 0;    // Into the function.
+    std::string_view name;  // Mangled name.
+    uint64_t offset = 0;    // Offset into the function.
   };
-  // `address` as the file has it, without what it was moved by when it was loaded.
+  // `address`: as in the file, without the load offset.
   [[nodiscard]] std::optional<Found> find(uint64_t address) const;
   size_t size() const { return functions_.size(); }
 
@@ -28,7 +28,7 @@ class ElfSymbols {
     uint64_t address = 0, bytes = 0;
     std::string_view name;
   };
-  std::vector<Function> functions_;  // By address.
+  std::vector<Function> functions_;  // Sorted by address.
 };
 
 }  // namespace volador::stacks

@@ -21,9 +21,9 @@
 namespace volador::stacks {
 namespace {
 
-constexpr size_t kNameBytes = 400;  // Of one frame: types of templates are longer than anybody reads.
+constexpr size_t kNameBytes = 400;  // Maximum per frame, since template types can be very long.
 
-// A whole file, read where it is touched.
+// A memory-mapped file.
 class MappedFile {
  public:
   explicit MappedFile(const std::string& path) {
@@ -48,7 +48,7 @@ class MappedFile {
 };
 
 struct Loaded {
-  uintptr_t address = 0;  // Looked for.
+  uintptr_t address = 0;  // The address to look up.
   std::optional<uintptr_t> moved_by;
   std::string path;
 };

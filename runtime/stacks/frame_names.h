@@ -1,4 +1,4 @@
-// Words for addresses of code in this process: "Store::load(std::string)+0x4c in my_program".
+// Describes code addresses of this process: "Store::load(std::string)+0x4c in my_program".
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace volador::stacks {
 
-// Reads the files that are loaded, each once, and keeps them while it lives. One thread.
+// Reads each loaded file once and caches it. One thread.
 class FrameNames {
  public:
   FrameNames();
@@ -16,14 +16,14 @@ class FrameNames {
   FrameNames(const FrameNames&) = delete;
   FrameNames& operator=(const FrameNames&) = delete;
 
-  // `is_return`: where a function goes on after a call, which may be the line after its end.
+  // `is_return`: the address is a return address, which may be in the line after the call.
   std::string name_of(uintptr_t address, bool is_return);
 
  private:
   struct Module;
   const Module* module_at(uintptr_t address);
 
-  std::map<uintptr_t, std::unique_ptr<Module>> modules_;  // By what they were moved by.
+  std::map<uintptr_t, std::unique_ptr<Module>> modules_;  // By load offset.
 };
 
 }  // namespace volador::stacks

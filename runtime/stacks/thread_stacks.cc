@@ -19,12 +19,12 @@ namespace {
 using std::chrono::milliseconds;
 using Steady = std::chrono::steady_clock;
 
-constexpr milliseconds kOneThread{200};   // Until it is left alone.
-constexpr milliseconds kUnwinding{1000};  // Of one that has begun.
-constexpr int kOwnFrames = 2;             // Of the handler and of the kernel's way back from it.
+constexpr milliseconds kOneThread{200};   // Limit for a thread to respond.
+constexpr milliseconds kUnwinding{1000};  // Limit for an unwind in progress.
+constexpr int kOwnFrames = 2;             // Frames of the handler and of the kernel's signal return.
 
-// What one thread is asked for. The phase stands in the lowest two bits of `state`, above it the number of the
-// question: a signal that comes late finds another number there, and does nothing.
+// Request to one thread. The lowest two bits of `state` are the phase, the others the number of the request: a late
+// signal finds another number and does nothing.
 struct Shot {
   enum Phase : uint64_t { kIdle = 0, kAsked = 1, kWriting = 2, kDone = 3 };
   std::atomic<uint64_t> state{kIdle};
@@ -46,7 +46,7 @@ void on_signal(int, siginfo_t* info, void*) {
   errno = saved;
 }
 
-// The signal that is ours from now on; none: the program has them all.
+// Reserves a signal; nothing: the program uses all of them.
 std::optional<int> take_signal() {
   static std::optional<int> taken;
   if (taken) return taken;
@@ -108,7 +108,7 @@ void ask(ThreadStack& of, int signal) {
       return;
     }
     if (waited > kUnwinding) {
-      shot.store(new Shot);  // It may still write to the old one.
+      shot.store(new Shot);  // The thread may still write to the old one.
       of.note = "its stack takes too long to unwind";
       return;
     }
@@ -132,9 +132,9 @@ Result<std::vector<ThreadStack>> capture(milliseconds patience) {
                                   SIGRTMIN, SIGRTMAX));
   }
   if (shot.load() == nullptr) {
-    shot.store(new Shot);  // Leaked: a late signal may look at it.
+    shot.store(new Shot);  // Leaked: a late signal may read it.
     std::array<void*, 4> first{};
-    ::backtrace(first.data(), 4);  // Loads the unwinder, which must not happen in a handler.
+    ::backtrace(first.data(), 4);  // Loads the unwinder, which must not happen in a signal handler.
   }
   const auto until = Steady::now() + patience;
   const auto self = static_cast<int>(::syscall(SYS_gettid));

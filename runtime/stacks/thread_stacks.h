@@ -1,10 +1,9 @@
-// Where the threads of this process are now, without a debugger: each is interrupted by a signal and unwinds its own
+// Stacks of this process's threads without a debugger: each thread is interrupted by a signal and unwinds its own
 // stack.
 //
-// The signal is a real-time one that the program does not use; calls of the kernel that it interrupts go on by
-// themselves (SA_RESTART), but for those that never do (sleeps and polls return EINTR earlier, as with any signal). A
-// thread that blocks the signal, or waits in the kernel in a way that nothing interrupts, is listed without frames, and
-// says why.
+// The signal is a real-time signal that the program does not use. Interrupted system calls are restarted (SA_RESTART),
+// except those that never are (sleeps and polls return EINTR, as with any signal). A thread that blocks the signal or
+// is in an uninterruptible wait is listed without frames, with a note.
 #pragma once
 
 #include <chrono>
@@ -18,16 +17,16 @@
 namespace volador::stacks {
 
 inline constexpr size_t kThreadsMax = 1000;
-inline constexpr int kFramesMax = 64;  // Of a thread; the innermost.
+inline constexpr int kFramesMax = 64;  // Per thread; the innermost ones.
 
 struct ThreadStack {
   ThreadRow thread;
-  std::vector<uintptr_t> frames;  // The innermost first; all but that one are where a call returns to.
-  std::string note;               // Why there are none.
+  std::vector<uintptr_t> frames;  // Innermost first; all others are return addresses.
+  std::string note;               // Why frames is empty.
 };
 
-// Of all threads, that of the caller too; it takes at most about `patience`, and what was not asked by then says so.
-// One caller at a time. kUnavailable: another one is at it, or the program has handlers for all real-time signals.
+// Captures all threads including the caller's; takes at most about `patience`, and threads not reached by then have a
+// note. One caller at a time. kUnavailable: a capture is running, or the program handles all real-time signals.
 [[nodiscard]] Result<std::vector<ThreadStack>> capture(std::chrono::milliseconds patience);
 
 }  // namespace volador::stacks
