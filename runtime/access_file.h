@@ -1,6 +1,5 @@
-// What programs and the command line of one user need to reach a cluster that was started on this machine: access.json
-// in the cluster's folder (0600), and which cluster was started last. The head's process writes them, volador::init and
-// the command line read them.
+// Access data of clusters started on this machine by this user: access.json in the cluster's folder (0600), and the
+// name of the cluster started last. Written by the head's process, read by volador::init and the command line.
 #pragma once
 
 #include <string>
@@ -11,16 +10,16 @@
 namespace volador {
 
 struct ClusterAccess {
-  std::string cluster;      // Its name.
+  std::string cluster;      // Cluster name.
   std::string cluster_id;   // 32 hex digits.
   std::string address;      // host:port of the head.
-  std::string fingerprint;  // Of the cluster's authority, as security/digest.h prints it.
-  std::string token;        // Of an operator. Secret.
+  std::string fingerprint;  // Fingerprint of the cluster's authority, formatted as in security/digest.h.
+  std::string token;        // Operator token. Secret.
 };
 
-// Makes the cluster's folder where it is missing. Errors as write_file_atomic.
+// Creates the cluster's folder if needed. Errors as write_file_atomic.
 [[nodiscard]] Result<void> save_access(const Paths& paths, const ClusterAccess& access);
-// kNotFound: no such cluster, or no head of it was started here. kInvalidArgument: the file holds something else.
+// kNotFound: no such cluster, or none of its heads was started here. kInvalidArgument: the file has other contents.
 [[nodiscard]] Result<ClusterAccess> load_access(const Paths& paths, std::string_view cluster);
 
 // The cluster started last on this machine.

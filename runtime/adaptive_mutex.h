@@ -1,4 +1,4 @@
-// Short waits of threads that run beside each other: to sleep and be woken costs more than what they wait for.
+// Spinning for short waits between threads, where sleeping and waking would cost more than the wait.
 #pragma once
 
 #include <atomic>
@@ -6,8 +6,7 @@
 
 namespace volador {
 
-// A moment in which another thread of this process may bring what this one would sleep for: under a microsecond, less
-// than to be woken. True as soon as `reached()`.
+// Spins for under a microsecond, less than a wake-up takes. Returns true as soon as `reached()`.
 template <class Reached>
 bool look_for_a_moment(const Reached& reached) {
   constexpr int kLooks = 48;
@@ -22,7 +21,7 @@ bool look_for_a_moment(const Reached& reached) {
   return false;
 }
 
-// A mutex that is held for moments by threads of different cores: a word, and no system call where none has to sleep.
+// A mutex for short critical sections: one word, and no system call unless a thread has to sleep.
 class AdaptiveMutex {
  public:
   AdaptiveMutex() = default;
@@ -41,7 +40,7 @@ class AdaptiveMutex {
   }
 
  private:
-  enum State : uint32_t { kFree, kHeld, kAwaited };  // Awaited: held, and somebody may sleep.
+  enum State : uint32_t { kFree, kHeld, kAwaited };  // kAwaited: held, and threads may be sleeping.
   void lock_slowly();
   void wake_one();
 

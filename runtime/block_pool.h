@@ -1,5 +1,5 @@
-// Memory of what is made on one thread and ends on another, over and over: what calls are made of. A thread keeps some blocks, and passes
-// them on by the dozen; malloc takes a lock for each that comes home from elsewhere.
+// Memory pool for objects that are created on one thread and destroyed on another, such as calls. Each thread caches
+// some blocks and exchanges them in batches; malloc would take a lock for each block freed by another thread.
 #pragma once
 
 #include <array>
@@ -12,7 +12,7 @@
 
 namespace volador {
 
-// Blocks of kBytes, aligned as operator new does it. Thread safe.
+// Blocks of kBytes with the alignment of operator new. Thread safe.
 template <size_t kBytes>
 class BlockPool {
  public:
@@ -30,7 +30,7 @@ class BlockPool {
 
  private:
   static constexpr size_t kDozen = 32;
-  static constexpr size_t kDepotMax = 64;  // Dozens; more are given back to malloc.
+  static constexpr size_t kDepotMax = 64;  // Batches; further ones are freed.
 
   struct Blocks {
     size_t count = 0;
@@ -43,7 +43,7 @@ class BlockPool {
       drop(blocks);
     }
   };
-  // Full dozens.
+  // Full batches.
   struct Depot {
     AdaptiveMutex mutex;
     std::vector<Blocks> dozens;
@@ -54,7 +54,7 @@ class BlockPool {
     return local;
   }
   static Depot& depot() {
-    static auto* depot = new Depot;  // Leaked: late threads may still come.
+    static auto* depot = new Depot;  // Leaked: threads may use it during process exit.
     return *depot;
   }
   static bool refill(Blocks& empty) {
@@ -82,7 +82,7 @@ class BlockPool {
     while (blocks.count > 0) ::operator delete(blocks.all[--blocks.count]);
   }
 
-  static inline thread_local bool gone_ = false;  // The thread ends.
+  static inline thread_local bool gone_ = false;  // The thread is ending.
 };
 
 // For std::allocate_shared.
@@ -94,7 +94,7 @@ struct PooledAllocator {
   PooledAllocator(const PooledAllocator<U>&) {}
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  static constexpr bool kPooled = false;  // So that what is used after its end is found.
+  static constexpr bool kPooled = false;  // Lets the sanitizers find uses after free.
 #else
   static constexpr bool kPooled = true;
 #endif

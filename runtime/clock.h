@@ -1,4 +1,4 @@
-// Time, handed in. Boot time decides (leases, timeouts), wall time is for people.
+// Clocks, passed as dependencies. Boot time is used for decisions (leases, timeouts), wall time for display.
 #pragma once
 
 #include <chrono>
@@ -6,7 +6,7 @@
 
 namespace volador {
 
-// CLOCK_BOOTTIME: goes on during suspend, never jumps, has a meaning on one machine only.
+// CLOCK_BOOTTIME: advances during suspend, never jumps, meaningful on one machine only.
 struct BootClock {
   using duration = std::chrono::nanoseconds;
   using rep = duration::rep;
@@ -17,7 +17,7 @@ struct BootClock {
 using BootTime = BootClock::time_point;
 using WallTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 
-// Rounded down; of the epoch 0.
+// Rounded down; 0 for the epoch.
 constexpr int64_t unix_ms(WallTime at) { return std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count(); }
 
 // Thread safe.
@@ -34,7 +34,7 @@ class SystemClock final : public Clock {
   WallTime wall() const override;
 };
 
-// Stands still until it is moved. One thread.
+// Advances only when told to. One thread.
 class FakeClock final : public Clock {
  public:
   BootTime now() const override { return now_; }

@@ -10,7 +10,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kRecordFileBytesMax = 4096;
 
-// The process ran since the machine booted and has not removed its file, as every process does that ends in order.
+// Whether the process ran since the last boot and has not removed its file, as processes that end normally do.
 bool names_process_of_this_boot(const fs::path& file) {
   const auto text = read_file_limited(file, kRecordFileBytesMax);
   if (!text) return false;

@@ -1,4 +1,4 @@
-// Which processes of a cluster run on this machine, by the files that name them.
+// Detects a cluster's processes on this machine by their pid files.
 #pragma once
 
 #include <string_view>
@@ -7,9 +7,9 @@
 
 namespace volador {
 
-// Whether the cluster has not been stopped, so that a head that does not answer may come back: a head was started here
-// since the machine booted and did not end in order (it was killed, or is about to answer), or a worker of the cluster
-// runs here. `cluster` passed check_name.
+// Whether a head that does not answer may come back: a head was started here since the last boot and has not ended
+// normally (it was killed, or is starting), or a worker of the cluster runs here. `cluster` must be valid by
+// check_name.
 [[nodiscard]] bool is_head_expected(const Paths& paths, std::string_view cluster);
 
 }  // namespace volador

@@ -30,7 +30,7 @@ std::vector<std::string> keys_of(std::span<const Setting> settings) {
   return keys;
 }
 
-// Whether some setting lies below the key: "log" for "log.level".
+// Whether a setting is nested below the key: "log" for "log.level".
 bool is_group(std::span<const Setting> settings, std::string_view key) {
   return std::any_of(settings.begin(), settings.end(),
                      [&](const Setting& setting) { return setting.key.starts_with(std::string(key) + "."); });
@@ -52,7 +52,7 @@ std::string range_words(const Setting& setting, std::string_view unit) {
   return "";
 }
 
-// The number that min and max are about, or what was expected instead.
+// Returns the number that min and max apply to, or the expectation for the error.
 Result<double> number_of(const Setting& setting, const std::string& text) {
   switch (setting.kind) {
     case SettingKind::kInteger:
@@ -115,7 +115,7 @@ Result<void> check_value(const Setting& setting, const std::string& text, const 
   return {};
 }
 
-// Walks a file's mappings down to the settings.
+// Traverses a file's mappings down to the settings.
 class FileWalk {
  public:
   FileWalk(std::span<const Setting> settings, std::string_view file) : settings_(settings), file_(file) {}
@@ -249,7 +249,7 @@ Result<Config> resolve(std::span<const Setting> settings, const ConfigLayers& la
   for (const auto& [name, text] : layers.environment) {
     if (!name.starts_with("VOLADOR_") || kOtherNames.contains(name)) continue;
     if (auto known = key_of.find(name); known != key_of.end()) {
-      // Set but empty counts as not set, as a shell's `VOLADOR_TOKEN= program` means it.
+      // An empty variable counts as unset, as in the shell's `VOLADOR_TOKEN= program`.
       if (!text.empty()) VOLADOR_TRY(take(known->second, text, SettingSource::kEnvironment, name));
     } else if (auto meant = nearest_word(name, names); meant && edit_distance(name, *meant) <= 2) {
       config.warnings_.push_back(fmt::format("{} is no setting and is ignored; did you mean {}?", name, *meant));

@@ -1,4 +1,4 @@
-// CRC-32C (Castagnoli), as TensorBoard's records, the journal of an experiment and spilled objects carry it.
+// CRC-32C (Castagnoli), used by TensorBoard records, experiment journals and spilled objects.
 #pragma once
 
 #include <array>
@@ -24,7 +24,8 @@ inline uint32_t by_table(uint32_t crc, std::string_view bytes) {
 }
 
 #if defined(__x86_64__)
-// What a state becomes after kLaneBytes zero bytes: so states of neighbouring parts are put together. By each of its bytes.
+// Table that advances a CRC state by kLaneBytes zero bytes, indexed by each byte of the state; used to combine the
+// states of adjacent parts.
 inline constexpr size_t kLaneBytes = 4096;
 using ZeroesTable = std::array<std::array<uint32_t, 256>, 4>;
 inline const ZeroesTable& zeroes_table() {
@@ -43,8 +44,8 @@ inline const ZeroesTable& zeroes_table() {
   return kTable;
 }
 
-// The processor's instruction, whose next use waits three cycles for the last: three parts side by side, 20 GB/s where one alone has 6
-// and the table 0.4.
+// Uses the CPU's instruction, which has a latency of three cycles: three interleaved parts reach 20 GB/s, one part 6
+// GB/s, the table 0.4 GB/s.
 __attribute__((target("sse4.2"))) inline uint32_t by_instruction(uint32_t crc, std::string_view bytes) {
   uint64_t state = crc;
   for (; bytes.size() >= 3 * kLaneBytes; bytes.remove_prefix(3 * kLaneBytes)) {

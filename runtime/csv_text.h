@@ -6,7 +6,7 @@
 
 namespace volador {
 
-// One cell; in quotes where it has a comma, a quote or a line break.
+// Appends a cell, quoted if it contains a comma, a quote or a line break.
 void append_csv_text(std::string& out, std::string_view text);
 
 }  // namespace volador

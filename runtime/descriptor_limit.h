@@ -1,20 +1,20 @@
-// How many files and sockets this process may hold open (RLIMIT_NOFILE).
+// Limit of open files and sockets of this process (RLIMIT_NOFILE).
 #pragma once
 
 #include <cstdint>
 
 namespace volador {
 
-// For processes that run a user's code, and for what they start. Code of theirs that calls select() is undefined with
-// descriptors of 1,024 and more; the kernel gives the lowest number that is free, so only a process that holds 1,024
-// open meets them, and the lower limit would have failed it there.
+// Limit for processes that run user code, and their children. select() is undefined for descriptors of 1,024 and above;
+// the kernel assigns the lowest free number, so only a process with 1,024 open descriptors is affected, which would
+// have failed with the lower limit.
 inline constexpr uint64_t kUserProcessDescriptors = 65'536;
 
-// Raises the soft limit to the hard one, or to `most` where that is less; a higher soft limit stays. Returns the soft
-// limit now.
+// Raises the soft limit to the hard one, but at most to `most`; a higher soft limit is kept. Returns the new soft
+// limit.
 uint64_t raise_descriptor_limit(uint64_t most = UINT64_MAX);
 
-// Whether the process can open `wanted` more at this moment; other threads may take them at once.
+// Whether the process can open `wanted` more descriptors now; other threads may take them.
 [[nodiscard]] bool can_open_descriptors(int wanted);
 
 }  // namespace volador

@@ -1,4 +1,4 @@
-// How long things took, counted in buckets, as Prometheus wants them. Thread safe, without locks.
+// Histogram of durations in Prometheus' format. Thread safe, lock-free.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace volador {
 
 class DurationHistogram {
  public:
-  // Upper ends of the buckets; what took longer is in one more.
+  // Upper bounds of the buckets; longer durations are in an extra bucket.
   static constexpr std::array<std::chrono::microseconds, 13> kUpTo{
       std::chrono::microseconds(50),     std::chrono::microseconds(100),    std::chrono::microseconds(250),   std::chrono::microseconds(500),
       std::chrono::microseconds(1'000),  std::chrono::microseconds(2'000),  std::chrono::microseconds(5'000), std::chrono::microseconds(10'000),
@@ -18,7 +18,7 @@ class DurationHistogram {
       std::chrono::microseconds(1'000'000)};
 
   struct Counts {
-    std::array<uint64_t, kUpTo.size() + 1> in{};  // Of each bucket alone.
+    std::array<uint64_t, kUpTo.size() + 1> in{};  // Count of each bucket, not cumulative.
     uint64_t total = 0;
     double sum_s = 0;
   };

@@ -18,22 +18,22 @@ using Steady = std::chrono::steady_clock;
 
 constexpr size_t kPage = 4096;
 constexpr size_t kHugePage = 2 << 20;
-constexpr int kCollapse = 25;  // MADV_COLLAPSE, of Linux 6.1; older headers lack it.
+constexpr int kCollapse = 25;  // MADV_COLLAPSE, since Linux 6.1; missing in older headers.
 
-// Whatever malloc would still put among what lies there: larger requests come from the heap's end, or are maps of their
-// own.
+// Allocates the holes of the heap that malloc would still fill: larger requests come from the end of the heap or are
+// mapped separately.
 size_t hold_holes(Steady::time_point until) {
   constexpr size_t kBelowMapped = 120 << 10;
   constexpr size_t kSmallestRequest = 24;
   constexpr size_t kStep = 16;
   constexpr size_t kSmallSizes = 1024;
-  constexpr size_t kThreadCache = 256 << 10;  // At most; mallinfo2 counts what lies there as used.
+  constexpr size_t kThreadCache = 256 << 10;  // Maximum; mallinfo2 counts the thread cache as used.
   const auto heap = mallinfo2();
-  const auto end = reinterpret_cast<uintptr_t>(sbrk(0)) - heap.keepcost;  // What comes from there on is no hole.
+  const auto end = reinterpret_cast<uintptr_t>(sbrk(0)) - heap.keepcost;  // Later addresses are not holes.
   const size_t most =
-      heap.fordblks == 0 ? 0 : heap.fordblks + kThreadCache;  // Of another allocator the end means nothing.
+      heap.fordblks == 0 ? 0 : heap.fordblks + kThreadCache;  // With another allocator the heap's end has no meaning.
   size_t held = 0;
-  // The largest first, so that small ones do not break them up.
+  // Largest first, so that small allocations do not fragment them.
   for (size_t size = kBelowMapped; size >= kSmallestRequest;
        size = size > kSmallSizes ? std::max(size / 2, kSmallSizes) : size - std::min(size, kStep)) {
     while (held < most && Steady::now() < until) {
@@ -53,7 +53,7 @@ struct Range {
   uintptr_t end = 0;
 };
 
-// Private, writable and of no file; the parts of it that huge pages can cover.
+// Returns private, writable, anonymous ranges, reduced to whole huge pages.
 std::vector<Range> own_memory() {
   std::vector<Range> ranges;
   std::FILE* maps = std::fopen("/proc/self/maps", "re");
@@ -82,7 +82,7 @@ bool mostly_there(void* at) {
   return static_cast<size_t>(count) * 4 >= std::size(there) * 3;
 }
 
-// The kernel waits for every CPU once a call, so one call is for many; between two the time is looked at.
+// Each system call waits for every CPU, so a call covers many pages; the time is checked between calls.
 size_t make_huge_pages(Steady::time_point until) {
   constexpr size_t kOfACall = 32 * kHugePage;
   size_t made = 0;
@@ -97,7 +97,7 @@ size_t make_huge_pages(Steady::time_point until) {
       if (Steady::now() >= until) return made;
       if (madvise(reinterpret_cast<void*>(at), end - at, kCollapse) == 0)
         made += (end - at) / kHugePage;
-      else if (errno != EINVAL && errno != EAGAIN)  // Neither this range nor this moment: no memory, most likely.
+      else if (errno != EINVAL && errno != EAGAIN)  // Not specific to this range or transient: probably no memory.
         return made;
       at = end;
     }

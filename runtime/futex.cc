@@ -18,7 +18,7 @@ bool futex_wait(std::atomic<uint32_t>& word, uint32_t seen, const std::optional<
     if (since <= 0) return false;
     until = {.tv_sec = since / 1'000'000'000, .tv_nsec = since % 1'000'000'000};
   }
-  // The time is an absolute one of CLOCK_MONOTONIC, which is steady_clock's.
+  // Absolute time of CLOCK_MONOTONIC, as steady_clock.
   const int64_t woken = ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET_PRIVATE, seen, deadline ? &until : nullptr, nullptr, FUTEX_BITSET_MATCH_ANY);
   return woken == 0 || errno != ETIMEDOUT;
 }

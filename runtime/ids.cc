@@ -10,7 +10,7 @@ std::array<uint8_t, 16> random_id_bytes(Random& random) {
   std::array<uint8_t, 16> bytes{};
   const uint64_t halves[2] = {random.next(), random.next()};
   std::memcpy(bytes.data(), halves, bytes.size());
-  if (bytes == std::array<uint8_t, 16>{}) bytes[0] = 1;  // All zero means "none".
+  if (bytes == std::array<uint8_t, 16>{}) bytes[0] = 1;  // All zeros means "none".
   return bytes;
 }
 

@@ -1,4 +1,4 @@
-// Typed ids: 128 random bits each, never mixed up by the compiler.
+// Typed ids of 128 random bits; different kinds cannot be mixed up.
 #pragma once
 
 #include <array>
@@ -15,7 +15,7 @@ namespace volador {
 
 class Random;
 
-// 16 bytes; all zero means "none".
+// 16 bytes; all zeros means "none".
 template <class Tag>
 class Id {
  public:
@@ -32,8 +32,8 @@ class Id {
 
 using ActorId = Id<struct ActorIdTag>;
 using NodeId = Id<struct NodeIdTag>;
-using HostId = Id<struct HostIdTag>;      // One process that runs actors.
-using DriverId = Id<struct DriverIdTag>;  // One run of a user's program.
+using HostId = Id<struct HostIdTag>;      // A process that runs actors.
+using DriverId = Id<struct DriverIdTag>;  // A run of a user's program.
 using GroupId = Id<struct GroupIdTag>;    // A placement group.
 using RequestId = Id<struct RequestIdTag>;
 using ClusterId = Id<struct ClusterIdTag>;
@@ -50,17 +50,17 @@ template <class Tag>
 std::string to_string(const Id<Tag>& id) {
   return hex(id.bytes());
 }
-// The first eight digits, for people.
+// The first eight digits, for display.
 template <class Tag>
 std::string short_id(const Id<Tag>& id) {
   return hex(id.bytes()).substr(0, 8);
 }
-// The 16 raw bytes, as protobuf and msgpack carry them.
+// The 16 raw bytes, as in protobuf and msgpack.
 template <class Tag>
 std::string raw(const Id<Tag>& id) {
   return std::string(reinterpret_cast<const char*>(id.bytes().data()), id.bytes().size());
 }
-// A string that is not 16 bytes long gives the nil id: callers treat it as "none".
+// A string that is not 16 bytes long gives the nil id, which callers treat as "none".
 template <class T>
 T id_from_raw(std::string_view bytes) {
   std::array<uint8_t, 16> out{};

@@ -17,7 +17,7 @@ struct JobThread::State {
   bool is_idle() const { return !runs_one && waiting.empty(); }
 
   const std::string name;
-  const std::function<void(Then)> deliver;  // Until `closed`.
+  const std::function<void(Then)> deliver;  // Valid until `closed`.
   std::mutex mutex;
   std::condition_variable wake, idle;
   std::deque<Job> waiting;
@@ -27,7 +27,7 @@ struct JobThread::State {
   bool given_up = false;
 };
 
-// The lock is not held while a job runs or is destroyed.
+// The lock is released while a job runs or is destroyed.
 void JobThread::State::run() {
   pthread_setname_np(pthread_self(), name.c_str());
   std::unique_lock lock(mutex);
@@ -46,7 +46,7 @@ void JobThread::State::run() {
     if (is_idle()) idle.notify_all();
   }
   const auto dropped = std::exchange(waiting, {});
-  lock.unlock();  // Before they are destroyed.
+  lock.unlock();  // Before the jobs are destroyed.
 }
 
 JobThread::JobThread(std::string name, std::function<void(Then)> deliver) : state_(std::make_shared<State>(std::move(name), std::move(deliver))) {}

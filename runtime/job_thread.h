@@ -1,5 +1,4 @@
-// Jobs on a thread of their own, in order: what a disk or a file system of another machine may hold up for seconds or for ever, and what
-// nothing else is to wait for.
+// Runs jobs in order on a separate thread, for work that may block on a disk or network file system for a long time.
 #pragma once
 
 #include <chrono>
@@ -16,21 +15,22 @@ namespace volador {
 class JobThread {
  public:
   using Then = UniqueFunction<void()>;
-  // What it returns, if anything, goes to `deliver`.
+  // The return value, if any, is passed to `deliver`.
   using Job = UniqueFunction<Then()>;
 
-  // The thread begins with the first job. `name`: of the thread, at most 15 characters. `deliver`: on the thread; must not block.
+  // The thread starts with the first job. `name`: thread name, at most 15 characters. `deliver` runs on that thread and
+  // must not block.
   explicit JobThread(std::string name, std::function<void(Then)> deliver = {});
-  // Runs what waits, for at most kEndPatience; nothing is delivered any more. A job that hangs is left alone, with those behind it: jobs
-  // own what they use.
+  // Runs queued jobs for at most kEndPatience; nothing is delivered any more. A hanging job and the jobs behind it are
+  // detached: jobs must own what they use.
   ~JobThread();
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
 
   void post(Job job);
-  // Jobs that have not ended.
+  // Number of unfinished jobs.
   size_t size() const;
-  // Until there are none. False: `patience` has passed first.
+  // Waits until there are no jobs. False: `patience` has passed.
   bool wait_until_idle(std::chrono::milliseconds patience) const;
 
   static constexpr std::chrono::milliseconds kEndPatience{2000};

@@ -1,4 +1,5 @@
-// One page of shared memory a node: until when its hosts may commit. Written by the worker, read by every host around every call.
+// Shared memory page of a node with the deadline until which its hosts may commit. Written by the worker, read by every
+// host around every call.
 #pragma once
 
 #include <atomic>
@@ -12,7 +13,8 @@ struct LeasePage {
   static constexpr uint64_t kMagic = 0x31304553414c4456;  // "VDLEAS01"
 
   uint64_t magic;
-  std::atomic<int64_t> deadline_boot_ns;  // CLOCK_BOOTTIME; at or after it a host is parked: its calls wait, it commits nothing.
+  std::atomic<int64_t> deadline_boot_ns;  // CLOCK_BOOTTIME; from then on hosts are parked: their calls wait and nothing
+                                          // is committed.
 
   bool valid_at(BootTime now) const { return now.time_since_epoch().count() < deadline_boot_ns.load(std::memory_order_acquire); }
 };

@@ -15,7 +15,7 @@ thread_local bool leads = false;
 
 }  // namespace
 
-// Keeps the installed loop from being removed.
+// Prevents the removal of the installed loop.
 class LedLoop::Use {
  public:
   Use() {
@@ -43,7 +43,7 @@ void LedLoop::remove(LedLoop* loop) {
 }
 
 void LedLoop::run_installed_until(const std::function<bool()>& reached, const Deadline& until) {
-  if (leads) return;  // Called by what the loop runs, which must not wait.
+  if (leads) return;  // Called from within the loop, whose code must not wait.
   const Use use;
   if (use.loop == nullptr) return;
   leads = true;

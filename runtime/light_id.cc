@@ -11,18 +11,18 @@ namespace {
 constexpr std::array<uint8_t, 2> kMark{0x7e, 0x3c};
 constexpr size_t kNumberBytes = 6;
 constexpr uint64_t kNumbers = uint64_t{1} << (8 * kNumberBytes);
-constexpr uint64_t kScramble = 0x9e3779b97f4a7c15 | 1;  // Odd: no two numbers get the same place.
+constexpr uint64_t kScramble = 0x9e3779b97f4a7c15 | 1;  // Odd, so that the mapping is a bijection.
 
 using IdBytes = std::array<uint8_t, 16>;
 
-// Where a home's own number 0 lies: the short forms of the ids of two homes differ.
+// Offset of number 0 of an owner, so that the short ids of two owners differ.
 uint64_t origin(const IdBytes& bytes) {
   uint64_t key = 0;
   for (size_t at = kNumberBytes; at < bytes.size(); ++at) key = (key ^ bytes[at]) * 0x100000001b3;
   return key % kNumbers;
 }
 
-// Of kScramble, modulo 2^64: each step of Newton's doubles the bits that are right.
+// Inverse of kScramble modulo 2^64: each Newton step doubles the number of correct bits.
 constexpr uint64_t inverse() {
   uint64_t value = kScramble;
   for (int step = 0; step < 6; ++step) value *= 2 - kScramble * value;

@@ -1,6 +1,7 @@
-// Ids of light actors (runtime/actor/light_home.h): each names its home, so whoever holds a handle knows where to call.
+// Ids of nested actors (runtime/actor/light_home.h): each contains its owner's id, so that a handle alone is enough to
+// call it.
 //
-//   id:  | 6 bytes: number, scrambled | 8 bytes: random, of the home | 2 bytes: the mark of such ids |
+//   id:  | 6 bytes: number, scrambled | 8 bytes: random, of the owner | 2 bytes: marker of such ids |
 //
 // Pure: no clock, thread or I/O.
 #pragma once
@@ -14,9 +15,9 @@ namespace volador {
 class Random;
 
 ActorId new_home_id(Random& random);
-// `number`: 1 to 2^48 - 1, for each actor of the home another one.
+// `number`: 1 to 2^48 - 1, unique per owner.
 ActorId light_id(const ActorId& home, uint64_t number);
-// Has the mark: an id of another kind is drawn anew where it has it by chance.
+// Whether the id has the marker; other ids with the marker are generated again.
 bool has_light_mark(const ActorId& id);
 bool is_light(const ActorId& id);
 ActorId home_of(const ActorId& light);

@@ -19,7 +19,8 @@ namespace {
 std::atomic<Level> threshold{Level::kInfo};
 std::atomic<size_t> errors{0};
 
-// The one process-wide object here: a log has to be reachable from everywhere. Leaked, so that late threads can still write.
+// Process-wide singleton, because the log must be reachable from everywhere. Leaked: threads may write during process
+// exit.
 std::shared_ptr<spdlog::logger>& logger() {
   static auto* instance = [] {
     auto made = std::make_shared<spdlog::logger>("volador", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -41,17 +42,17 @@ std::string_view name(Level level) {
   return "?";
 }
 
-// A log names addresses, users and programs. What it rotates into keeps the mode.
+// Log files contain addresses, users and programs: only the owner may read them. Rotated files keep the mode.
 spdlog::file_event_handlers only_the_owner_reads() {
   spdlog::file_event_handlers handlers;
   handlers.after_open = [](const spdlog::filename_t&, std::FILE* file) { (void)::fchmod(::fileno(file), 0600); };
   return handlers;
 }
 
-constexpr size_t kLinesMax = 10'000;  // That wait for a file's disk; further ones are counted.
+constexpr size_t kLinesMax = 10'000;  // Lines queued for a file's disk; further ones are dropped and counted.
 constexpr std::chrono::milliseconds kDrainPatience{1000};
 
-// Hands lines to a sink on another thread. Thread safe.
+// Passes lines to a sink on another thread. Thread safe.
 class LaterSink final : public spdlog::sinks::sink {
  public:
   explicit LaterSink(spdlog::sink_ptr to) : to_(std::move(to)) {}
@@ -67,7 +68,7 @@ class LaterSink final : public spdlog::sinks::sink {
     }
     hand_on(line);
   }
-  void flush() override {}  // Each line is.
+  void flush() override {}  // Every line is flushed.
   void set_pattern(const std::string& pattern) override { to_->set_pattern(pattern); }
   void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override { to_->set_formatter(std::move(formatter)); }
   void drain() const { thread_.wait_until_idle(kDrainPatience); }

@@ -1,5 +1,5 @@
 // Structured logs: one event, one line: time level component "static text" key=value …
-// Info is a state change, warn is degraded but handled, error means that a person must look.
+// Info: a state change; warn: degraded but handled; error: needs attention.
 #pragma once
 
 #include <fmt/format.h>
@@ -22,16 +22,17 @@ struct Field {
   Field(std::string_view k, const T& v) : key(k), value(fmt::format("{}", v)) {}
 };
 
-// Where lines go. Set up once by main; before that they go to stderr at kInfo. After a fork call it again.
+// Destination of log lines. Configured once by main; before that stderr at kInfo. Configure again after a fork.
 struct Options {
   Level level = Level::kInfo;
-  // Empty: stderr. Rotated at file_bytes_max, files_max kept. Written by a thread of its own, so that no other waits for its disk.
+  // Empty: stderr. Rotated at file_bytes_max, with files_max files. Written by a separate thread, so that no other
+  // thread waits for the disk.
   std::string file;
   size_t file_bytes_max = 16 << 20;
   size_t files_max = 4;
 };
 void configure(const Options& options);
-// Waits until the file has what was written, for a second at most: before a process ends by _exit(). One that ends by exit() does it by itself.
+// Waits up to a second until the file is written: call before _exit(). exit() does it implicitly.
 void drain();
 
 // Thread safe.
@@ -53,10 +54,10 @@ inline void error(std::string_view component, std::string_view text, std::initia
   write(Level::kError, component, text, fields);
 }
 
-// How many error lines this process has written: a test that did not declare one fails.
+// Number of error lines written by this process: tests fail on undeclared ones.
 size_t errors_written();
 
-// Escapes as Field values are written; exposed for tests.
+// Escapes a field value; exposed for tests.
 std::string quoted_if_needed(std::string_view value);
 
 }  // namespace volador::log

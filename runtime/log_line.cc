@@ -16,13 +16,13 @@ struct Stated {
   std::string_view word, level;
 };
 constexpr std::array<Stated, 9> kStated{{{"ERROR", "error"}, {"FATAL", "error"}, {"CRITICAL", "error"}, {"WARNING", "warn"}, {"WARN", "warn"}, {"INFO", "info"}, {"NOTICE", "info"}, {"DEBUG", "debug"}, {"TRACE", "debug"}}};
-constexpr size_t kStatedWithin = 64;  // Bytes from the start: behind a time and a name.
+constexpr size_t kStatedWithin = 64;  // Bytes from the start: after a time and a name.
 
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
 constexpr bool in_word(char c) { return (lower(c) >= 'a' && lower(c) <= 'z') || (c >= '0' && c <= '9') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// 'd' stands for a digit.
+// 'd' matches a digit.
 bool has_shape(std::string_view line, std::string_view shape) {
   if (line.size() < shape.size()) return false;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -37,7 +37,7 @@ int number_at(std::string_view line, size_t at, size_t digits) {
   return value;
 }
 
-// "2026-11-23T01:26:28.123Z warn head …"; nothing: no such line.
+// Parses "2026-11-23T01:26:28.123Z warn head …"; empty for other lines.
 LineFacts own_facts(std::string_view line) {
   constexpr std::string_view kShape = "dddd-dd-ddTdd:dd:dd";
   if (!has_shape(line, kShape)) return {};

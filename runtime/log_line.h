@@ -1,5 +1,4 @@
-// What a line of a log says of itself: its level, and when it was written.
-// Pure: no clock, thread, I/O or randomness.
+// Extracts level and time from a log line. Pure: no clock, thread, I/O or randomness.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +7,12 @@
 namespace volador::log {
 
 struct LineFacts {
-  std::string_view level;  // "error", "warn", "info" or "debug"; empty: it does not say.
-  int64_t time_ms = 0;     // Unix time; 0: the line does not begin with its time as lines of Volador do.
+  std::string_view level;  // "error", "warn", "info" or "debug"; empty: unknown.
+  int64_t time_ms = 0;     // Unix time; 0: the line does not begin with a time in Volador's format.
 };
 
-// Volador's own lines say both. Other lines: a level in capitals near the start ("[INFO]", "ERROR:") or glog's letter, else words that tell of
-// an error or a warning, whatever their case ("Traceback", "failed").
+// Volador's own lines have both. Other lines: a level in capitals near the start ("[INFO]", "ERROR:") or glog's letter,
+// otherwise words that indicate an error or warning, ignoring case ("Traceback", "failed").
 [[nodiscard]] LineFacts facts_of_line(std::string_view line);
 
 }  // namespace volador::log

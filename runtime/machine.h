@@ -1,4 +1,4 @@
-// Which machine this is: whether two processes can meet over Unix sockets and file paths.
+// Identity of this machine: whether two processes share Unix sockets and file paths.
 #pragma once
 
 #include <string>
@@ -7,12 +7,12 @@
 
 namespace volador {
 
-// 32 hex digits: SHA-256 over the kernel's boot id and this process's network and mount namespace. Equal on both sides:
-// the same files and sockets are reachable by the same paths. Constant for the life of a process that does not change
-// its namespaces. kUnavailable: /proc cannot be read.
+// 32 hex digits: SHA-256 of the kernel's boot id and this process's network and mount namespaces. If equal, both
+// processes reach the same files and sockets by the same paths. Constant unless the process changes its namespaces.
+// kUnavailable: /proc is unreadable.
 [[nodiscard]] Result<std::string> machine_id();
 
-// /proc/sys/kernel/random/boot_id: new at every boot. kUnavailable: /proc cannot be read.
+// /proc/sys/kernel/random/boot_id: changes at every boot. kUnavailable: /proc is unreadable.
 [[nodiscard]] Result<std::string> boot_id();
 
 }  // namespace volador

@@ -19,7 +19,7 @@ Result<void> make_directory(const fs::path& directory, mode_t mode) {
   if (errno != ENOENT) return make_error(file_error("make the folder", directory, errno));
   if (directory.has_parent_path() && directory.parent_path() != directory)
     VOLADOR_TRY(make_directory(directory.parent_path(), mode));
-  // Another process may make it at the same moment.
+  // Another process may create it concurrently.
   if (::mkdir(directory.c_str(), mode) != 0 && errno != EEXIST)
     return make_error(file_error("make the folder", directory, errno));
   return {};

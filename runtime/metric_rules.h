@@ -1,5 +1,4 @@
-// What an actor's own measures may be called, and how many there may be: kept by who makes them, and checked again by
-// who shows them. Pure.
+// Limits for names and numbers of an actor's metrics; checked by the sender and again by the receiver. Pure.
 #pragma once
 
 #include <cstddef>
@@ -14,15 +13,15 @@ namespace volador {
 using MetricLabels = std::map<std::string, std::string>;
 
 struct MetricLimits {
-  static constexpr size_t kSeries = 100;  // Of one actor: names with each set of labels. Further ones are not reported.
-  static constexpr size_t kNameBytes = 100;  // Of a measure, a label, or a label's value.
-  static constexpr size_t kHelpBytes = 200;  // Cut there.
-  static constexpr size_t kLabels = 8;       // Of one series.
-  static constexpr size_t kBounds = 40;      // Of a histogram's buckets.
+  static constexpr size_t kSeries = 100;  // Per actor: combinations of name and labels. Further ones are not reported.
+  static constexpr size_t kNameBytes = 100;  // For a metric name, a label name or a label value.
+  static constexpr size_t kHelpBytes = 200;  // Longer help texts are truncated.
+  static constexpr size_t kLabels = 8;       // Per series.
+  static constexpr size_t kBounds = 40;      // Per histogram.
 };
 
-// kInvalidArgument: a name that Prometheus would not take (letters, digits and '_', no digit first), too long, or one
-// of the labels that every series has (actor, name, namespace, class, node, le).
+// kInvalidArgument: a name that Prometheus does not accept (letters, digits and '_', not starting with a digit), too
+// long, or one of the labels that every series has (actor, name, namespace, class, node, le).
 [[nodiscard]] Result<void> check_metric(std::string_view name, const MetricLabels& labels);
 
 }  // namespace volador

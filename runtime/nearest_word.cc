@@ -24,7 +24,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 std::optional<std::string> nearest_word(std::string_view word, std::span<const std::string> candidates) {
   constexpr size_t kLettersMax =
-      100;  // Longer input is no misspelt word, and the distance costs the product of the lengths.
+      100;  // Longer input is not a misspelled word, and the cost is the product of the lengths.
   if (word.size() > kLettersMax) return std::nullopt;
   const size_t tolerated = word.size() <= 5 ? 2 : word.size() <= 8 ? 3 : word.size() / 3;
   std::optional<std::string> best;

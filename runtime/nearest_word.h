@@ -1,4 +1,4 @@
-// The known word that a misspelt one was meant to be.
+// Suggestions for misspelled words.
 #pragma once
 
 #include <optional>
@@ -8,11 +8,11 @@
 
 namespace volador {
 
-// Insertions, deletions, replacements and swaps of neighbours (optimal string alignment) that turn one into the other.
+// Number of insertions, deletions, replacements and swaps of neighbors (optimal string alignment) between two words.
 size_t edit_distance(std::string_view a, std::string_view b);
 
-// The candidate at the smallest distance, the first of several; none where even that one is too far to have been meant
-// (more than 2 for words up to 5 letters, 3 up to 8, a third of the length above).
+// Returns the candidate with the smallest distance, the first on a tie; nothing if the distance is too large (more than
+// 2 for words up to 5 letters, 3 up to 8, a third of the length above).
 std::optional<std::string> nearest_word(std::string_view word, std::span<const std::string> candidates);
 
 // "; did you mean --port?" or nothing.

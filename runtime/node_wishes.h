@@ -1,4 +1,4 @@
-// Which nodes somebody asks for, besides their resources: by labels, by name, apart from others.
+// Node affinity of a request, besides its resources: by labels, by node name, and anti-affinity.
 #pragma once
 
 #include <compare>
@@ -13,22 +13,22 @@ namespace volador {
 
 using Labels = std::map<std::string, std::string>;
 
-// What a label's value must be: label("zone", "a"), label("zone", label_in({"a", "b"})), label("spot", label_absent()).
+// Condition on a label's value: label("zone", "a"), label("zone", label_in({"a", "b"})), label("spot", label_absent()).
 struct LabelValue {
   enum class Op : uint8_t { kIn, kNotIn, kExists, kAbsent };
 
-  LabelValue(std::string value) : values{std::move(value)} {}  // Not explicit: a value stands for itself.
+  LabelValue(std::string value) : values{std::move(value)} {}  // Implicit: a plain value means equality.
   LabelValue(const char* value) : values{value} {}
   LabelValue(Op which, std::vector<std::string> of) : op(which), values(std::move(of)) {}
 
   auto operator<=>(const LabelValue&) const = default;
 
   Op op = Op::kIn;
-  std::vector<std::string> values;  // Of kIn and kNotIn.
+  std::vector<std::string> values;  // For kIn and kNotIn.
 };
 
 inline LabelValue label_in(std::vector<std::string> values) { return {LabelValue::Op::kIn, std::move(values)}; }
-// Also of nodes that do not have the label.
+// Also matches nodes without the label.
 inline LabelValue label_not_in(std::vector<std::string> values) { return {LabelValue::Op::kNotIn, std::move(values)}; }
 inline LabelValue label_exists() { return {LabelValue::Op::kExists, {}}; }
 inline LabelValue label_absent() { return {LabelValue::Op::kAbsent, {}}; }
@@ -42,21 +42,22 @@ struct LabelRule {
 };
 
 struct NodeWishes {
-  std::vector<LabelRule> labels;  // All of them.
+  std::vector<LabelRule> labels;  // All must match.
   std::string node;               // Name; empty: any.
-  bool node_preferred = false;    // The node is tried first; another one serves too.
-  std::string apart;              // No two that say the same word share a node; empty: they may.
+  bool node_preferred = false;    // The node is preferred, but any other one is allowed.
+  std::string apart;              // Anti-affinity key: two requests with the same key never share a node; empty: no
+                                  // restriction.
 
   bool empty() const { return labels.empty() && node.empty() && apart.empty(); }
   auto operator<=>(const NodeWishes&) const = default;
 };
 
-// kInvalidArgument: a rule without a key, label_in without values; names it.
+// kInvalidArgument: a rule without a key, or label_in without values; names it.
 Result<void> check(const NodeWishes& wishes);
 
 // "zone=a", "zone in (a, b)", "zone not in (a)", "gpu", "!gpu".
 std::string to_string(const LabelRule& rule);
-// The same of all, joined by ", ".
+// All rules, joined by ", ".
 std::string to_string(const std::vector<LabelRule>& rules);
 
 }  // namespace volador

@@ -1,4 +1,4 @@
-// Something that happens once, and threads that wait for it. A word of memory; where nobody waits no system call.
+// One-shot event that threads can wait for. One word of memory; no system call unless a thread waits.
 #pragma once
 
 #include <array>
@@ -14,28 +14,30 @@ namespace volador {
 class OnceEvent {
  public:
   bool has_happened() const { return state_.load(std::memory_order_acquire) == kHappened; }
-  // Repeated: no effect. What was written before is seen by who finds it happened.
+  // Repeated: no effect. Earlier writes are visible to threads that see the event.
   void happen() {
     const uint32_t before = state_.exchange(kHappened, std::memory_order_acq_rel);
     if (before == kAwaited || before == kLed) wake(before == kAwaited);
   }
-  // As has_happened(), of a thread that runs the loop (led_loop.h) until then: if another thread makes it happen, the loop is interrupted.
+  // As has_happened(), for a thread that runs the loop (led_loop.h) until then: if another thread triggers the event,
+  // the loop is interrupted.
   bool has_happened_to_leader() {
     uint32_t seen = kNotYet;
     return !state_.compare_exchange_strong(seen, kLed) && seen == kHappened;
   }
-  // Without a deadline: until it happened. False: the deadline came first.
+  // Waits until the event happened or the deadline. False: the deadline passed.
   bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline);
 
  private:
-  enum State : uint32_t { kNotYet, kLed, kAwaited, kHappened };  // Led: a thread runs the loop for it. Awaited: threads sleep, perhaps also that.
+  enum State : uint32_t { kNotYet, kLed, kAwaited, kHappened };  // kLed: a thread runs the loop for it. kAwaited:
+                                                                 // threads are sleeping, possibly also a leading one.
   void wake(bool sleepers);
 
   std::atomic<uint32_t> state_{kNotYet};
 };
 
-// While one lives, threads that wait for what this thread makes happen are woken together, at its end or once there are many: each
-// then finds all of it there, and does not go back to sleep between one and the next. Not nested.
+// Batches wake-ups: threads that wait for events triggered by this thread are woken together, at the end of the scope
+// or once there are many, so that each finds all of its results and need not sleep again. Not nested.
 class WakesTogether {
  public:
   WakesTogether() { current_ = this; }
@@ -46,7 +48,7 @@ class WakesTogether {
   WakesTogether(const WakesTogether&) = delete;
   WakesTogether& operator=(const WakesTogether&) = delete;
 
-  // Of this thread, before it runs what may wait for one of those that it is to wake.
+  // Wakes the batch of this thread; call before running code that may wait for one of these threads.
   static void wake_now() {
     if (current_ != nullptr) current_->wake_all();
   }
@@ -57,7 +59,8 @@ class WakesTogether {
 
   static thread_local WakesTogether* current_;
 
-  std::array<std::atomic<uint32_t>*, 8> words_{};  // Compared with nothing and not read: they may be gone already.
+  std::array<std::atomic<uint32_t>*, 8> words_{};  // Addresses only, never dereferenced: the events may already be
+                                                   // destroyed.
   size_t count_ = 0;
 };
 

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-// What a node's socket adds to the run folder: "/", 8 digits, "/", its name; and the closing zero byte.
+// Bytes that a node's socket adds to the run folder: "/", 8 digits, "/", its name; and the terminating zero.
 constexpr size_t kRunBytesMax = sizeof(sockaddr_un::sun_path) - 1 - (1 + 8 + 1 + kSocketNameBytesMax);
 
 constexpr std::string_view kTemporaryEnding = ".tmp";
@@ -30,7 +30,7 @@ std::string variable(const char* name) {
   return value == nullptr ? std::string() : std::string(value);
 }
 
-// XDG says that a path that is not absolute is to be ignored.
+// XDG requires that relative paths are ignored.
 std::string absolute_or_empty(const std::string& path) { return fs::path(path).is_absolute() ? path : std::string(); }
 
 fs::path without_trailing_slash(const fs::path& path) {
@@ -46,7 +46,7 @@ class FileDescriptor {
     if (fd_ >= 0) ::close(fd_);
   }
   int get() const { return fd_; }
-  // 0 or the errno: a full disk may show at close only.
+  // Returns 0 or errno: a full disk may be reported only at close.
   int close() {
     int result = ::close(fd_);
     fd_ = -1;
@@ -63,7 +63,7 @@ std::string temporary_suffix() {
   return fmt::format(".{:016x}{}", number, kTemporaryEnding);
 }
 
-// 0 or the errno.
+// Returns 0 or errno.
 int write_all(int fd, std::string_view bytes) {
   while (!bytes.empty()) {
     ssize_t written = ::write(fd, bytes.data(), bytes.size());
@@ -79,7 +79,7 @@ int write_all(int fd, std::string_view bytes) {
 int write_synced(const fs::path& path, std::string_view bytes, mode_t mode) {
   FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode));
   if (file.get() < 0) return errno;
-  if (::fchmod(file.get(), mode) != 0) return errno;  // Whatever the umask is.
+  if (::fchmod(file.get(), mode) != 0) return errno;  // Independent of the umask.
   if (int error = write_all(file.get(), bytes); error != 0) return error;
   if (::fsync(file.get()) != 0) return errno;
   return file.close();
@@ -238,7 +238,7 @@ void remove_half_written(const fs::path& directory) {
 }
 
 Result<std::string> read_file_limited(const fs::path& path, size_t bytes_max) {
-  // Non-blocking, so that a pipe of that name does not hold us up.
+  // Non-blocking, so that a named pipe of that name does not block.
   FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return make_error(file_error("read", path, errno));
   struct stat status {};

@@ -21,7 +21,7 @@ Result<ProcessRecord> describe_process(pid_t pid) {
   auto missing = [&] { return make_error(ErrorCode::kNotFound, fmt::format("there is no process {}", pid)); };
   std::ifstream file(fmt::format("/proc/{}/stat", pid));
   const std::string stat{std::istreambuf_iterator<char>(file), {}};
-  // The second field is the command in brackets, which may itself hold brackets and spaces.
+  // The second field is the command in parentheses, which may itself contain parentheses and spaces.
   const size_t bracket = stat.rfind(')');
   if (bracket == std::string::npos) return missing();
   std::istringstream fields(stat.substr(bracket + 1));

@@ -1,4 +1,4 @@
-// Files that name a running process so that it can be found later, and never mistaken for another that got its number.
+// Pid files that identify a running process even if its pid is reused.
 #pragma once
 
 #include <sys/types.h>
@@ -12,7 +12,7 @@
 
 namespace volador {
 
-// A process, identified for good: numbers are used again, but not at the same tick of the same boot.
+// Permanent identity of a process: pids are reused, but not with the same start tick in the same boot.
 struct ProcessRecord {
   pid_t pid = 0;
   uint64_t start_ticks = 0;  // /proc/<pid>/stat, field 22.
@@ -21,26 +21,27 @@ struct ProcessRecord {
   bool operator==(const ProcessRecord&) const = default;
 };
 
-// kNotFound: there is no such process, or it has ended and waits to be reaped.
+// kNotFound: there is no such process, or it is a zombie.
 [[nodiscard]] Result<ProcessRecord> describe_process(pid_t pid);
-// Whether exactly this process still runs.
+// Whether exactly this process is still running.
 bool is_running(const ProcessRecord& record);
 
-// "4711 123456 <boot id>\n", and back. kInvalidArgument where the text is something else.
+// Formats "4711 123456 <boot id>\n".
 std::string to_text(const ProcessRecord& record);
 [[nodiscard]] Result<ProcessRecord> parse_process_record(std::string_view text);
 
-// The process that a file names, if it runs; none where there is no file, or it is damaged, or the process has ended.
+// Returns the process named in a file if it is running; nothing if there is no file, it is damaged, or the process has
+// ended.
 std::optional<ProcessRecord> running_process(const std::filesystem::path& file);
 
-// Names this process in a file for as long as the object lives.
+// Names this process in a file during the object's lifetime.
 class ProcessFile {
  public:
-  // kUnavailable: a process that still runs is named there. Else errors as write_file_atomic.
+  // kUnavailable: the file names a running process. Other errors as write_file_atomic.
   [[nodiscard]] static Result<ProcessFile> claim(std::filesystem::path file);
   ProcessFile(ProcessFile&& other) noexcept : file_(std::move(other.file_)) { other.file_.clear(); }
   ProcessFile& operator=(ProcessFile&&) = delete;
-  // Removes the file where it still names this process (not a child that was forked while it lived).
+  // Removes the file if it still names this process (not in a forked child).
   ~ProcessFile();
 
  private:

@@ -15,7 +15,7 @@ tl::unexpected<Error> expected_but(std::string_view what, std::string_view got) 
   return make_error(ErrorCode::kInvalidArgument, fmt::format("expected {}, got \"{}\"", what, got.substr(0, 80)));
 }
 
-// The number that `text` starts with, taken off it.
+// Removes and returns the number at the start of `text`.
 std::optional<double> take_number(std::string_view& text) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);

@@ -1,4 +1,5 @@
-// Randomness, handed in: a seeded generator for everything that must replay, the kernel's for secrets and ids.
+// Random generators, passed as dependencies: seeded for everything that must be reproducible, the kernel's for secrets
+// and ids.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,7 @@ class Random {
   uint64_t below(uint64_t below);
 };
 
-// splitmix64 seeded xoshiro256**: the same stream on every machine. One thread.
+// xoshiro256** seeded by splitmix64: the same sequence on every machine. One thread.
 class SeededRandom final : public Random {
  public:
   explicit SeededRandom(uint64_t seed);

@@ -1,5 +1,5 @@
-// Requests with an id of their client's choice, answered once: one that comes again gets the answer of the first time.
-// One thread, or several: answers are given outside the lock.
+// Idempotency of requests with a client-chosen id: a repeated request gets the first answer. One thread or several:
+// answers are given outside the lock.
 #pragma once
 
 #include <fmt/format.h>
@@ -19,7 +19,7 @@
 
 namespace volador {
 
-inline constexpr size_t kRequestsRemembered = 1000;  // The newest.
+inline constexpr size_t kRequestsRemembered = 1000;  // The newest ones.
 inline constexpr size_t kRequestIdBytesMax = 1024;
 
 template <class Answer>
@@ -33,12 +33,12 @@ class RequestMemory {
   explicit RequestMemory(Kind kind) : state_(std::make_shared<State>(std::move(kind))) {}
 
   struct Asked {
-    std::string by;    // Who asks: an id is theirs alone.
-    std::string id;    // Empty: none, and each time counts.
-    std::string what;  // They ask for: the same each time.
+    std::string by;    // Requester; ids are per requester.
+    std::string id;    // Empty: no id; every request counts.
+    std::string what;  // Contents of the request; must be equal each time.
   };
-  // What to answer a request with that is to be carried out; null: it came before, or is refused, and is answered, now or together with the
-  // first. What failed, or was never answered, is carried out anew.
+  // Returns the responder for a request that must be executed. Null: a repeated or rejected request, which is answered
+  // now or together with the first one. Failed or unanswered requests are executed again.
   Respond once(const Asked& asked, const Respond& respond) {
     if (asked.id.empty()) return respond;
     if (asked.id.size() > kRequestIdBytesMax) {
@@ -90,14 +90,15 @@ class RequestMemory {
     std::map<Key, std::shared_ptr<Known>> known;
     std::deque<Key> order;
   };
-  // Of the first one. Where it goes without an answer (its server stops), those that wait go with it.
+  // The first of equal requests. If it is dropped without an answer (its server stops), waiting repetitions are dropped
+  // with it.
   class Turn {
    public:
     Turn(std::shared_ptr<State> state, Key key, std::shared_ptr<Known> known) : state_(std::move(state)), key_(std::move(key)), known_(std::move(known)) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() {
-      std::vector<Respond> dropped;  // Outside the lock.
+      std::vector<Respond> dropped;  // Destroyed outside the lock.
       const std::lock_guard hold(state_->mutex);
       if (!known_->answer) forget();
       dropped = std::exchange(known_->waiting, {});

@@ -1,4 +1,4 @@
-// Resources in fixed point: 1/10,000 of a CPU, a GPU or a custom unit; memory in bytes.
+// Fixed-point resources: 1/10,000 of a CPU, a GPU or a custom unit; memory in bytes.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace volador {
 
-// As users write them: {.cpus = 1, .gpus = 0.5, .memory = 2'000'000'000, .custom = {{"licence", 1}}}.
+// User notation: {.cpus = 1, .gpus = 0.5, .memory = 2'000'000'000, .custom = {{"licence", 1}}}.
 struct Resources {
   double cpus = 0;
   double gpus = 0;
@@ -23,11 +23,13 @@ struct Resources {
 using Amount = int64_t;
 inline constexpr Amount kUnit = 10'000;
 
-// What is asked for or left. "cpus", "gpus" and custom names are in 1/10,000, "memory" is in bytes. No entry means 0.
+// Requested or available resources. "cpus", "gpus" and custom names are in 1/10,000, "memory" is in bytes. A missing
+// entry means 0.
 class ResourceSet {
  public:
   ResourceSet() = default;
-  // kInvalidArgument: negative, not finite, finer than 1/10,000, above 1 GPU but not whole, or a bad custom name; names the field.
+  // kInvalidArgument: negative, not finite, finer than 1/10,000, above 1 GPU but not whole, or an invalid custom name;
+  // names the field.
   static Result<ResourceSet> from(const Resources& resources);
 
   Amount get(std::string_view name) const;
@@ -44,11 +46,11 @@ class ResourceSet {
   std::map<std::string, Amount, std::less<>> entries_;
 };
 
-// "0.5", "2", "0.0001": a fixed-point amount for people.
+// "0.5", "2", "0.0001": a fixed-point amount for display.
 std::string format_amount(Amount amount);
 // "62 GiB", "512 MiB", "800 B".
 std::string format_bytes(int64_t bytes);
-// "cpus 2, gpus 0.5, memory 2 GiB"; "nothing" when empty.
+// "cpus 2, gpus 0.5, memory 2 GiB"; "nothing" if empty.
 std::string to_string(const ResourceSet& set);
 
 }  // namespace volador

@@ -109,7 +109,7 @@ std::span<const Setting> volador_settings() {
 }
 
 Result<std::string> token_setting(const Config& config) {
-  // A token given more directly than the file wins: flag over environment over file, as everywhere.
+  // The more direct source wins: flag over environment over file.
   const bool from_file =
       config.is_set("token_file") && (!config.is_set("token") || config.source("token_file") > config.source("token"));
   if (!from_file) return config.is_set("token") ? config.text("token") : std::string();

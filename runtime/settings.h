@@ -1,4 +1,4 @@
-// Volador's settings: what volador.yaml, VOLADOR_* and the flags of `volador start` may say.
+// Definitions of Volador's settings in volador.yaml, VOLADOR_* and the flags of `volador start`.
 #pragma once
 
 #include <span>
@@ -11,13 +11,13 @@ namespace volador {
 
 inline constexpr int kDefaultPort = 6380;
 
-// All of them, in the order in which help shows them.
+// All settings, in the order of the help text.
 std::span<const Setting> volador_settings();
 
-// The token of the settings: `token` or what the file of `token_file` holds, whichever is given more directly; empty where neither is.
-// Errors of reading the file name the setting's place.
+// Returns the token: `token` or the contents of `token_file`, whichever has the more direct source; empty if neither is
+// set. Errors of reading the file name the setting's origin.
 [[nodiscard]] Result<std::string> token_setting(const Config& config);
-// Whether the settings ask for a cluster of this machine by its name, and not for a head by its address.
+// Whether the settings name a cluster of this machine instead of a head address.
 bool is_cluster_named(const Config& config);
 
 }  // namespace volador

@@ -10,7 +10,7 @@
 namespace volador {
 namespace {
 
-// Keeps a SIGPIPE that a write of this thread raises from the rest of the process.
+// Blocks SIGPIPE raised by a write of this thread.
 class BrokenPipeIgnored {
  public:
   BrokenPipeIgnored() {
@@ -39,7 +39,7 @@ class BrokenPipeIgnored {
 void open_closed_standard_streams() {
   for (const int number : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(number, F_GETFD) >= 0 || errno != EBADF) continue;
-    const int opened = ::open("/dev/null", O_RDWR);  // The lowest number that is free.
+    const int opened = ::open("/dev/null", O_RDWR);  // The kernel assigns the lowest free number.
     if (opened > STDERR_FILENO) ::close(opened);
   }
 }

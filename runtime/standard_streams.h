@@ -5,12 +5,12 @@
 
 namespace volador {
 
-// Opens /dev/null on each of the descriptors 0, 1 and 2 that is closed, so that no socket or file of this process gets
-// such a number and receives what is meant for a terminal. Call before other descriptors are opened.
+// Opens /dev/null on each closed descriptor of 0, 1 and 2, so that no socket or file gets such a number and receives
+// terminal output. Call before other descriptors are opened.
 void open_closed_standard_streams();
 
-// Writes to standard error, unbuffered. A closed descriptor, a full disk and a reader that has gone lose the text: they
-// neither throw nor raise SIGPIPE. Any thread.
+// Writes to standard error, unbuffered. On a closed descriptor, a full disk or a closed pipe the text is lost without
+// exception or SIGPIPE. Any thread.
 void write_to_stderr(std::string_view text);
 
 }  // namespace volador

@@ -20,7 +20,7 @@ std::string user_name(uid_t uid) {
   return known ? found->pw_name : fmt::format("user {}", uid);
 }
 
-// Of a process that runs still; the name that it has for the kernel.
+// Returns the kernel's name of a running process.
 std::string process_name(pid_t pid) {
   std::string name;
   std::getline(std::ifstream(fmt::format("/proc/{}/comm", pid)), name);

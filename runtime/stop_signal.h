@@ -1,4 +1,4 @@
-// The end of a process on request: signals as something to poll, and who sent one.
+// Stop requests by signal, as a pollable descriptor, with their sender.
 #pragma once
 
 #include <signal.h>
@@ -11,23 +11,23 @@
 
 namespace volador {
 
-// To a head: end without a word to programs and workers, which wait for the next head (`volador stop --for-restart`).
+// Makes a head end without notifying programs and workers, which wait for the next head (`volador stop --for-restart`).
 inline constexpr int kStopForRestart = SIGUSR1;
 
 class StopSignal {
  public:
   struct Asked {
-    int signal = 0;  // 0: none has come.
-    std::string by;  // "root (volador, pid 4711)"; "Ctrl-C" of one from a terminal.
+    int signal = 0;  // 0: none.
+    std::string by;  // "root (volador, pid 4711)"; "Ctrl-C" if sent from a terminal.
   };
 
-  // From here on these signals end nothing by themselves: call it before the first thread, so that all threads block
-  // them. kUnavailable: no descriptor is left.
+  // From then on the signals no longer end the process: call before starting threads, so that all threads block them.
+  // kUnavailable: no descriptor is left.
   [[nodiscard]] static Result<StopSignal> create(std::initializer_list<int> signals);
 
-  // Readable once one of them has come.
+  // Readable when a signal has arrived.
   int fd() const { return fd_.get(); }
-  // The first of them that has come and was not taken yet.
+  // Takes the first pending signal.
   Asked take() const;
 
  private:

@@ -1,4 +1,4 @@
-// How the bundles of a placement group lie on nodes.
+// Placement strategies for the bundles of a placement group.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,10 @@
 namespace volador {
 
 enum class Strategy : uint8_t {
-  kPack,          // On as few nodes as it takes.
-  kSpread,        // On different nodes as far as there are some.
-  kStrictPack,    // On one node, or not at all.
-  kStrictSpread,  // Each on a node of its own, or not at all.
+  kPack,          // On as few nodes as possible.
+  kSpread,        // On different nodes as far as possible.
+  kStrictPack,    // All on one node; otherwise not placed.
+  kStrictSpread,  // Each on a different node; otherwise not placed.
 };
 
 // "pack", "spread", "strict_pack", "strict_spread".

@@ -1,4 +1,4 @@
-// A function that is called, moved and destroyed, never copied. A capture of up to kPointers pointers costs no allocation.
+// Move-only function. A capture of up to kPointers pointers is stored without allocation.
 #pragma once
 
 #include <cstddef>
@@ -57,10 +57,11 @@ class UniqueFunction<R(A...), kPointers> {
 
   struct Actions {
     R (*call)(void* room, A&&... arguments);
-    void (*move)(void* from, void* to) noexcept;  // `from` holds nothing afterwards.
+    void (*move)(void* from, void* to) noexcept;  // `from` is empty afterwards.
     void (*destroy)(void* room) noexcept;
   };
-  // Named functions: g++ 12 gives lambdas in the initialiser of a member template one symbol for all F.
+  // Named functions instead of lambdas: g++ 12 gives lambdas in the initializer of a member template one symbol for all
+  // F.
   template <class F>
   struct InPlace {
     static F& in(void* room) { return *std::launder(static_cast<F*>(room)); }

@@ -1,4 +1,4 @@
-// Bytes that may be text, and what of them may be shown and sent as text.
+// UTF-8 validation and sanitizing of text.
 #pragma once
 
 #include <cstddef>
@@ -7,9 +7,9 @@
 
 namespace volador {
 
-// Length of the UTF-8 sequence at `at`, 0 where there is none (overlong forms and surrogates included).
+// Returns the length of the UTF-8 sequence at `at`, 0 if invalid (including overlong forms and surrogates).
 size_t utf8_sequence(std::string_view text, size_t at);
-// One line of at most `bytes_max` bytes: control characters and bytes that are not UTF-8 become '?'.
+// Returns one line of at most `bytes_max` bytes: control characters and invalid UTF-8 become '?'.
 std::string plain_text(std::string_view text, size_t bytes_max);
 
 }  // namespace volador
