@@ -9,6 +9,7 @@
 
 namespace volador {
 
+// Contents of access.json.
 struct ClusterAccess {
   std::string cluster;      // Cluster name.
   std::string cluster_id;   // 32 hex digits.

@@ -85,7 +85,7 @@ class BlockPool {
   static inline thread_local bool gone_ = false;  // The thread is ending.
 };
 
-// For std::allocate_shared.
+// Allocator for std::allocate_shared that uses a BlockPool.
 template <class T>
 struct PooledAllocator {
   using value_type = T;

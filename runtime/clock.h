@@ -20,7 +20,7 @@ using WallTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 // Rounded down; 0 for the epoch.
 constexpr int64_t unix_ms(WallTime at) { return std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count(); }
 
-// Thread safe.
+// Interface of a clock. Thread safe.
 class Clock {
  public:
   virtual ~Clock() = default;
@@ -28,13 +28,14 @@ class Clock {
   virtual WallTime wall() const = 0;
 };
 
+// The machine's clocks.
 class SystemClock final : public Clock {
  public:
   BootTime now() const override;
   WallTime wall() const override;
 };
 
-// Advances only when told to. One thread.
+// Advances only by advance() and set(). One thread.
 class FakeClock final : public Clock {
  public:
   BootTime now() const override { return now_; }

@@ -29,6 +29,7 @@ enum class SettingKind : uint8_t {
   kPairs,     // "a=1,b=2", or a mapping in a file.
 };
 
+// Definition of a setting.
 struct Setting {
   std::string key;  // "log.level": a dot is nesting in the file, '_' in VOLADOR_LOG_LEVEL.
   SettingKind kind = SettingKind::kText;
@@ -60,6 +61,7 @@ struct ConfigLayers {
   std::vector<std::pair<std::string, std::string>> flags;  // Key and text; each key at most once.
 };
 
+// Resolved values of all settings.
 class Config {
  public:
   // Return the value of a setting. The key must exist with that kind and be set, otherwise the process aborts.

@@ -6,6 +6,7 @@
 
 namespace volador {
 
+// Result of prepare_memory_for_forks().
 struct PreparedMemory {
   size_t held_bytes = 0;  // Bytes in holes of the heap that are occupied permanently.
   size_t huge_pages = 0;  // Number of huge pages created now.

@@ -11,7 +11,7 @@
 
 namespace volador {
 
-// Thread safe.
+// A thread with a queue of jobs. Thread safe.
 class JobThread {
  public:
   using Then = UniqueFunction<void()>;

@@ -9,6 +9,7 @@
 
 namespace volador {
 
+// Contents of the lease page.
 struct LeasePage {
   static constexpr uint64_t kMagic = 0x31304553414c4456;  // "VDLEAS01"
 

@@ -15,6 +15,7 @@
 
 namespace volador {
 
+// A loop that waiting threads can lead.
 class LedLoop {
  public:
   using Deadline = std::optional<std::chrono::steady_clock::time_point>;

@@ -6,6 +6,7 @@
 
 namespace volador::log {
 
+// Level and time of a log line.
 struct LineFacts {
   std::string_view level;  // "error", "warn", "info" or "debug"; empty: unknown.
   int64_t time_ms = 0;     // Unix time; 0: the line does not begin with a time in Volador's format.

@@ -12,6 +12,7 @@ namespace volador {
 
 using MetricLabels = std::map<std::string, std::string>;
 
+// Limits of metrics, shared by sender and receiver.
 struct MetricLimits {
   static constexpr size_t kSeries = 100;  // Per actor: combinations of name and labels. Further ones are not reported.
   static constexpr size_t kNameBytes = 100;  // For a metric name, a label name or a label value.

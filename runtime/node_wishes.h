@@ -33,6 +33,7 @@ inline LabelValue label_not_in(std::vector<std::string> values) { return {LabelV
 inline LabelValue label_exists() { return {LabelValue::Op::kExists, {}}; }
 inline LabelValue label_absent() { return {LabelValue::Op::kAbsent, {}}; }
 
+// Condition on one label of a node.
 struct LabelRule {
   std::string key;
   LabelValue value;
@@ -41,6 +42,7 @@ struct LabelRule {
   auto operator<=>(const LabelRule&) const = default;
 };
 
+// Node affinity of an actor, task or placement group.
 struct NodeWishes {
   std::vector<LabelRule> labels;  // All must match.
   std::string node;               // Name; empty: any.

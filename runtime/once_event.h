@@ -10,7 +10,7 @@
 
 namespace volador {
 
-// Thread safe.
+// One-shot event. Thread safe.
 class OnceEvent {
  public:
   bool has_happened() const { return state_.load(std::memory_order_acquire) == kHappened; }

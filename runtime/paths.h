@@ -40,6 +40,7 @@ struct PathEnvironment {
   static PathEnvironment of_this_process();
 };
 
+// Paths in a head's folder.
 struct HeadPaths {
   std::filesystem::path directory;
 
@@ -50,10 +51,11 @@ struct HeadPaths {
   std::filesystem::path lock() const { return directory / "lock"; }
   std::filesystem::path log() const { return directory / "head.log"; }
   std::filesystem::path pid() const { return directory / "head.pid"; }
-  // Of drivers, including those that are gone.
+  // Drivers' experiments, including those of ended drivers.
   std::filesystem::path experiments() const { return directory / "experiments"; }
 };
 
+// Paths in a node's folder.
 struct NodePaths {
   std::filesystem::path directory;
 
@@ -70,6 +72,7 @@ struct NodePaths {
   }  // Working folders of hosts; removed with the worker.
 };
 
+// Paths in a cluster's folder.
 struct ClusterPaths {
   std::filesystem::path directory;
 

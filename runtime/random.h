@@ -7,6 +7,7 @@
 
 namespace volador {
 
+// Interface of a random generator.
 class Random {
  public:
   virtual ~Random() = default;

@@ -22,6 +22,7 @@ namespace volador {
 inline constexpr size_t kRequestsRemembered = 1000;  // The newest ones.
 inline constexpr size_t kRequestIdBytesMax = 1024;
 
+// Table of remembered requests and their answers.
 template <class Answer>
 class RequestMemory {
  public:

@@ -35,6 +35,7 @@ std::string_view to_string(ErrorCode code);
 ErrorCode error_code_from(std::string_view name);
 ErrorCode error_code_from(int64_t number);
 
+// Code and message of a failure.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;  // Names the thing, the value, the rule and the next step.

@@ -14,6 +14,7 @@ namespace volador {
 // Makes a head end without notifying programs and workers, which wait for the next head (`volador stop --for-restart`).
 inline constexpr int kStopForRestart = SIGUSR1;
 
+// Receives signals through a descriptor.
 class StopSignal {
  public:
   struct Asked {

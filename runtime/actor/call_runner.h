@@ -30,6 +30,7 @@ class ActorCheckpoints;
 class ClusterSession;
 class HostLease;
 
+// Call queues and execution of one actor.
 class CallRunner final : public SharedThreads::Runnable {
  public:
   // Shared by the actors of one process; outlives them.

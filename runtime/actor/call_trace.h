@@ -24,6 +24,7 @@
 
 namespace volador {
 
+// Rings of all threads of the process. Thread safe.
 class CallTrace {
  public:
   static constexpr size_t kChunk = 256;

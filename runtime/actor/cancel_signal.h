@@ -12,7 +12,7 @@ class Responder;
 
 namespace volador::internal {
 
-// Thread safe.
+// One-shot cancellation with callbacks. Thread safe.
 class CancelSignal {
  public:
   bool cancelled() const;

@@ -12,6 +12,7 @@
 
 namespace volador {
 
+// GroupSession of a ClusterSession. Thread safe.
 class ClusterGroups final : public GroupSession {
  public:
   using Answer = std::function<void(Result<protocol::Reply>)>;

@@ -84,6 +84,7 @@ struct ClusterSession::Sent {
   std::shared_ptr<Call> call;
 };
 
+// State of one remote actor: its last report, link and calls.
 struct ClusterSession::Remote {
   ~Remote() { retire_link(); }
   void retire_link() {

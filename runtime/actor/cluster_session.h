@@ -37,6 +37,7 @@ class TlsContext;
 
 namespace volador {
 
+// Dependencies, identity and limits of a ClusterSession.
 struct ClusterSessionOptions {
   net::IoLoop* loop = nullptr;  // Outlives the session.
   const Clock* clock = nullptr;
@@ -69,6 +70,7 @@ struct ClusterSessionOptions {
   size_t waiting_bytes_max = size_t{64} << 20;
 };
 
+// Session over a stream to the head. Thread safe.
 class ClusterSession final : public Session, public std::enable_shared_from_this<ClusterSession> {
  public:
   explicit ClusterSession(ClusterSessionOptions options);

@@ -12,6 +12,7 @@ namespace volador::internal {
 // Called during static initialization: the list is the same in every process of a program.
 bool add_exception_kind(std::string_view name, bool (*is_current)());
 
+// Registers E, a type named in retry_on().
 template <class E>
 struct ExceptionKind {
   static bool is_current() {

@@ -6,6 +6,7 @@
 
 namespace volador {
 
+// Descriptors and memory of a process.
 struct Footprint {
   int descriptors = 0;       // Open descriptors.
   int64_t memory_bytes = 0;  // Anonymous memory; the kernel's counter lags a little.

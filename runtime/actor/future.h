@@ -21,6 +21,7 @@
 
 namespace volador {
 
+// Options of Future::cancel().
 struct CancelOptions {
   bool force = false;  // For a running task that ignores cancel_requested(): ends its process.
 };

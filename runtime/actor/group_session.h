@@ -32,11 +32,13 @@ struct GroupAsk {
 enum class GroupState : uint8_t { kPending, kReady, kRescheduling };
 std::string_view to_string(GroupState state);
 
+// Placement of one bundle.
 struct BundleStatus {
   ResourceSet resources;
   std::string node_name;  // Empty: not placed.
   std::vector<int> gpus;
 };
+// State of a placement group as last reported by the head.
 struct GroupStatus {
   GroupId id;
   std::string name;
@@ -46,7 +48,7 @@ struct GroupStatus {
   std::vector<BundleStatus> bundles;
 };
 
-// Thread safe.
+// Creates, removes and queries placement groups. Thread safe.
 class GroupSession {
  public:
   using Done = std::function<void(Result<GroupStatus>)>;

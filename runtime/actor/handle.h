@@ -42,6 +42,7 @@ class CallReply : public Reply, public OutgoingCall {
   uint64_t session_ = 0;  // Serial of the session; set before the reply is shared.
 };
 
+// A call whose reply is a Return.
 template <class Return>
 class CallReplyOf final : public CallReply {
  public:
@@ -65,6 +66,7 @@ class CallReplyOf final : public CallReply {
 
 }  // namespace internal
 
+// Options of ActorHandle::kill().
 struct KillOptions {
   bool no_restart = true;              // false: the actor may restart, as after a crash.
   std::chrono::milliseconds grace{0};  // Time for its destructor.

@@ -22,6 +22,7 @@ namespace protocol {
 class HoldActors;
 }
 
+// Table of the actors on which this process has handles.
 class HandleHolds : public std::enable_shared_from_this<HandleHolds> {
  public:
   static constexpr std::chrono::milliseconds kBatchTime{100};

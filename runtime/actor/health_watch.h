@@ -19,6 +19,7 @@
 
 namespace volador {
 
+// Timers and failure count of one actor's health check.
 class HealthWatch {
  public:
   struct Options {

@@ -10,7 +10,7 @@
 
 namespace volador::internal {
 
-// Thread safe; begin() and end() alternate.
+// Returns an idle actor's CPUs. Thread safe; begin() and end() alternate.
 class IdleLending : public std::enable_shared_from_this<IdleLending> {
  public:
   // `lend` notifies the head that the CPUs are returned (true) or acquired again. `io` and `clock` outlive this object.

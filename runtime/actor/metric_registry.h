@@ -16,6 +16,7 @@
 
 namespace volador {
 
+// Definition of a series.
 struct MetricSpec {
   protocol::MetricSeries::Kind kind = protocol::MetricSeries::COUNTER;
   std::string name;
@@ -24,7 +25,7 @@ struct MetricSpec {
   std::vector<double> bounds;
 };
 
-// One series. Thread safe.
+// Current value of one series. Thread safe.
 class MetricCell {
  public:
   explicit MetricCell(MetricSpec spec);
@@ -48,7 +49,7 @@ class MetricCell {
   std::atomic<bool> touched_{true};
 };
 
-// Thread safe.
+// The series of all actors of the process. Thread safe.
 class MetricRegistry {
  public:
   // The process's instance; created on first use.

@@ -24,10 +24,12 @@ namespace volador::metrics {
 
 using Labels = MetricLabels;
 
+// Options of Counter and Gauge.
 struct Options {
   std::string help;
   Labels labels;
 };
+// Options of Histogram.
 struct HistogramOptions {
   std::string help;
   Labels labels;
@@ -48,6 +50,7 @@ class Counter {
   std::shared_ptr<Slot> slot_;
 };
 
+// A value that can increase and decrease.
 class Gauge {
  public:
   // Throws kInvalidArgument.
@@ -59,6 +62,7 @@ class Gauge {
   std::shared_ptr<Slot> slot_;
 };
 
+// Distribution of observed values over buckets.
 class Histogram {
  public:
   // Throws kInvalidArgument, also if the bounds do not ascend.

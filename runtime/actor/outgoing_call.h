@@ -13,6 +13,7 @@
 
 namespace volador {
 
+// State of one call, shared by its caller and its session.
 class OutgoingCall {
  public:
   virtual ~OutgoingCall() = default;

@@ -22,6 +22,7 @@ namespace volador {
 
 inline constexpr int kAnyBundle = -1;  // The first bundle with room.
 
+// Options of placement_group().
 struct GroupOptions {
   std::string name = {};                           // Unique among the cluster's groups; get_placement_group() finds it.
   bool detached = false;                           // Outlives its driver.

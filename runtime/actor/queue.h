@@ -19,6 +19,7 @@
 
 namespace volador {
 
+// Options of Queue<T>::create().
 struct QueueOptions {
   size_t capacity = 10'000;          // Maximum number of items, 1 to 100 million; further puts wait. Items are stored
                                      // in the memory of the queue's actor.
@@ -127,6 +128,7 @@ template <class T>
 MethodList<&QueueActor<T>::put, &QueueActor<T>::get, &QueueActor<T>::size, &QueueActor<T>::capacity> volador_actor_methods(const QueueActor<T>*) {
   return {};
 }
+// Registers QueueActor<T>.
 template <class T>
 struct QueueClass {
   static inline const bool enlisted = registration::register_class<QueueActor<T>>(decltype(volador_actor_methods(static_cast<const QueueActor<T>*>(nullptr)))());

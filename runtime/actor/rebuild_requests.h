@@ -13,6 +13,7 @@
 
 namespace volador {
 
+// Table of pending requests. Not thread safe.
 class RebuildRequests {
  public:
   using Done = std::function<void(Result<std::string>)>;

@@ -89,6 +89,7 @@ class ReadScope {
 
 }  // namespace internal
 
+// Reference to an immutable object of type T. Value type; copies share the object.
 template <class T>
 class Ref {
  public:

@@ -23,6 +23,7 @@
 
 namespace volador {
 
+// Table of running and answered calls by caller and request id. Not thread safe.
 class ReplyCache {
  public:
   struct Limits {

@@ -10,6 +10,7 @@
 
 namespace volador {
 
+// Identity, placement and resources of the calling actor.
 struct Self {
   ActorId id;
   uint64_t epoch = 0;    // Epoch of this incarnation; grows with each restart.

@@ -5,6 +5,7 @@
 
 namespace volador::internal {
 
+// Provides Self for the actor on this thread.
 class SelfSource {
  public:
   virtual ~SelfSource() = default;

@@ -105,6 +105,7 @@ struct ActorStatus {
   bool lost = false;   // The actor did not fail itself: its node or the node's lease was lost.
 };
 
+// Resources and nodes of the cluster as last reported by the head.
 struct ClusterTotals {
   ResourceSet total;
   ResourceSet used;
@@ -173,6 +174,7 @@ struct TimeLeft {
   double seconds = 0, low = 0, high = 0;
   bool operator==(const TimeLeft&) const = default;
 };
+// State of an experiment and its changed trials, sent to the head.
 struct ExperimentReport {
   std::string experiment;
   std::string state;
@@ -207,7 +209,7 @@ class ActorHold {
   virtual void ended() const {}   // The actor was killed.
 };
 
-// Thread safe.
+// Interface of a process to its cluster. Thread safe.
 class Session {
  public:
   using Done = UniqueFunction<void(Result<std::string>&&)>;

@@ -23,6 +23,7 @@
 
 namespace volador {
 
+// Table of the actors of a shared host.
 class SharedHost {
  public:
   // Per connection, over which a caller reaches all actors of the host.

@@ -21,7 +21,7 @@
 
 namespace volador {
 
-// Computes the number of threads. Pure.
+// Input of threads_to_add().
 struct ThreadCounts {
   size_t base = 1;     // Target number of working threads, at least 1.
   size_t limit = 1;    // Maximum number of threads.
@@ -33,6 +33,7 @@ struct ThreadCounts {
 // Returns the number of threads to add now.
 size_t threads_to_add(const ThreadCounts& counts);
 
+// A pool that grows while its threads are blocked. Thread safe.
 class SharedThreads {
  public:
   struct Options {

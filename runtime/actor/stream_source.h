@@ -32,7 +32,7 @@ void volador_decode(Decoder& decoder, StreamBatch& batch);
 // Method id of a fetch; its argument is the number of the stream's call.
 uint64_t stream_fetch_method();
 
-// Thread safe.
+// Queue of a stream's unread items. Thread safe.
 class StreamSource {
  public:
   static constexpr size_t kBytesAhead = size_t{1}

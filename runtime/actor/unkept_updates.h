@@ -10,6 +10,7 @@
 
 namespace volador {
 
+// Queue of updates without an ExperimentKept. Not thread safe.
 class UnkeptUpdates {
  public:
   explicit UnkeptUpdates(size_t bytes_max = size_t{16} << 20) : bytes_max_(bytes_max) {}

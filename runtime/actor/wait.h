@@ -18,6 +18,7 @@
 
 namespace volador {
 
+// Options of wait().
 struct WaitOptions {
   size_t count = std::numeric_limits<size_t>::max();  // Number of ready things to wait for; default: all.
   std::optional<std::chrono::nanoseconds> timeout = {};  // Default: none.

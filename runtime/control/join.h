@@ -13,6 +13,7 @@
 
 namespace volador::control {
 
+// Options of join().
 struct JoinOptions {
   std::string address;        // Address of the head, "10.0.0.1:6380".
   security::JoinToken token;
@@ -21,6 +22,7 @@ struct JoinOptions {
   std::chrono::milliseconds timeout{10'000};
 };
 
+// Result of join().
 struct Joined {
   security::Credentials credentials;
   std::string cluster_name;

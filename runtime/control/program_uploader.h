@@ -12,7 +12,7 @@
 
 namespace volador::control {
 
-// Thread safe.
+// Thread that uploads the program on request. Thread safe.
 class ProgramUploader {
  public:
   // Returns early when its token requests a stop.

@@ -20,12 +20,14 @@
 
 namespace volador::control {
 
+// Limits of open transfers.
 struct RunFileLimits {
   size_t open = 64;  // Concurrently open files; further ones are rejected (kUnavailable).
   std::chrono::seconds idle{
       120};  // Longer than the dashboard's slowest reader takes for a piece (HttpLimits::write_time).
 };
 
+// Table of open transfers. Not thread safe.
 class RunFileTransfers {
  public:
   // `first`: first transfer number; should not repeat those of an earlier process.

@@ -23,6 +23,7 @@ namespace volador::control {
 
 enum class LinkState : uint8_t { kConnected, kLost };
 
+// Address, credentials and limits of a link.
 struct LinkOptions {
   std::string address;  // Address of the head.
   security::Credentials credentials;
@@ -45,6 +46,7 @@ struct StreamLinkCallbacks {
   std::function<std::string(std::deque<std::string>& waiting)> take_next = {};
 };
 
+// A stream that reconnects until it is closed. Thread safe.
 class StreamLink {
  public:
   // method: "/volador.protocol.Control/Worker". Starts connecting at once.

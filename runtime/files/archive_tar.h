@@ -12,6 +12,7 @@
 
 namespace volador {
 
+// Reader that returns an archive as a tar stream. One thread.
 class ArchiveTar {
  public:
   static constexpr size_t kPieceBytes = 256 << 10;

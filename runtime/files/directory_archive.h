@@ -27,6 +27,7 @@ struct ArchiveLimits {
   size_t path_bytes_max = 1024;                    // Per relative path.
 };
 
+// Checksum and sizes of an archive.
 struct ArchiveSummary {
   std::string sha256;         // 64 hex digits: the checksum at the archive's end.
   int64_t archive_bytes = 0;  // Length of the archive.

@@ -14,6 +14,7 @@
 
 namespace volador {
 
+// One archive of a directory.
 struct DirectoryPart {
   std::string sha256;  // Checksum of its archive.
   int64_t bytes = 0;   // Size of its archive.
@@ -21,6 +22,7 @@ struct DirectoryPart {
   bool operator==(const DirectoryPart&) const = default;
 };
 
+// Rules for splitting a directory.
 struct PartLimits {
   int64_t own_bytes_min = 64 << 10;  // Smaller files share an archive.
   size_t own_max = 64;               // Number of files with their own archive, largest first; the others share one.

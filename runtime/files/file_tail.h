@@ -11,6 +11,7 @@
 
 namespace volador {
 
+// Last lines of a file.
 struct FileTail {
   std::vector<std::string> lines;  // Oldest first.
   int64_t end = 0;                 // Offset of the next line: an incomplete last line is omitted.

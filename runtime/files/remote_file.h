@@ -22,6 +22,7 @@ class LaterPieces {
   virtual void next(Done done) = 0;
 };
 
+// An opened file of another machine.
 struct RemoteFile {
   std::string file_name;  // Suggested file name.
   std::string content_type;

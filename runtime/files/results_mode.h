@@ -8,6 +8,7 @@
 
 namespace volador {
 
+// Modes of files and folders with results.
 struct ResultsMode {
   unsigned file = 0600;
   unsigned directory = 0700;  // File mode plus search permission for all who may read.

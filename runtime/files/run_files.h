@@ -26,6 +26,7 @@ class FilePieces {
   [[nodiscard]] virtual Result<std::string> next() = 0;
 };
 
+// Lists and opens the files of one run.
 class RunFiles {
  public:
   static constexpr size_t kFilesMax = 2000;  // Maximum number of files listed per folder.

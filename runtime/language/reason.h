@@ -61,6 +61,7 @@ class Reason {
                                                  // none.
 };
 
+// Argument of a sentence.
 struct Reason::Argument {
   // A word of the cluster, such as the state "pending"; see translated_word.
   struct Word {

@@ -150,7 +150,7 @@ struct EventLoop::Impl {
   // cannot see into an uninstrumented library.
   std::atomic<uint64_t> posted{0};
   std::atomic<uint64_t> delayed{0};
-  std::atomic<uint64_t> begun{0};  // Of functions posted without delay.
+  std::atomic<uint64_t> begun{0};  // Number of begun functions that were posted without delay.
   std::function<void()> interrupt;
   std::mutex running;  // Held while a function runs, so that stop() can wait for it.
 };

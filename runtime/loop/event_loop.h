@@ -25,6 +25,7 @@ class LoopSystem {
   std::unique_ptr<Impl> impl_;
 };
 
+// Runs posted functions one after another.
 class EventLoop {
  public:
   enum class Thread : uint8_t {

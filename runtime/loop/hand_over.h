@@ -8,6 +8,7 @@
 
 namespace volador {
 
+// Multi-producer, single-consumer queue.
 template <class Item>
 class HandOver {
  public:

@@ -22,6 +22,7 @@
 
 namespace volador::net {
 
+// Limits of an Admission.
 struct AdmissionLimits {
   size_t connections = 512;  // Connections in the table. Beyond it a new connection ends the oldest new one, otherwise
                              // the oldest waiting one.
@@ -50,6 +51,7 @@ struct AdmissionLimits {
 // reserved for proved peers.
 AdmissionLimits admission_limits_for(uint64_t descriptors, AdmissionLimits limits = {});
 
+// Action that the caller must apply.
 struct AdmissionAction {
   enum class Kind : uint8_t {
     kServe,    // Hand it to the server.

@@ -11,6 +11,7 @@
 
 namespace volador::net {
 
+// Limits of a CalleeCore.
 struct CalleeLimits {
   size_t calls_max = 1000;
   size_t calls_first = 64;  // Window before the size of replies is known.
@@ -21,6 +22,7 @@ struct CalleeLimits {
   size_t replies_bytes_max = size_t{256} << 20;
 };
 
+// State machine of the host's end of one connection.
 class CalleeCore {
  public:
   explicit CalleeCore(CalleeLimits limits);

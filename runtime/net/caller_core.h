@@ -23,11 +23,13 @@
 
 namespace volador::net {
 
+// Limits of a CallerCore.
 struct CallerLimits {
   size_t waiting_calls_max = 100'000;
   size_t waiting_bytes_max = size_t{64} << 20;
 };
 
+// State machine of the caller's end of one connection.
 class CallerCore {
  public:
   struct Finished {

@@ -38,6 +38,7 @@ inline constexpr size_t kFrameBytesMax = size_t{64} << 20;         // A call or 
 inline constexpr size_t kErrorMessageBytesMax = size_t{64} << 10;  // Longer messages are truncated before they are
                                                                    // sent.
 
+// Header and body of a call.
 struct CallRequest {
   uint64_t request_id = 0;  // Unique among the caller's unanswered calls; a retry repeats the id.
   ActorId actor;
@@ -62,9 +63,11 @@ inline constexpr size_t kRoomBytesMin = size_t{64} << 10;  // Minimum reply size
 // Receives the result of a call. Runs on the loop's thread, once per call, outside all locks; must not block.
 using CallDone = UniqueFunction<void(Result<std::string>&&), 3>;
 
+// A server on this machine.
 struct UnixEndpoint {
   std::string path;
 };
+// A server on another machine.
 struct TlsEndpoint {
   std::string host;  // An IP address, or a name that is resolved on the connecting thread.
   uint16_t port = 0;
@@ -75,6 +78,7 @@ using Endpoint = std::variant<UnixEndpoint, TlsEndpoint>;
 // "unix:/run/…/a.sock" or "10.0.0.2:7001 (3f2a…)".
 std::string to_string(const Endpoint& endpoint);
 
+// Options of CallConnection::connect().
 struct ConnectionOptions {
   CallerId caller;
   size_t waiting_calls_max = 100'000;                                  // Queued calls beyond the server's window.
@@ -153,6 +157,7 @@ using CallHandler = std::function<void(std::span<IncomingCall>)>;
 // Adapts a function that takes calls one by one.
 CallHandler each_call(std::function<void(CallRequest&&, std::shared_ptr<Responder>&&)> function);
 
+// Options of CallServer::create().
 struct ServerOptions {
   std::string unix_path;                            // Empty: adopted sockets only.
   std::shared_ptr<const security::TlsContext> tls;  // For adopted sockets; without it adopt() closes them.

@@ -22,6 +22,7 @@ inline constexpr size_t kMessageBytesMax = size_t{64} << 20;        // Per messa
 inline constexpr size_t kMessageInlineBytesMax = size_t{64} << 10;  // Larger messages use a memfd.
 inline constexpr size_t kMessageFdsMax = 64;                        // Descriptors per message.
 
+// A received message with its descriptors.
 struct FdMessage {
   std::string bytes;
   std::vector<UniqueFd> fds;  // Close-on-exec, in the order they were sent.

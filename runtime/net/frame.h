@@ -31,13 +31,14 @@ inline constexpr size_t kFrameHeaderBytes = 16;
 inline constexpr size_t kCallHeaderBytes = 48;
 inline constexpr size_t kGoodbyeBytesMax = 1024;
 
-// What a host accepts at once: unanswered calls and their size, headers included.
+// Limits that a host announces: number of unanswered calls, and their size, headers included.
 struct Window {
   uint32_t calls = 0;
   uint64_t bytes = 0;
   bool operator==(const Window&) const = default;
 };
 
+// First frame of each direction.
 struct Hello {
   Window window;
   CallerId caller;  // Nil from a host.

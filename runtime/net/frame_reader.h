@@ -11,6 +11,7 @@
 
 namespace volador::net {
 
+// Reads and decodes the frames of one stream.
 class FrameReader {
  public:
   static constexpr size_t kBatch = 32;

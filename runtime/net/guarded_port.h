@@ -18,6 +18,7 @@
 
 namespace volador::net {
 
+// Options of GuardedPort::create().
 struct GuardedPortOptions {
   std::string component;  // Component name in log lines.
   // Reduced if the process may open few descriptors (admission_limits_for).
@@ -27,6 +28,7 @@ struct GuardedPortOptions {
   int unproved_receive_bytes = 0;  // Kernel receive buffer until the peer authenticates; 0: kernel default.
 };
 
+// A listening port with admission control.
 class GuardedPort {
  public:
   struct Peer {

@@ -43,7 +43,7 @@ struct IoLoop::Impl {
     uint64_t token;
     std::shared_ptr<Pollable> target;
   };
-  // What a post has to wake up.
+  // Thread that a post has to wake up.
   enum Sleep : uint32_t {
     kAwake,   // Nothing: the leader checks the queue before it sleeps.
     kInPoll,  // The leader, in epoll_wait.

@@ -31,6 +31,7 @@ class Pollable {
   virtual void on_events(uint32_t events) = 0;
 };
 
+// The I/O loop and its thread.
 class IoLoop final : public LedLoop {
  public:
   using TimerId = uint64_t;  // 0: none.

@@ -18,6 +18,7 @@
 
 namespace volador::net {
 
+// Connection and flow control of one caller in the host's process. Thread safe.
 class LocalCaller final : public std::enable_shared_from_this<LocalCaller> {
  public:
   struct Limits {

@@ -11,6 +11,7 @@
 
 namespace volador::net {
 
+// Byte queue of one connection. Not thread safe.
 class Outbox {
  public:
   // Returns the buffer to which to append the next small frame; call added() when it is complete.

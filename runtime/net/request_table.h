@@ -9,6 +9,7 @@
 
 namespace volador::net {
 
+// Open-addressing hash table. Not thread safe.
 template <class T>
 class RequestTable {
  public:

@@ -32,7 +32,7 @@ class ServerSide {
   const CallHandler handler;
 };
 
-// Accepts calls after the caller's hello.
+// Server side of one connection. Accepts calls after the caller's hello.
 class ServerConnection final : public StreamEnd {
  public:
   // `on_proved`: as for CallServer::adopt.

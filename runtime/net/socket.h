@@ -12,6 +12,7 @@
 
 namespace volador::net {
 
+// A Unix, IPv4 or IPv6 address.
 struct SocketAddress {
   sockaddr_storage storage{};
   socklen_t length = 0;

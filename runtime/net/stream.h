@@ -13,6 +13,7 @@
 
 namespace volador::net {
 
+// Outcome of a read or write.
 struct StreamResult {
   size_t bytes = 0;      // Bytes read or written.
   size_t touched = 0;    // Bytes that were or may have been written: at least `bytes`.

@@ -21,6 +21,7 @@ inline constexpr size_t kDirectCallsMax = 4;
 // From this number on, calls are held (held_writes.h).
 inline constexpr size_t kHeldCallsMin = kDirectCallsMax + 1;
 
+// Base class of both ends of a call channel.
 class StreamEnd : public Pollable, public std::enable_shared_from_this<StreamEnd> {
  public:
   void on_events(uint32_t events) final;  // Loop thread.

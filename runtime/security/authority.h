@@ -27,6 +27,7 @@ inline constexpr std::chrono::hours kValidAuthority{20 * 365 * 24};
 // Name in every head certificate, used by clients as TLS server name, because addresses may change.
 inline constexpr std::string_view kHeadServerName = "head";
 
+// Subject and lifetime of a certificate to sign.
 struct SignOptions {
   Role role = Role::kDriver;           // OU. Not kHead: see issue_head.
   std::string name;                    // CN; 1 to 64 bytes without control characters. For a host: its id in hex (also

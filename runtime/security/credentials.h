@@ -16,6 +16,7 @@ struct Credentials {
   std::string authority_pem;    // The cluster's authority: the only root.
 };
 
+// Paths of the files with a process's credentials.
 struct CredentialFiles {
   std::filesystem::path certificate;
   std::filesystem::path key;
@@ -36,6 +37,7 @@ struct CredentialFiles {
 // Checks that key, certificate and authority match. kInvalidArgument names the mismatch.
 [[nodiscard]] Result<void> check_credentials(const Credentials& credentials);
 
+// Validity period of a certificate.
 struct Validity {
   WallTime not_before;
   WallTime not_after;

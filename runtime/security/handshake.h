@@ -23,6 +23,7 @@ struct HostPort {
 // kInvalidArgument: no port, or one outside 1…65535; the message shows the format.
 [[nodiscard]] Result<HostPort> parse_host_port(std::string_view address);
 
+// Authority and identity of a probed head.
 struct ProbeReply {
   Fingerprint authority;
   std::string authority_pem;

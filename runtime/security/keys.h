@@ -9,6 +9,7 @@
 
 namespace volador::security {
 
+// A private key and its certificate signing request.
 struct KeyRequest {
   std::string key_pem;
   std::string csr_pem;

@@ -17,6 +17,7 @@
 
 namespace volador::security {
 
+// Deleter that calls kFree.
 template <auto kFree>
 struct Freed {
   template <class T>

@@ -11,11 +11,13 @@
 
 namespace volador::security {
 
+// Paths of the user's certificate files.
 struct OwnCertificateFiles {
   std::filesystem::path certificate;  // PEM: the server's certificate first, then the intermediate ones.
   std::filesystem::path key;          // PEM, not encrypted.
 };
 
+// A loaded user certificate.
 struct OwnCertificate {
   std::string certificate_pem, key_pem;
   Validity validity;

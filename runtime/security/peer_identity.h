@@ -15,6 +15,7 @@ struct ssl_st;
 
 namespace volador::security {
 
+// Contents of a peer's certificate.
 struct PeerIdentity {
   Role role = Role::kDriver;
   std::string name;                    // CN: the node's or user's name; for a host, its id in hex.

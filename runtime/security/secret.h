@@ -8,6 +8,7 @@
 
 namespace volador::security {
 
+// Bytes that are wiped on destruction.
 class Secret {
  public:
   Secret() = default;

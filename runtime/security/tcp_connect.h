@@ -11,6 +11,7 @@ namespace volador::security {
 
 using SteadyTime = std::chrono::steady_clock::time_point;
 
+// Owning socket descriptor.
 class Socket {
  public:
   Socket() = default;

@@ -21,6 +21,7 @@ class Revocations;
 // Server name in every node's certificate: clients that request it want the node's object store, not a host.
 inline constexpr std::string_view kNodeServerName = "node.volador";
 
+// Frees an OpenSSL connection.
 struct SslDeleter {
   void operator()(ssl_st* connection) const;
 };

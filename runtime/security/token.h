@@ -17,6 +17,7 @@ namespace volador::security {
 inline constexpr size_t kTokenSecretBytes = 20;
 inline constexpr size_t kTokenIdBytes = 6;
 
+// A parsed join token.
 struct JoinToken {
   Fingerprint authority;
   std::string id;  // 12 hex digits; not secret, identifies the token in lists and logs.

@@ -59,7 +59,7 @@ struct Bytes {
   bool operator==(const Bytes&) const = default;
 };
 
-// Appends msgpack to a string.
+// Appends msgpack values to a string.
 class Encoder {
  public:
   void nil();

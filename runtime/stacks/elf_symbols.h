@@ -10,6 +10,7 @@
 
 namespace volador::stacks {
 
+// Symbol table of one ELF file.
 class ElfSymbols {
  public:
   // The bytes outlive this object. Other and damaged files have no symbols.

@@ -7,6 +7,7 @@
 
 namespace volador::stacks {
 
+// State of a thread.
 struct ThreadRow {
   int id = 0;
   std::string name;              // Empty if the thread has ended.

@@ -19,6 +19,7 @@ namespace volador::stacks {
 inline constexpr size_t kThreadsMax = 1000;
 inline constexpr int kFramesMax = 64;  // Per thread; the innermost ones.
 
+// Stack of one thread.
 struct ThreadStack {
   ThreadRow thread;
   std::vector<uintptr_t> frames;  // Innermost first; all others are return addresses.

@@ -28,6 +28,7 @@ class Mapping {
   const size_t bytes_;
 };
 
+// A memfd and its mapping.
 struct Arena {
   net::UniqueFd fd;
   std::shared_ptr<Mapping> mapping;  // Readable and writable.

@@ -10,6 +10,7 @@
 
 namespace volador {
 
+// Name of an object; never reused.
 struct ObjectKey {
   NodeId node;          // Node of the store into which it was put.
   uint64_t writer = 0;  // Process that wrote it, as numbered by that store; random.

@@ -114,7 +114,7 @@ class ObjectDraft {
   virtual std::span<std::byte> space() const = 0;  // Aligned to 64 bytes.
 };
 
-// Thread safe.
+// Creates, acquires and frees objects. Thread safe.
 class ObjectStore {
  public:
   virtual ~ObjectStore() = default;

@@ -10,6 +10,7 @@
 
 namespace volador {
 
+// Options of a StoreClient.
 struct StoreClientOptions {
   // Returns the path of the store's socket. kUnavailable: this machine has no worker; the message says what to do.
   std::function<Result<std::string>()> find_store;
@@ -19,6 +20,7 @@ struct StoreClientOptions {
   std::function<void()> on_lost = {};
 };
 
+// ObjectStore over a connection to the node's store. Thread safe.
 class StoreClient final : public ObjectStore {
  public:
   explicit StoreClient(StoreClientOptions options);

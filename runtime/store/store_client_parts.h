@@ -116,6 +116,7 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   void release(const ObjectKey& key, uint64_t its_generation);
 };
 
+// An object referenced by this process.
 class StoreClient::Object final : public StoredObject, public std::enable_shared_from_this<StoreClient::Object> {
  public:
   Object(std::shared_ptr<Impl> store, const ObjectKey& key, std::string address, uint64_t generation)
@@ -173,6 +174,7 @@ class StoreClient::Reading {
   const std::shared_ptr<const Object> object_;
 };
 
+// A range of an arena in which an object is being written.
 class StoreClient::Draft final : public ObjectDraft {
  public:
   Draft(std::shared_ptr<Impl> store, Impl::Range range, uint64_t generation) : store_(std::move(store)), range_(std::move(range)), generation_(generation) {}

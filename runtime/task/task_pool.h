@@ -32,6 +32,7 @@ struct TaskPlace {
   auto operator<=>(const TaskPlace&) const = default;
 };
 
+// Function, arguments and options of a task.
 struct TaskRequest {
   uint64_t function = 0;
   std::string name;       // "square", for messages.
@@ -42,6 +43,7 @@ struct TaskRequest {
   std::vector<std::string> retry_on;  // Compiler names of exception types after which it is retried as well.
 };
 
+// State machine of a process's tasks and runners. Not thread safe.
 class TaskPool {
  public:
   struct Options {

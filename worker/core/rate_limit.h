@@ -8,6 +8,7 @@
 
 namespace volador::worker {
 
+// Token bucket. Not thread safe.
 class RateLimit {
  public:
   RateLimit(double per_second, double burst) : per_second_(per_second), burst_(burst), left_(burst) {}

@@ -16,6 +16,7 @@
 
 namespace volador::worker {
 
+// Table of shared hosts and their actors. Not thread safe.
 class SharedHosts {
  public:
   static constexpr size_t kActorsMax = 10'000;  // Per host; further actors get another host.

@@ -17,6 +17,7 @@
 
 namespace volador::worker {
 
+// Limits and timing of prestarted hosts.
 struct SpareOptions {
   size_t most = 0;                         // Per node; 0: no spares.
   std::chrono::milliseconds kept{10'000};  // Age beyond which starts do not predict demand.
@@ -28,6 +29,7 @@ struct SpareOptions {
   std::chrono::milliseconds backoff_max{60'000};
 };
 
+// Demand and spares of each program. Not thread safe.
 class SparePlan {
  public:
   using Program = uint64_t;

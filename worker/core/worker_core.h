@@ -37,6 +37,7 @@
 
 namespace volador::worker {
 
+// Identity, timeouts and limits of a WorkerCore.
 struct CoreOptions {
   std::string node_name;
   protocol::Register registration;                     // Without hosts and sent_boot_ns.
@@ -86,6 +87,7 @@ using Action =
     std::variant<SendToHead, LaunchHost, SendToHost, EndProcess, CancelLaunch, SetLeaseDeadline, Reconnect, Finish>;
 using Actions = std::vector<Action>;
 
+// State machine of a node. Not thread safe.
 class WorkerCore {
  public:
   explicit WorkerCore(CoreOptions options);

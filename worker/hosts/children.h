@@ -21,12 +21,13 @@
 
 namespace volador::worker {
 
+// How a process ended.
 struct ExitStatus {
   int exit_code = 0;
   int signal = 0;  // 0: it exited.
 };
 
-// Loop thread only, except the constructor.
+// Table of watched child processes. Loop thread only, except the constructor.
 class Children {
  public:
   // `oldest_fork_in_flight`: when the oldest unanswered fork request was sent; nullopt: none.

@@ -14,6 +14,7 @@
 
 namespace volador::worker {
 
+// Process, sockets and state of one host.
 struct HostProcesses::Host final : net::Pollable {
   struct Packet {
     std::string bytes;

@@ -28,6 +28,7 @@
 
 namespace volador::worker {
 
+// Folders, limits and environment of hosts.
 struct HostOptions {
   std::string node_name;
   NodeId node;

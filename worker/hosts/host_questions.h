@@ -17,6 +17,7 @@
 
 namespace volador::worker {
 
+// Table of pending requests. Not thread safe.
 class HostQuestions {
  public:
   static constexpr std::chrono::seconds kPatience{6};  // For a host; shorter than the head's patience for the node.

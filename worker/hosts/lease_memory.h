@@ -8,6 +8,7 @@
 
 namespace volador::worker {
 
+// Owner of the lease page.
 class LeaseMemory {
  public:
   // Creates a memfd of one page, sealed against growing, shrinking and later writers. The initial deadline is 0:

@@ -18,6 +18,7 @@
 
 namespace volador::worker {
 
+// Cache and source of a ProgramStore.
 struct ProgramStoreOptions {
   std::filesystem::path cache;  // Created when needed.
   int64_t cache_bytes_max = int64_t{10} << 30;
@@ -30,12 +31,13 @@ struct ProgramStoreOptions {
       fetch;
 };
 
+// A checked program that can be started.
 struct PreparedProgram {
   std::string path;  // Path to run.
   std::string cwd;   // The program's directory if it exists on this node, otherwise "/".
 };
 
-// Thread safe.
+// Locates, downloads and checks programs. Thread safe.
 class ProgramStore {
  public:
   using Done = std::function<void(Result<PreparedProgram>)>;

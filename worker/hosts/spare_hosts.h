@@ -19,13 +19,14 @@
 
 namespace volador::worker {
 
+// A prestarted host process.
 struct SpareHost {
   pid_t pid = 0;
   net::UniqueFd control;
   LogCapture::Ends output;  // Read ends.
 };
 
-// Loop thread only.
+// Creates, hands out and ends prestarted hosts. Loop thread only.
 class SpareHosts {
  public:
   SpareHosts(net::IoLoop& loop, Children& children, TemplatePool& templates, const SpareOptions& options);

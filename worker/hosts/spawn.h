@@ -18,6 +18,7 @@ using Environment = std::map<std::string, std::string>;
 // Environment of this process.
 [[nodiscard]] Environment own_environment();
 
+// Program, arguments and descriptors of a child process.
 struct SpawnRequest {
   std::string path;               // Executable; not searched for in PATH.
   std::vector<std::string> argv;  // Empty: path alone.

@@ -46,6 +46,7 @@ struct HostFork {
   bool spare = false;  // Prestarted: `env` and `cwd` are empty and come with HostStart.
 };
 
+// Timeouts and limits of templates.
 struct TemplateOptions {
   std::string node_name;
   std::chrono::milliseconds held_timeout{60'000};
@@ -59,7 +60,7 @@ struct TemplateOptions {
   size_t forks_in_flight = 16;  // Per template.
 };
 
-// Loop thread only.
+// Starts templates and forks hosts from them. Loop thread only.
 class TemplatePool {
  public:
   struct Failure {

@@ -11,6 +11,7 @@ namespace volador::worker {
 inline constexpr size_t kLogLineBytesMax = 16
                                            << 10;  // Longer lines are cut here and end with " … [N bytes cut]".
 
+// Splits a byte stream into lines.
 class LineSplitter {
  public:
   // Returns the lines completed by `bytes`, without line ends. "\r\n" is a line end; of text overwritten by "\r"

@@ -15,6 +15,7 @@
 
 namespace volador::worker {
 
+// Limits of reads and searches.
 struct LogArchiveLimits {
   int lines_max = 1000;                // Per answer.
   size_t answer_bytes_max = 1 << 20;
@@ -23,6 +24,7 @@ struct LogArchiveLimits {
   size_t counts_max = 1000;            // Files whose line count is cached.
 };
 
+// Reads and searches the logs of a node. One thread.
 class LogArchive {
  public:
   LogArchive(std::filesystem::path worker_log, std::filesystem::path host_logs, const LogArchiveLimits& limits = {});

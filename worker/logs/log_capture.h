@@ -25,6 +25,7 @@ class JobThread;
 
 namespace volador::worker {
 
+// Limits of captured output.
 struct LogLimits {
   LogFileLimits file;
   double lines_per_second = 500;  // Per stream to the head; beyond the burst lines are counted and dropped.
@@ -37,6 +38,7 @@ struct LogLimits {
   size_t unwritten_bytes_max = 1 << 20;  // Per stream, while its disk is blocked: beyond it reading pauses.
 };
 
+// Lines of one stream for the head.
 struct LogBatch {
   bool is_stderr = false;
   std::vector<std::string> lines;
@@ -44,7 +46,7 @@ struct LogBatch {
   uint64_t dropped = 0;           // Lines dropped before these.
 };
 
-// Loop thread only.
+// Captures the output of one host. Loop thread only.
 class LogCapture {
  public:
   using OnLines = std::function<void(LogBatch)>;

@@ -10,6 +10,7 @@
 
 namespace volador::worker {
 
+// Limits of a LogFile.
 struct LogFileLimits {
   size_t file_bytes_max = 4 << 20;
   int files_max = 16;  // path, path.1 (older) … path.15.

@@ -8,6 +8,7 @@
 
 namespace volador::worker {
 
+// Criteria of a search.
 struct LogWanted {
   std::string find;      // Lines that contain it, ignoring ASCII case; empty: any.
   bool trouble = false;  // Lines that look like errors.

@@ -8,6 +8,7 @@
 
 namespace volador::worker {
 
+// Limits of read_log_tails().
 struct LogTailLimits {
   int lines_max = 10'000;               // Per file.
   int64_t file_bytes_max = 256 << 10;   // Read from the end of each file.

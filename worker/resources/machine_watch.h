@@ -11,7 +11,7 @@
 
 namespace volador::worker {
 
-// Thread safe.
+// Thread that measures the machine. Thread safe.
 class MachineWatch {
  public:
   static constexpr std::chrono::seconds kEvery{2};

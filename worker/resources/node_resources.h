@@ -18,6 +18,7 @@
 
 namespace volador::worker {
 
+// A GPU that the node offers.
 struct GpuInfo {
   int index = 0;      // Index among this node's GPUs from 0, as granted by the head.
   std::string uuid;   // Empty for a simulated GPU.
@@ -28,6 +29,7 @@ struct GpuInfo {
   bool operator==(const GpuInfo&) const = default;
 };
 
+// Discovered resources of the node.
 struct NodeResources {
   double cpus = 0;           // Cores: the minimum of affinity and cgroup quota; at least 0.01.
   int64_t memory_bytes = 0;  // The minimum of the machine's and the cgroups' limits.

@@ -18,6 +18,7 @@
 
 namespace volador::worker {
 
+// Address and limits of a DataPort.
 struct DataPortOptions {
   std::string bind_address = "127.0.0.1";  // IPv4 or IPv6, numeric.
   uint16_t port = 0;                       // 0: a free one.

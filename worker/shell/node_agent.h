@@ -20,6 +20,7 @@
 
 namespace volador::worker {
 
+// Options of a NodeAgent.
 struct AgentOptions {
   CoreOptions core;
   HostOptions hosts;
@@ -47,6 +48,7 @@ struct AgentOutside {
   std::function<void(control::LinkState, const Error&)> on_link;
 };
 
+// A node's WorkerCore with its hosts and its link to the head.
 class NodeAgent {
  public:
   // kUnavailable: no memory or descriptor for the lease page.

@@ -20,6 +20,7 @@
 
 namespace volador::worker {
 
+// State of a node agent.
 struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   Impl(net::IoLoop& io, const Clock& time, AgentOptions settings, AgentOutside around, LeaseMemory page)
       : loop(io),

@@ -12,6 +12,7 @@
 
 namespace volador::worker {
 
+// Id and lock of a node.
 struct NodeIdentity {
   NodeId id;
   bool fresh = false;  // Newly created: no earlier worker of this name ran here.

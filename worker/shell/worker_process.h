@@ -27,13 +27,14 @@ struct ResourceOverrides {
   std::map<std::string, double> custom;  // --resources
 };
 
+// Options of run_worker().
 struct WorkerOptions {
   Paths paths;
   std::string cluster_name;  // For the state folder; empty: the name from the head when this node joins.
   std::string node_name;     // Empty: the machine's host name.
   std::string head_address;  // host:port.
   std::string token;         // Join token. Empty: the certificate of an earlier join is used.
-  std::string bind_address;  // Of the data port, numeric. Empty: the address from which this machine reaches the head.
+  std::string bind_address;  // Data port, numeric. Empty: the address from which this machine reaches the head.
   uint16_t data_port = 0;    // 0: a free one.
   ResourceOverrides resources;
   std::map<std::string, std::string> labels;

@@ -13,6 +13,7 @@
 
 namespace volador::worker {
 
+// Thread that writes chunks into arenas.
 class ArenaFiller {
  public:
   explicit ArenaFiller(size_t chunk_bytes);

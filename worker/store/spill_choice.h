@@ -9,6 +9,7 @@
 
 namespace volador::worker {
 
+// An arena that could be emptied.
 struct SpillCandidate {
   size_t index = 0;   // The caller's identifier.
   int64_t bytes = 0;  // Released when it is empty.

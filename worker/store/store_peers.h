@@ -44,7 +44,7 @@ struct Acquired {
   uint64_t connection = 0;  // Number of the connection; when it ends, this store is no longer counted.
 };
 
-// Loop thread only, except the constructor.
+// Connections to and from other nodes' stores. Loop thread only, except the constructor.
 class StorePeers {
  public:
   // Without TLS there are no other nodes.

@@ -28,6 +28,7 @@ class RevokedTokens;
 
 namespace volador::worker {
 
+// Options of StoreServer::create().
 struct StoreServerOptions {
   std::filesystem::path socket;  // Created with mode 0600; only processes of this user and root.
   NodeId node;
@@ -40,7 +41,7 @@ struct StoreServerOptions {
   std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};  // For tests: modifies sent chunks.
 };
 
-// Thread safe.
+// A node's object store with its thread. Thread safe.
 class StoreServer {
  public:
   // kUnavailable: no descriptors; kInvalidArgument: the socket path or the spill folder.

@@ -32,6 +32,7 @@ namespace volador::worker {
 // Pause before the first retry of an interrupted fetch; doubles.
 inline constexpr std::chrono::nanoseconds kResumePause = std::chrono::milliseconds(50);
 
+// State of a store server.
 struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   Impl(StoreServerOptions given, const Clock& its_clock, Random& its_random)
       : options(std::move(given)), clock(its_clock), random(its_random), table(options.node, options.node_name, options.limits) {

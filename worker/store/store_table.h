@@ -58,12 +58,14 @@ inline constexpr std::chrono::seconds kReturnPatience{5};
 inline constexpr int kNamedMax = 500'000;  // Contained references sent to another node in one frame. The rest live as
                                            // long as the owner node.
 inline constexpr uint64_t kOwnWriter = 0;  // Writer number of this store's own arenas, for copies.
+// Writer and number of an arena.
 struct ArenaKey {
   uint64_t writer = 0;
   uint64_t arena = 0;
   auto operator<=>(const ArenaKey&) const = default;
 };
 
+// Limits and timeouts of a StoreTable.
 struct StoreLimits {
   int64_t bytes_max = int64_t{1} << 30;              // Total of all arenas.
   std::chrono::nanoseconds room_patience = std::chrono::seconds(10);     // How long a writer waits for room.
@@ -93,6 +95,7 @@ struct SpillPlace {
   SpillSums sums;
 };
 
+// Actions that the shell must apply.
 struct StoreActions {
   struct Send {
     StoreSession to;
@@ -132,6 +135,7 @@ struct StoreActions {
   std::vector<ActorId> actors;  // Actors whose holds_actor() changed. Report before sending messages.
 };
 
+// State machine of the object store. Not thread safe.
 class StoreTable {
  public:
   StoreTable(NodeId node, std::string node_name, StoreLimits limits);
