@@ -31,7 +31,7 @@ size_t hold_holes(Steady::time_point until) {
   const auto heap = mallinfo2();
   const auto end = reinterpret_cast<uintptr_t>(sbrk(0)) - heap.keepcost;  // Later addresses are not holes.
   const size_t most =
-      heap.fordblks == 0 ? 0 : heap.fordblks + kThreadCache;  // With another allocator the heap's end has no meaning.
+      heap.fordblks == 0 ? 0 : heap.fordblks + kThreadCache;  // 0 with other allocators: `end` has no meaning.
   size_t held = 0;
   // Largest first, so that small allocations do not fragment them.
   for (size_t size = kBelowMapped; size >= kSmallestRequest;

@@ -97,7 +97,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
     if (!reply->actor().actor_id().empty()) apply(reply->actor(), later);
   }
   run(later);
-  if (options_.asking_host) {  // The requesting actor may end before other handles in this process do.
+  if (options_.asking_host) {  // Its other handles in this process may outlive the requesting actor.
     protocol::ClientMessage again;
     again.mutable_watch()->set_actor_id(raw(id));
     options_.send(std::move(again));

@@ -13,7 +13,7 @@
 
 namespace volador::worker {
 
-// What was cleaned up after a dead worker.
+// Result of the cleanup after a dead worker.
 struct Leftovers {
   std::string node;
   pid_t worker = 0;            // The dead worker; 0: its pid file was damaged.
