@@ -47,8 +47,7 @@ struct NodeWishes {
   std::vector<LabelRule> labels;  // All must match.
   std::string node;               // Name; empty: any.
   bool node_preferred = false;    // The node is preferred, but any other one is allowed.
-  std::string apart;              // Anti-affinity key: two requests with the same key never share a node; empty: no
-                                  // restriction.
+  std::string apart;              // Anti-affinity key: equal keys never share a node; empty: no restriction.
 
   bool empty() const { return labels.empty() && node.empty() && apart.empty(); }
   auto operator<=>(const NodeWishes&) const = default;

@@ -25,8 +25,7 @@ struct GroupAsk {
   int priority = 0;
   bool wait_if_infeasible = false;
   std::vector<LabelRule> labels;  // Required labels of every node.
-  std::vector<std::vector<LabelRule>> bundle_labels = {};  // Additional required labels of each bundle's node; one
-                                                           // entry per bundle, or empty.
+  std::vector<std::vector<LabelRule>> bundle_labels = {};  // In addition, for each bundle's node; or empty.
 };
 
 enum class GroupState : uint8_t { kPending, kReady, kRescheduling };

@@ -21,8 +21,7 @@ namespace volador {
 
 // Options of Queue<T>::create().
 struct QueueOptions {
-  size_t capacity = 10'000;          // Maximum number of items, 1 to 100 million; further puts wait. Items are stored
-                                     // in the memory of the queue's actor.
+  size_t capacity = 10'000;          // Items, 1 to 100 million, in the memory of the queue's actor; further puts wait.
   std::string name = {};             // Name for Queue<T>::find(); unique in its namespace.
   std::string actor_namespace = {};  // Namespace of the name. Default: the creator's.
   bool detached = false;             // Lives until shutdown(); otherwise it ends with its last handle.

@@ -195,8 +195,7 @@ struct ExperimentReport {
 // A user's request for an experiment or trial of this process.
 struct ExperimentRequest {
   std::string act;    // "stop", "pause", "resume", "add"
-  std::string trial;  // Full id; empty: the whole experiment. For "add": the trial that provides the values that
-                      // `config` omits.
+  std::string trial;  // Full id; empty: the whole experiment. For "add": the source of values missing in `config`.
   std::string config = {};      // For "add": a JSON object.
   std::string request_id = {};  // For "add": makes the request idempotent; empty: none.
 };
