@@ -14,8 +14,7 @@ struct LeasePage {
   static constexpr uint64_t kMagic = 0x31304553414c4456;  // "VDLEAS01"
 
   uint64_t magic;
-  std::atomic<int64_t> deadline_boot_ns;  // CLOCK_BOOTTIME; from then on hosts are parked: their calls wait and nothing
-                                          // is committed.
+  std::atomic<int64_t> deadline_boot_ns;  // CLOCK_BOOTTIME; from then on calls wait and nothing is committed.
 
   bool valid_at(BootTime now) const { return now.time_since_epoch().count() < deadline_boot_ns.load(std::memory_order_acquire); }
 };

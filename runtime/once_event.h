@@ -29,8 +29,8 @@ class OnceEvent {
   bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline);
 
  private:
-  enum State : uint32_t { kNotYet, kLed, kAwaited, kHappened };  // kLed: a thread runs the loop for it. kAwaited:
-                                                                 // threads are sleeping, possibly also a leading one.
+  // kLed: a thread runs the loop for it. kAwaited: threads are sleeping, possibly also a leading one.
+  enum State : uint32_t { kNotYet, kLed, kAwaited, kHappened };
   void wake(bool sleepers);
 
   std::atomic<uint32_t> state_{kNotYet};
@@ -59,8 +59,7 @@ class WakesTogether {
 
   static thread_local WakesTogether* current_;
 
-  std::array<std::atomic<uint32_t>*, 8> words_{};  // Addresses only, never dereferenced: the events may already be
-                                                   // destroyed.
+  std::array<std::atomic<uint32_t>*, 8> words_{};  // Never dereferenced: the events may already be destroyed.
   size_t count_ = 0;
 };
 

@@ -18,8 +18,7 @@ namespace volador {
 class ActorCheckpoints {
  public:
   struct Options {
-    int64_t calls = 0;                      // Save after this number of calls, before the last of them is answered; 0:
-                                            // never.
+    int64_t calls = 0;                      // Save after this many calls, before the last is answered; 0: never.
     std::chrono::milliseconds interval{0};  // Save between calls, this long after the first unsaved one; 0: never.
     uint64_t epoch = 0;
     std::filesystem::path scratch;

@@ -492,8 +492,8 @@ bool CallRunner::execute(Call& call, BootTime& now) {
     }
     now = process_.clock->now();
   }
-  now = process_.lease->wait_until_valid(now);  // The reply is the commit: it must not be sent after the lease has
-                                                // expired.
+  // The reply is the commit: it must not be sent after the lease has expired.
+  now = process_.lease->wait_until_valid(now);
   const bool well = result.has_value();
   if (later && well) {
     later->send_to(call.responder, [&process = process_] {  // The process outlives its actors and their replies.

@@ -72,8 +72,7 @@ class CallRunner final : public SharedThreads::Runnable {
     bool keeps_answers = false;
     int math_threads = 1;
     ActorCheckpoints* checkpoints = nullptr;  // Null: no checkpoints. Only with one thread.
-    Tally* tally = nullptr;                   // Statistics of calls on its own threads; outlives the runner. Null:
-                                              // none.
+    Tally* tally = nullptr;                   // Call statistics of its own threads; outlives the runner. Null: none.
   };
 
   // A health check: a call of a method without arguments.
@@ -141,8 +140,7 @@ class CallRunner final : public SharedThreads::Runnable {
   struct Lane {
     AdaptiveMutex mutex;
     std::vector<Call> waiting;
-    std::atomic<bool> any_waits{false};  // For a lone own thread: whether its next take() finds a call; read without
-                                         // the mutex.
+    std::atomic<bool> any_waits{false};  // For a lone own thread: whether calls are queued; read without the mutex.
     bool leads = false;                  // The lone thread runs the I/O loop: it is not idle and sees new calls.
     size_t next = 0;               // With one_by_one: index of the first call not taken.
     bool one_by_one = false;       // Threads take one call at a time instead of the whole queue.

@@ -30,8 +30,7 @@ class CallTrace {
   static constexpr size_t kChunk = 256;
   static constexpr size_t kLargeEvents = 4096;
   static constexpr size_t kLargeRings = 16;
-  static constexpr std::chrono::microseconds kShort{20};  // A shorter call that follows another one this closely is
-                                                          // merged with it.
+  static constexpr std::chrono::microseconds kShort{20};  // Shorter calls this close together are merged.
 
   // Ring of one thread, written by that thread only.
   class Ring {

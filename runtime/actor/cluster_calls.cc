@@ -226,8 +226,8 @@ void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, 
         wait_again(remote, call);  // Not executed: waits for the next connection at its old position.
         if (current) lose_connection(remote);
       } else if (!result && result.error().code == ErrorCode::kUnavailable && link.road) {
-        finish(call, make_error(death_error(*remote.info)), later);  // A shared host reports that an ended actor has
-                                                                     // not run the call.
+        // A shared host reports that an ended actor has not run the call.
+        finish(call, make_error(death_error(*remote.info)), later);
       } else if (!result && call->kept && !dead && (result.error().code == ErrorCode::kUnknownOutcome || dropped)) {
         make_again(remote, call, later);
         if (current) lose_connection(remote);

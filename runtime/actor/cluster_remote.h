@@ -97,8 +97,7 @@ struct ClusterSession::Remote {
   ActorId id;
   std::optional<protocol::ActorInfo> info;
   std::shared_ptr<Link> link;
-  std::vector<std::shared_ptr<Link>> retired;  // Links with unanswered calls; no later call is sent before they are
-                                               // settled.
+  std::vector<std::shared_ptr<Link>> retired;  // Links with unanswered calls, which later calls must not overtake.
   int failed_connects = 0;
   bool connect_timer = false;
   std::map<uint64_t, std::shared_ptr<Call>> waiting;  // By request id, which is the order of the calls.

@@ -60,11 +60,9 @@ struct ClusterSessionOptions {
   std::function<std::shared_ptr<net::CallConnection>(const std::string& unix_path, net::ConnectionOptions options, std::function<void(Error)> on_down)> connect_here = {};
   bool is_private = false;    // The cluster ends with this program.
   std::string own_host = {};  // For a process with one actor: its raw HostId.
-  std::function<std::string()> asking_host = {};  // For a shared host: raw HostId of the actor on this thread; empty:
-                                                  // none.
+  std::function<std::string()> asking_host = {};  // For a shared host: raw HostId of this thread's actor; empty: none.
   std::chrono::milliseconds head_patience{30'000};    // Time limit of spawn, find and kill.
-  std::chrono::milliseconds verdict_patience{5'000};  // How long a call that was cut off waits for the report whether
-                                                      // its actor died.
+  std::chrono::milliseconds verdict_patience{5'000};  // Wait of a cut-off call for the report of its actor's death.
   size_t asks_max = 100'000;                          // Maximum of pending asynchronous requests to the head.
   size_t waiting_calls_max = 100'000;                 // Per actor, while it is unreachable.
   size_t waiting_bytes_max = size_t{64} << 20;
@@ -203,8 +201,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::unordered_map<RequestId, std::shared_ptr<Ask>> asks_;
   std::unordered_map<HostId, std::weak_ptr<Road>> roads_;  // Connections to shared hosts.
   static constexpr uint64_t kLightsOfOneHome = uint64_t{1} << 40;
-  static constexpr size_t kLightsStartingMax = 20'000;  // Nested actors whose constructor has not finished; spawn()
-                                                        // waits beyond it.
+  static constexpr size_t kLightsStartingMax = 20'000;  // Nested actors with running constructors; then spawn() waits.
   struct Home {
     ActorId id;
     uint64_t next = 1;

@@ -174,8 +174,7 @@ void volador_decode(Decoder& decoder, ActorHandle<T>& handle) {
 
 // Interval and limits of an actor's health check.
 struct HealthCheck {
-  std::chrono::milliseconds period{10'000};  // From the end of a check, or of the constructor, to the start of the next
-                                             // check.
+  std::chrono::milliseconds period{10'000};  // Time between two checks, and from the constructor to the first one.
   std::chrono::milliseconds timeout{30'000};  // Limit of a running check: beyond it the actor is hung and is ended.
   std::chrono::milliseconds turn_timeout{0};  // Limit of a check that waits behind calls; 0: none.
   int failures = 3;                           // Consecutive failures that end the actor.

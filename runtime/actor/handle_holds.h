@@ -32,8 +32,7 @@ class HandleHolds : public std::enable_shared_from_this<HandleHolds> {
     // shared host; empty: the process.
     std::function<void(const protocol::HoldActors&, const std::string& from)> tell;
     std::function<bool(const ActorId&)> has_calls;          // Whether calls of this process on it are pending.
-    std::function<void(const ActorId&)> leave;              // Ends a nested actor known only to this process, after its
-                                                            // calls.
+    std::function<void(const ActorId&)> leave;              // Ends a purely local nested actor after its calls.
     // For other nested actors: calls the function once, asynchronously, when all calls of this process have reached the
     // actor or it has ended.
     std::function<void(const ActorId&, std::function<void()>)> deliver;

@@ -18,8 +18,8 @@ namespace {
 // Kind of the data that follows in the extension.
 enum class Carried : uint8_t { kInline = 0, kStored = 1 };
 constexpr int kRebuildsMax = 10;  // Limit for one object that is lost repeatedly.
-constexpr size_t kStoredBytes = 1 + 16 + 8 + 8;  // Kind, node, writer, number; followed by the node's address and,
-                                                 // after a 0, its owner for reconstruction.
+// Kind, node, writer, number; followed by the node's address and, after a 0, the owner for reconstruction.
+constexpr size_t kStoredBytes = 1 + 16 + 8 + 8;
 
 void append_number(std::string& out, uint64_t number) {
   for (int shift = 56; shift >= 0; shift -= 8) out += static_cast<char>(number >> shift);

@@ -28,8 +28,7 @@ class ReplyCache {
  public:
   struct Limits {
     size_t calls_max = 100'000;                                // Running and answered calls of all callers.
-    size_t bytes_max = size_t{64} << 20;                       // Total size of replies; a single larger reply is kept
-                                                               // alone.
+    size_t bytes_max = size_t{64} << 20;                       // All replies; a single larger reply is kept alone.
     std::chrono::nanoseconds keep = std::chrono::minutes(10);  // Maximum age of an unacknowledged reply.
   };
   enum class Verdict : uint8_t {

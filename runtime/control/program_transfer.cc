@@ -129,8 +129,7 @@ Result<void> upload_program(const Channel& channel, const std::filesystem::path&
     chunk.set_offset(offset);
     chunk.set_size_bytes(size);
     chunk.set_data(std::move(*piece));
-    open = writer->Write(chunk);  // False: the head has already answered, or the connection is gone; Finish returns
-                                  // which.
+    open = writer->Write(chunk);  // False: the head has answered early or the connection is gone; see Finish.
     offset = end;
   } while (open && offset < size);
   if (open) writer->WritesDone();

@@ -57,8 +57,7 @@ class Reason {
 
  private:
   const Sentence* sentence_ = nullptr;  // Null: the argument, if any, is the text.
-  std::shared_ptr<const Argument[]> arguments_;  // Shared by copies, such as a trial, its verdict and its report. Null:
-                                                 // none.
+  std::shared_ptr<const Argument[]> arguments_;  // Shared by copies, as of a trial, its verdict and report. Null: none.
 };
 
 // Argument of a sentence.

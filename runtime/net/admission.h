@@ -24,27 +24,23 @@ namespace volador::net {
 
 // Limits of an Admission.
 struct AdmissionLimits {
-  size_t connections = 512;  // Connections in the table. Beyond it a new connection ends the oldest new one, otherwise
-                             // the oldest waiting one.
+  size_t connections = 512;  // In the table. Beyond it the oldest new one ends, otherwise the oldest waiting one.
   size_t unproved = 128;     // Maximum served concurrently.
   size_t unproved_of_address = 16;
   std::chrono::milliseconds hello_time{2'000};   // From the connection to its hello.
   std::chrono::milliseconds crowded_time{250};   // Minimum part of hello_time for new connections, see is_crowded().
   std::chrono::milliseconds wait_time{5'000};    // From the hello until it is served.
   std::chrono::milliseconds proof_time{5'000};   // From the start of service until the peer authenticates.
-  uint64_t unproved_bytes = 128 << 10;  // Received from an unproved peer: handshake, first request and one flow-control
-                                        // window.
+  uint64_t unproved_bytes = 128 << 10;  // Limit before proof: handshake, first request, one flow-control window.
   // Failure budget of an address: capacity and refill per second.
   double budget = 200;
   double budget_per_second = 20;
   double flood_cost = 50;  // Cost of exceeding unproved_bytes or proof_time.
-  double bytes_cost = 10;  // Any other end without proof costs 1 plus this value times the received fraction of
-                           // unproved_bytes.
+  double bytes_cost = 10;  // Other ends without proof cost 1 plus this times the received part of unproved_bytes.
   // Budget shared by all addresses without an earlier proof.
   double strangers_budget = 150;
   double strangers_budget_per_second = 40;
-  size_t addresses = 4'096;  // Addresses tracked for budgets or proofs; beyond it the fullest budget and the oldest
-                             // proof are dropped.
+  size_t addresses = 4'096;  // Tracked addresses; beyond it the fullest budget and the oldest proof are dropped.
 };
 
 // Returns limits for a process with this many descriptors: an unproved connection takes two, and most descriptors are

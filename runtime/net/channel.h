@@ -35,8 +35,7 @@ namespace volador::net {
 using CallerId = Id<struct CallerIdTag>;
 
 inline constexpr size_t kFrameBytesMax = size_t{64} << 20;         // A call or reply including its header.
-inline constexpr size_t kErrorMessageBytesMax = size_t{64} << 10;  // Longer messages are truncated before they are
-                                                                   // sent.
+inline constexpr size_t kErrorMessageBytesMax = size_t{64} << 10;  // Longer messages are truncated before sending.
 
 // Header and body of a call.
 struct CallRequest {
@@ -46,8 +45,7 @@ struct CallRequest {
   uint64_t method = 0;                  // FNV-1a 64 of "Class::method".
   std::chrono::nanoseconds timeout{0};  // 0: none. At the handler: remaining time when the call was sent.
   bool keep_answer = false;             // The caller may retry: the host keeps the reply until it is acknowledged.
-  uint64_t acknowledged = 0;            // The caller has the replies of all its calls on this actor below this request
-                                        // id.
+  uint64_t acknowledged = 0;            // The caller has the replies of its calls on this actor below this id.
   std::string body;                     // msgpack; opaque here.
 };
 
@@ -57,8 +55,7 @@ struct ReplyRoom {
   std::shared_ptr<const void> keep;  // Owner of `bytes`.
   bool filled = false;               // Set at `done`; false: the result is the whole reply.
 };
-inline constexpr size_t kRoomBytesMin = size_t{64} << 10;  // Minimum reply size; a smaller reply is always returned in
-                                                           // the result.
+inline constexpr size_t kRoomBytesMin = size_t{64} << 10;  // Smaller replies are always returned in the result.
 
 // Receives the result of a call. Runs on the loop's thread, once per call, outside all locks; must not block.
 using CallDone = UniqueFunction<void(Result<std::string>&&), 3>;
@@ -82,12 +79,10 @@ std::string to_string(const Endpoint& endpoint);
 struct ConnectionOptions {
   CallerId caller;
   size_t waiting_calls_max = 100'000;                                  // Queued calls beyond the server's window.
-  size_t waiting_bytes_max = size_t{64} << 20;                         // Total size of their bodies; a single larger
-                                                                       // call may be queued alone.
+  size_t waiting_bytes_max = size_t{64} << 20;                         // Total of bodies; one larger call may queue.
   std::chrono::nanoseconds connect_timeout = std::chrono::seconds(5);  // Until the server's hello arrives.
   std::chrono::nanoseconds ping_every = std::chrono::seconds(5);       // TLS only, if nothing else arrives.
-  std::chrono::nanoseconds silence_max = std::chrono::seconds(15);     // TLS only: silence after which the connection
-                                                                       // is lost.
+  std::chrono::nanoseconds silence_max = std::chrono::seconds(15);     // TLS only: then the connection is lost.
 };
 
 // The caller's end. Thread safe. Close it before its loop ends.
@@ -162,20 +157,17 @@ struct ServerOptions {
   std::string unix_path;                            // Empty: adopted sockets only.
   std::shared_ptr<const security::TlsContext> tls;  // For adopted sockets; without it adopt() closes them.
   size_t calls_max = 1000;                          // Maximum of unanswered calls per connection.
-  size_t bytes_max = size_t{16} << 20;              // Total size of these calls; a single larger call is accepted
-                                                    // alone.
+  size_t bytes_max = size_t{16} << 20;              // Their total size; a single larger call is accepted alone.
   size_t calls_first = 64;                          // Maximum of unanswered calls before the size of replies is known.
   size_t calls_least = 1;                           // Minimum window, regardless of reply size.
   size_t later_max = 100'000;                       // Further unanswered calls per connection that are answered later.
-  size_t replies_bytes_aim = size_t{64} << 20;      // Large replies reduce the number of concurrent calls toward this
-                                                    // total.
-  size_t replies_bytes_max = size_t{256} << 20;     // Maximum of unsent replies per connection; beyond it:
-                                                    // kUnknownOutcome.
+  size_t replies_bytes_aim = size_t{64} << 20;      // Large replies reduce the concurrent calls toward this total.
+  size_t replies_bytes_max = size_t{256} << 20;     // Unsent replies per connection; beyond it: kUnknownOutcome.
   size_t connections_max = 10'000;                  // Further connections are closed.
   size_t handshakes_max = 256;                      // Connections without a hello; beyond it the oldest is closed.
   std::chrono::nanoseconds handshake_timeout = std::chrono::seconds(5);
-  std::function<void()> give_back;  // A caller requests the return of calls that have not begun. Runs where the handler
-                                    // runs; null: unsupported.
+  // A caller requests the return of calls that have not begun. Runs where the handler runs; null: unsupported.
+  std::function<void()> give_back;
 };
 
 // The host's end. Thread safe. Close it before its loop ends.

@@ -50,8 +50,7 @@ struct Frame {
   uint64_t request_id = 0;
   CallRequest call;       // kCall, body included.
   std::string body;       // kReply; kGoodbye: the reason.
-  size_t in_room = 0;     // kReply: number of bytes before `body`, which were written to the room from
-                          // FrameDecoder::Rooms.
+  size_t in_room = 0;     // kReply: bytes before `body`, which were written to the room from FrameDecoder::Rooms.
   Error error;            // kError.
   Hello hello;            // kHello.
   Window window;          // kCredit.

@@ -30,8 +30,7 @@ constexpr size_t kEventsMax = 256;  // Maximum fetched from the kernel at once.
 constexpr int kWaitMsMax = 60'000;
 constexpr auto kTick = std::chrono::milliseconds(1);
 constexpr int kTicksAlone = 16;
-constexpr auto kCrowdedFor = std::chrono::milliseconds(10);  // While several threads take turns waiting, the loop's own
-                                                             // thread leads.
+constexpr auto kCrowdedFor = std::chrono::milliseconds(10);  // The loop's own thread leads while threads take turns.
 constexpr uint64_t kWakeToken = 0;  // Token of the eventfd; watched descriptors count from 1.
 
 bool nothing() { return false; }

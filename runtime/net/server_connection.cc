@@ -63,11 +63,9 @@ struct ServerConnection::Asked {
   std::array<std::shared_ptr<CallResponder>, FrameReader::kBatch> responders;
   std::array<IncomingCall, FrameReader::kBatch> calls;
   size_t count = 0;  // Number of calls.
-  std::optional<size_t> back_of;  // Number of calls received before the caller requested the return of calls that have
-                                  // not begun.
+  std::optional<size_t> back_of;  // Calls received before the caller requested the return of unbegun ones.
   std::vector<std::function<void()>> cancels;
-  std::vector<std::shared_ptr<CallResponder>> cancelled;  // May be the last owners, which must not be destroyed with
-                                                          // the mutex held.
+  std::vector<std::shared_ptr<CallResponder>> cancelled;  // May be the last owners: not to end with the mutex held.
 };
 
 Result<bool> ServerConnection::on_batch(FrameReader::Batch& batch) {

@@ -41,8 +41,7 @@ class ServerConnection final : public StreamEnd {
   // Loop thread.
   void start();
   void end(Error why) override;                                     // Cancels running calls. Repeatable.
-  void check_peer();                                                // Ends the connection if the caller's certificate
-                                                                    // was revoked.
+  void check_peer();                                                // Ends it if the peer's certificate was revoked.
   std::optional<std::list<ServerConnection*>::iterator> half_open;  // Used by the server.
 
   // Any thread.

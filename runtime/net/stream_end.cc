@@ -18,8 +18,7 @@ namespace {
 
 constexpr size_t kPartsMax = 64;                   // Per writev.
 constexpr size_t kRoundsMax = 2;                   // Writes by a thread other than the loop's.
-constexpr size_t kHeldBytesMax = size_t{4} << 10;  // About 50 small calls: more in one write saves little and delays
-                                                   // the peer.
+constexpr size_t kHeldBytesMax = size_t{4} << 10;  // About 50 small calls: more saves little and delays the peer.
 constexpr size_t kDirectBytesMax = size_t{64} << 10;
 constexpr size_t kHeldEndsMax = 16;  // Per thread.
 constexpr auto kHeldFor = std::chrono::milliseconds(1);
@@ -204,8 +203,8 @@ void StreamEnd::want() {
   const uint32_t events =
       (input ? static_cast<uint32_t>(EPOLLIN) : 0U) | (blocked_ ? static_cast<uint32_t>(EPOLLOUT) : 0U);
   if (events == events_ || state_ == State::kDown) return;
-  if ((events & ~events_ & EPOLLIN) != 0) read_soon();  // TLS may have buffered bytes that do not make the socket
-                                                        // readable.
+  // TLS may have buffered bytes that do not make the socket readable.
+  if ((events & ~events_ & EPOLLIN) != 0) read_soon();
   events_ = events;
   loop_.change(stream_->fd(), events);
 }

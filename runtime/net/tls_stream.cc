@@ -33,8 +33,7 @@ std::string openssl_reason() {
 // Socket state behind OpenSSL's BIO.
 struct Wire {
   int fd = -1;
-  bool asks_once = false;  // A short read means that no more is available: do not read again before the next read of
-                           // the stream.
+  bool asks_once = false;  // After a short read no more is available: wait for the next read of the stream.
   bool drained = false;    // The last read was short.
 };
 Wire& wire_of(BIO* bio) { return *static_cast<Wire*>(::BIO_get_data(bio)); }

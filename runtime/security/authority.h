@@ -17,8 +17,7 @@
 
 namespace volador::security {
 
-inline constexpr std::chrono::minutes kBackDated{5};                  // Allows for small clock differences between
-                                                                      // machines.
+inline constexpr std::chrono::minutes kBackDated{5};                  // Allows for small clock differences.
 inline constexpr std::chrono::hours kValidNodeDriverOperator{30 * 24};  // Renewed at two thirds.
 inline constexpr std::chrono::hours kValidHost{24};
 inline constexpr std::chrono::hours kValidHead{10 * 365 * 24};        // Recreated at every start of the head.
@@ -30,8 +29,7 @@ inline constexpr std::string_view kHeadServerName = "head";
 // Subject and lifetime of a certificate to sign.
 struct SignOptions {
   Role role = Role::kDriver;           // OU. Not kHead: see issue_head.
-  std::string name;                    // CN; 1 to 64 bytes without control characters. For a host: its id in hex (also
-                                       // its DNS name).
+  std::string name;                    // CN; 1 to 64 bytes without control characters. A host's id in hex.
   std::string token_id;                // Token used to join; becomes the URI "volador:token:<id>".
   WallTime now;
   std::chrono::seconds valid_for{0};   // 0: by role.

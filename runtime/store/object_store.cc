@@ -21,8 +21,8 @@ struct KnownOrigin {
 };
 // Guarded by origins_mutex(). The next read of a lost object's reference acquires it anew.
 std::unordered_map<ObjectKey, KnownOrigin>& known_origins() {
-  static auto* all = new std::unordered_map<ObjectKey, KnownOrigin>();  // Leaked: objects may be destroyed during
-                                                                        // process exit.
+  // Leaked: objects may be destroyed during process exit.
+  static auto* all = new std::unordered_map<ObjectKey, KnownOrigin>();
   return *all;
 }
 

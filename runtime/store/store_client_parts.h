@@ -27,8 +27,7 @@
 namespace volador {
 
 inline constexpr size_t kFirstArenaBytes = size_t{4} << 20;
-inline constexpr size_t kArenaBytesMax = size_t{64} << 20;  // For arenas of many objects; the store may set less. A
-                                                            // larger object has its own arena.
+inline constexpr size_t kArenaBytesMax = size_t{64} << 20;  // Or less, as the store says. Larger objects get their own.
 
 inline size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 
@@ -82,12 +81,10 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   std::unordered_map<ObjectKey, std::weak_ptr<const Object>> objects;
   std::unordered_map<uint64_t, std::shared_ptr<Question>> questions;
   std::map<uint64_t, std::shared_ptr<Question>> rooms;  // Requests for room, in order.
-  std::unordered_map<uint64_t, std::shared_ptr<const void>> kept;  // Holds of actors in own objects' handles, until
-                                                                   // Kept.
+  std::unordered_map<uint64_t, std::shared_ptr<const void>> kept;  // Actor holds of own objects, until Kept.
   std::vector<std::shared_ptr<const void>> unkept;  // Former `kept` entries, to be destroyed without the lock.
   size_t unsettled = 0;  // Unanswered acquisitions.
-  std::vector<std::shared_ptr<const Object>> unlocked;  // To be destroyed without the lock, which their destructors
-                                                        // take.
+  std::vector<std::shared_ptr<const Object>> unlocked;  // To destroy without the lock, which destructors take.
   std::vector<std::function<void()>> calls;             // Callbacks to run without the lock.
   std::thread reader;
 

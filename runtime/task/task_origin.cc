@@ -169,8 +169,7 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
   mutable std::mutex mutex_;
   bool running_ = false;
   std::vector<Waiting> waiting_;
-  std::vector<std::weak_ptr<const StoredObject>> made_;  // The requesters hold them as replacements of the lost
-                                                         // objects.
+  std::vector<std::weak_ptr<const StoredObject>> made_;  // Held by the requesters as replacements of the lost ones.
 };
 
 // One task including its retries.

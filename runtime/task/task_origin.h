@@ -16,8 +16,7 @@
 namespace volador::internal {
 
 inline constexpr int kRebuildDepthMax = 10;
-inline constexpr size_t kRebuildArgumentsMax = size_t{1} << 20;  // Bytes; results of a task with larger arguments are
-                                                                 // not reconstructed.
+inline constexpr size_t kRebuildArgumentsMax = size_t{1} << 20;  // Larger tasks do not reconstruct results.
 
 // Operations to run a task and to accept its results. Copied; thread safe.
 struct TaskWays {

@@ -14,8 +14,7 @@ namespace {
 constexpr int kStartsFailedMax = 3;
 constexpr size_t kUnknownTotal = 16;  // Runners if the cluster's size is unknown; the head queues the excess.
 constexpr int kNewest = 2;  // Weight of the newest sample in the moving mean: one part in this number.
-constexpr std::chrono::nanoseconds kNotKnown = std::chrono::hours(1);  // Expected duration of an unknown task; longer
-                                                                       // than any limit.
+constexpr std::chrono::nanoseconds kNotKnown = std::chrono::hours(1);  // For unknown tasks; longer than any limit.
 
 // Rewords an error of a runner's call: the program called a function and does not see the actor.
 Error in_words_of_task(const std::string& name, Error error) {

@@ -49,14 +49,11 @@ class TaskPool {
   struct Options {
     std::chrono::nanoseconds idle = std::chrono::milliseconds(500);     // A runner without a task ends after this time.
     std::chrono::nanoseconds ahead = std::chrono::milliseconds(1);      // Work assigned ahead to a busy runner.
-    std::chrono::nanoseconds behind = std::chrono::milliseconds(3);     // Two tasks no longer than this are assigned
-                                                                        // together even beyond `ahead`.
+    std::chrono::nanoseconds behind = std::chrono::milliseconds(3);     // Two tasks this short may exceed `ahead`.
     size_t ahead_max = 512;                                             // Maximum number of tasks assigned ahead.
-    std::chrono::nanoseconds together = std::chrono::microseconds(100); // Work that does not justify waking another
-                                                                        // runner.
+    std::chrono::nanoseconds together = std::chrono::microseconds(100); // Not worth waking another runner.
     std::chrono::nanoseconds start = std::chrono::milliseconds(5);      // Approximate start time of a runner.
-    std::chrono::nanoseconds late = std::chrono::milliseconds(20);      // Delay of a short task after which the tasks
-                                                                        // behind it are recalled.
+    std::chrono::nanoseconds late = std::chrono::milliseconds(20);      // Delay that recalls the tasks behind.
     size_t runners_max = 1000;                                          // Per resource shape.
     size_t tasks_max = 1'000'000;                                       // Maximum of unfinished tasks.
   };

@@ -24,8 +24,7 @@ struct SpareOptions {
   std::chrono::milliseconds quiet{5};
   std::chrono::milliseconds pace{4};             // Between two creations, since booting a spare also costs CPU time.
   std::chrono::milliseconds unsettled_max{250};  // Hosts that take longer to answer are no longer waited for.
-  std::chrono::milliseconds backoff_min{1'000};  // Back-off after a spare died or could not be created; doubles with
-                                                 // consecutive failures.
+  std::chrono::milliseconds backoff_min{1'000};  // After a failed spare; doubles with consecutive failures.
   std::chrono::milliseconds backoff_max{60'000};
 };
 
@@ -35,8 +34,7 @@ class SparePlan {
   using Program = uint64_t;
   struct Order {
     Program program = 0;
-    bool make = false;  // true: create one and answer with on_made() or on_not_made(); no other order is given before.
-                        // false: end one.
+    bool make = false;  // true: create one, then call on_made() or on_not_made() before next(). false: end one.
   };
 
   explicit SparePlan(const SpareOptions& options) : options_(options) {}

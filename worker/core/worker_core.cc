@@ -250,8 +250,8 @@ Actions WorkerCore::on_launched(BootTime now, HostId id, int pid, protocol::Host
     return out;
   }
   Host& host = found->second;
-  if (std::exchange(host.pid, pid) != 0) return out;  // A new process of the host; it received the same messages as the
-                                                      // first one.
+  // A new process of the host; it received the same messages as the first one.
+  if (std::exchange(host.pid, pid) != 0) return out;
   if (host.phase != Phase::kLaunching) {
     out.push_back(EndProcess{id, milliseconds(0)});
     return out;

@@ -46,8 +46,9 @@ struct CoreOptions {
   std::chrono::milliseconds stop_grace{700};           // Grace of hosts when the node stops.
   std::chrono::milliseconds failed_host_grace{2'000};  // Between the constructor's exception and SIGKILL.
   std::chrono::milliseconds silence_max{7'000};        // Silence after which the connection is made anew.
-  size_t relay_bytes_max = 64 << 20;  // Messages of hosts buffered while the head is unreachable; beyond it the oldest
-                                      // are dropped, and hosts resend them after Welcome.
+  // Messages of hosts buffered while the head is unreachable; beyond it the oldest are dropped, and hosts resend them
+  // after Welcome.
+  size_t relay_bytes_max = 64 << 20;
   size_t ended_kept = 4096;           // Ended hosts remembered to answer repeated StartHost and EndHost.
 };
 
@@ -187,8 +188,7 @@ class WorkerCore {
   std::map<HostId, Host> hosts_;
   std::set<std::pair<BootTime, HostId>> kill_times_;  // Same times as in hosts_.
   std::map<HostId, Ended> ended_;
-  std::set<HostId> unconfirmed_;  // Entries of ended_ that the head may not know. Bounded by the number of hosts that
-                                  // it requested.
+  std::set<HostId> unconfirmed_;  // Entries of ended_ that the head may not know; limited by its requests.
   std::deque<HostId> confirmed_;  // Other entries of ended_, oldest first; at most ended_kept.
   std::set<HostId> stale_;        // Live hosts declared stale by the head: no renewal before they are gone.
   std::deque<protocol::Relay> relays_;  // Messages that wait for the head.

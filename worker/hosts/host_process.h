@@ -48,8 +48,7 @@ struct HostProcesses::Host final : net::Pollable {
   std::optional<HostExit> lost;  // How the previous process ended that way.
   int tries = 0;
   std::filesystem::path scratch;
-  bool in_scratch = false;  // Its working directory is the scratch folder, because the program's directory is not on
-                            // this node.
+  bool in_scratch = false;  // It runs in `scratch`, because the program's directory is not on this node.
   net::IoLoop::TimerId term_timer = 0;
   net::IoLoop::TimerId kill_timer = 0;
   BootTime kill_at = BootTime::max();

@@ -43,8 +43,7 @@ struct HostOptions {
   size_t outbox_bytes_max = 64 << 20;  // Per host; a host that does not read this much is ended.
   int launch_tries = 3;
   std::chrono::milliseconds shared_idle{2000};   // A shared host without actors ends after this time.
-  std::chrono::milliseconds shared_slack{5000};  // A shared host that has not ended an actor this long after its grace
-                                                 // is ended as a whole.
+  std::chrono::milliseconds shared_slack{5000};  // Beyond an actor's grace, after which the whole host is ended.
   LogLimits logs;
   SpareOptions spares;
 };

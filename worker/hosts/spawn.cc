@@ -16,8 +16,7 @@ extern char** environ;
 namespace volador::worker {
 namespace {
 
-constexpr int kAboveTargets = 100;  // Descriptors are first duplicated above this number, so that no source is
-                                    // overwritten by a target.
+constexpr int kAboveTargets = 100;  // Descriptors are duplicated above it, so that no target overwrites a source.
 constexpr size_t kOutputBytesMax = 1 << 20;
 
 struct FileActions {

@@ -54,8 +54,7 @@ struct TemplateOptions {
   std::chrono::milliseconds idle_max{600'000};
   std::chrono::milliseconds backoff_min{100};
   std::chrono::milliseconds backoff_max{5'000};
-  int crash_loop = 3;           // Consecutive ends before Held after which requests fail at once until the back-off is
-                                // over.
+  int crash_loop = 3;           // Consecutive ends before Held that make requests fail until the back-off ends.
   size_t templates_max = 8;     // Beyond it the template idle for longest ends.
   size_t forks_in_flight = 16;  // Per template.
 };

@@ -30,8 +30,7 @@ struct LogLimits {
   LogFileLimits file;
   double lines_per_second = 500;  // Per stream to the head; beyond the burst lines are counted and dropped.
   double lines_burst = 2000;
-  double read_bytes_per_second = 8 << 20;  // Limit for floods: beyond it the pipe fills and the program blocks in
-                                           // write.
+  double read_bytes_per_second = 8 << 20;  // For floods: beyond it the pipe fills and the program blocks.
   double read_bytes_burst = 16 << 20;
   std::chrono::milliseconds batch_delay{50};
   size_t batch_bytes_max = 256 << 10;

@@ -51,8 +51,8 @@ void LogFile::note_lines_before() const {
   const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW;
   const net::UniqueFd file(::open(lines_before_path(path_).c_str(), flags, 0600));
   const std::string text = fmt::format("{}\n", lines_before_);
-  if (file) (void)!::write(file.get(), text.data(), text.size());  // If it is unreadable, counting starts at the newest
-                                                                   // file.
+  // If it is unreadable, counting starts at the newest file.
+  if (file) (void)!::write(file.get(), text.data(), text.size());
 }
 
 void LogFile::rotate() {

@@ -30,8 +30,7 @@ struct GroupUsage {
 // CPU cores in use, from consumed CPU time. Pure: readings are arguments. One thread.
 class CpuRates {
  public:
-  static constexpr std::chrono::seconds kLeast{1};  // Minimum interval of compared readings: CPU time has a resolution
-                                                    // of 10 ms.
+  static constexpr std::chrono::seconds kLeast{1};  // Between compared readings: CPU time has steps of 10 ms.
 
   // `usages`: by pid, all processes of interest; missing processes are forgotten.
   void look(BootTime now, const std::map<int, GroupUsage>& usages);

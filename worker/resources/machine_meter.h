@@ -32,8 +32,7 @@ class MachineMeter {
   protocol::MachineUsage read(BootTime now);
 
  private:
-  using Counters = std::map<std::string, std::array<uint64_t, 2>>;  // By device: bytes read and written, or received
-                                                                    // and sent.
+  using Counters = std::map<std::string, std::array<uint64_t, 2>>;  // By device: read, written or received, sent.
 
   void read_file_systems(protocol::MachineUsage& usage) const;
   Counters disks() const;
@@ -44,8 +43,7 @@ class MachineMeter {
   const std::vector<UsedFolder> folders_;
   const std::filesystem::path root_;
   std::vector<std::filesystem::path> temperatures_;                // Files with millidegrees.
-  std::map<std::filesystem::path, uint64_t> energy_zones_;         // Folders, with the value at which their counter
-                                                                   // wraps around.
+  std::map<std::filesystem::path, uint64_t> energy_zones_;         // Folders, and where their counter wraps around.
   std::optional<BootTime> last_;
   Counters last_disks_, last_networks_;
   std::map<std::filesystem::path, uint64_t> last_energies_;

@@ -37,8 +37,7 @@ struct LevelFiles {
   const char* controller;
   const char* limit;
   const char* used;
-  const char* reclaimable[2];  // Fields of memory.stat: file pages, which the kernel reclaims before it kills a
-                               // process.
+  const char* reclaimable[2];  // In memory.stat: file pages, which the kernel reclaims before killing.
 };
 constexpr LevelFiles kVersions[] = {
     {"", "memory.max", "memory.current", {"inactive_file", "active_file"}},

@@ -231,8 +231,8 @@ void NodeAgent::Impl::measure_hosts(BootTime asked_at) {
 void NodeAgent::Impl::watch_memory(BootTime now, const MemoryLevel& level) {
   if (weighs_hosts || !memory_monitor.is_due(now, level)) return;
   const int64_t warm = options.store != nullptr ? options.store->drop_spares() : 0;
-  if (hosts.hold_off_spares(kHousekeeping) > 0 || warm > 0) return;  // Unused memory is released first; the next sample
-                                                                     // shows the effect.
+  // Unused memory is released first; the next sample shows the effect.
+  if (hosts.hold_off_spares(kHousekeeping) > 0 || warm > 0) return;
   std::set<int> leaders;
   for (const auto& one : core.running()) leaders.insert(one.pid);
   weighs_hosts = true;

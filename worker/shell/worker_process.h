@@ -21,8 +21,7 @@ struct ResourceOverrides {
   std::optional<int> gpus;               // --num-gpus: fewer than found: the first ones; more: adds simulated ones.
   std::optional<int64_t> memory;         // --memory, bytes.
   std::optional<int64_t> object_store_memory;  // --object-store-memory, bytes; default: 30 % of the node's memory.
-  std::optional<int64_t> object_spill_limit;   // --object-spill-limit, bytes; default: half of the free space; 0:
-                                               // spilling is disabled.
+  std::optional<int64_t> object_spill_limit;   // --object-spill-limit, bytes; default: half of the free space; 0: none.
   std::string object_spill_directory;          // --object-spill-directory, absolute; default: a folder of the node.
   std::map<std::string, double> custom;  // --resources
 };
@@ -38,8 +37,7 @@ struct WorkerOptions {
   uint16_t data_port = 0;    // 0: a free one.
   ResourceOverrides resources;
   std::map<std::string, std::string> labels;
-  double memory_threshold = 0.95;  // --memory-threshold: fraction of memory in use at which the largest actor is ended;
-                                   // 0: never.
+  double memory_threshold = 0.95;  // --memory-threshold: use at which the largest actor is ended; 0: never.
   // End-of-file on it stops the node (private local clusters: the driver holds the other end). -1: none.
   int parent_fd = -1;
   bool log_to_file = true;  // nodes/<name>/worker.log, else stderr.

@@ -15,14 +15,13 @@ namespace volador::worker {
 namespace {
 
 constexpr int kReadsAhead = 8;  // Concurrent reads per fetched object.
-constexpr int64_t kFillBytesMin = int64_t{4} << 20;  // Smaller copies, and those beyond kFillsMax at once, are read
-                                                     // directly into fresh memory.
+// Smaller copies, and those beyond kFillsMax at once, are read directly into fresh memory.
+constexpr int64_t kFillBytesMin = int64_t{4} << 20;
 constexpr int kFillsMax = 8;
 constexpr auto kHomePatience = std::chrono::seconds(60);    // Per chunk.
 constexpr auto kSourcePatience = std::chrono::seconds(10);  // Per chunk, if another source exists.
 constexpr std::chrono::nanoseconds kResumePauseMax = std::chrono::seconds(1);  // Maximum pause between retries.
-constexpr auto kReturnPause = std::chrono::milliseconds(100);  // Pause before each retry to register again with a lost
-                                                               // owner node.
+constexpr auto kReturnPause = std::chrono::milliseconds(100);  // Before each retry to reach a lost owner node.
 
 Error cannot_be_had(const ObjectKey& key, const std::string& address, const Error& error) {
   if (error.code == ErrorCode::kObjectLost || error.code == ErrorCode::kPermissionDenied) return error;

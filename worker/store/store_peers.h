@@ -21,8 +21,7 @@ class Random;
 
 namespace volador::worker {
 
-inline constexpr int64_t kStoreChunkBytes = int64_t{1} << 20;  // Per read: copied, checksummed and encrypted within the
-                                                               // processor's cache.
+inline constexpr int64_t kStoreChunkBytes = int64_t{1} << 20;  // Per read: processed within the CPU's cache.
 
 // Callbacks to the store. Loop thread. Serving side:
 struct PeerEvents {

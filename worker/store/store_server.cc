@@ -28,8 +28,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr int kStoreMessagesATurn = 64;
-constexpr size_t kOutboxBytesMax = size_t{16} << 20;  // Per process; a process that does not read this much is
-                                                      // disconnected.
+constexpr size_t kOutboxBytesMax = size_t{16} << 20;  // Per process; beyond it the process is disconnected.
 constexpr size_t kConnectionsMax = 10'000;
 
 }  // namespace

@@ -84,8 +84,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
     std::chrono::nanoseconds pause = kResumePause;
     BootTime progress{};         // Time of the last arrival.
     std::shared_ptr<Mapping> memory;
-    std::shared_ptr<const net::UniqueFd> fill;  // Descriptor of fresh memory while chunks are written into it; null:
-                                                // chunks are read in place.
+    std::shared_ptr<const net::UniqueFd> fill;  // Fresh memory that chunks are written to; null: read in place.
     std::map<int64_t, std::vector<PeerAnswer>> askers;  // Reads of other nodes for chunks that have not arrived.
 
     std::span<char> chunk(int64_t offset) const {
@@ -144,8 +143,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::map<std::pair<StoreSession, uint64_t>, PeerAnswer> peer_questions;
   std::map<ArenaKey, Memory> memory;
   std::map<ObjectKey, Fetch> fetches;
-  std::map<std::string, BootTime> cut_homes;  // Owner nodes that are unreachable, with the start time; only those with
-                                              // objects referenced here.
+  std::map<std::string, BootTime> cut_homes;  // Unreachable owner nodes of referenced objects, and since when.
   uint64_t next_fetch = 1;
   net::IoLoop::TimerId timer = 0;
   std::optional<BootTime> timer_at;

@@ -12,8 +12,7 @@
 namespace volador::worker {
 namespace {
 
-constexpr int64_t kArenasAStore = 16;  // For a process that fills the store with small objects: room is released by
-                                       // whole arenas.
+constexpr int64_t kArenasAStore = 16;  // Per process with small objects: room is released by whole arenas.
 constexpr int64_t kArenaBytesMin = int64_t{256} << 10;
 constexpr int64_t kArenaBytesMax = int64_t{64} << 20;
 

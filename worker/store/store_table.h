@@ -55,8 +55,7 @@ inline constexpr StoreSession kObjectsThemselves{0};  // Pseudo-session that own
 inline constexpr int64_t kTreeBytesMin = int64_t{8} << 20;
 inline constexpr int kTreeWidth = 2;
 inline constexpr std::chrono::seconds kReturnPatience{5};
-inline constexpr int kNamedMax = 500'000;  // Contained references sent to another node in one frame. The rest live as
-                                           // long as the owner node.
+inline constexpr int kNamedMax = 500'000;  // Contained references per frame; others live as long as the owner node.
 inline constexpr uint64_t kOwnWriter = 0;  // Writer number of this store's own arenas, for copies.
 // Writer and number of an arena.
 struct ArenaKey {
@@ -79,8 +78,7 @@ struct StoreLimits {
   // How long to wait for a process's answer to Reclaim.
   std::chrono::nanoseconds yield_patience = std::chrono::milliseconds(500);
   std::chrono::nanoseconds spill_pause = std::chrono::seconds(1);            // After the disk failed or was full.
-  std::chrono::nanoseconds spare_patience = std::chrono::seconds(10);  // How long memory of a dropped copy is kept for
-                                                                       // the next one; 0: not kept.
+  std::chrono::nanoseconds spare_patience = std::chrono::seconds(10);  // For memory of dropped copies; 0: none.
   int64_t spare_bytes_min = int64_t{1} << 20;  // Smaller arenas are closed at once.
   size_t spares_max = 64;
 };
@@ -269,8 +267,7 @@ class StoreTable {
     int readers = 0;         // Number of nodes that read it here.
     bool fetched = true;     // For copies: it has arrived.
     bool named = false;      // For copies: referenced only by objects here, without its bytes.
-    bool counted = false;    // For copies: the owner node counts this store for contained references, in addition to
-                             // the copy.
+    bool counted = false;    // For copies: the owner counts contained references too, besides the copy.
     bool naming = false;     // Its ObjectContents are incomplete.
     std::unique_ptr<Contents> contents = {};  // Null: none.
   };
@@ -397,8 +394,7 @@ class StoreTable {
   std::map<StoreSession, Client> clients_;
   std::unordered_map<uint64_t, StoreSession> writers_;  // Connected writers.
   std::unordered_map<ObjectKey, Object> objects_;       // Objects of this node and copies.
-  std::unordered_map<ObjectKey, std::vector<Asked>> expected_;  // Objects of this node that their writer has not put
-                                                                // yet.
+  std::unordered_map<ObjectKey, std::vector<Asked>> expected_;  // Objects of this node that were not put yet.
   std::map<ArenaKey, Arena> arenas_;
   std::unordered_map<ActorId, int64_t> actors_;  // Number of objects with handles on each actor.
   std::vector<std::unique_ptr<Contents>> let_go_;  // Contents of removed objects, to be released.

@@ -312,8 +312,8 @@ void StoreTable::expire_phases(BootTime now) {
   for (const ArenaKey& key : keys) {
     Arena& arena = arenas_.at(key);
     if (arena.phase == Arena::Phase::kWriting || arena.until > now) continue;
-    arena.silent = arena.phase == Arena::Phase::kAsking;  // Others may be emptied meanwhile; a late answer still
-                                                          // counts.
+    // Others may be emptied meanwhile; a late answer still counts.
+    arena.silent = arena.phase == Arena::Phase::kAsking;
     set_phase(arena, key, Arena::Phase::kUsed);
   }
 }
