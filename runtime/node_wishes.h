@@ -1,4 +1,4 @@
-// Node affinity of a request, besides its resources: by labels, by node name, and anti-affinity.
+// Node affinity of a request, in addition to its resources: by labels, by node name, and anti-affinity.
 #pragma once
 
 #include <compare>

@@ -50,7 +50,7 @@ struct ClusterSessionOptions {
   std::string node_name;  // Set inside an actor.
   std::string program_sha256;  // Program of spawned actors: this one.
   std::shared_ptr<const security::TlsContext> tls;  // For connections to other machines, which fail without it.
-  std::string store_path = {};  // Socket of this node's object store; drivers learn it from the head.
+  std::string store_path = {};  // Socket of this node's object store; drivers receive it from the head.
   std::string who = {};         // Display name in the object store: "driver tune_digits".
   std::function<void()> on_store_lost = {};  // See StoreClientOptions::on_lost.
   std::function<void(const std::string& sha256)> upload_program = {};  // The head requested the program.

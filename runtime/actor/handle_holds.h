@@ -42,7 +42,7 @@ class HandleHolds : public std::enable_shared_from_this<HandleHolds> {
 
   // Returns the state shared by the process's handles on the actor.
   std::shared_ptr<const ActorHold> hold(const ActorId& actor, Session::HandleFrom from);
-  // For an actor being spawned, before the head knows it: the head then counts this process without a message.
+  // For an actor being spawned, before its registration: the head then counts this process without a message.
   std::shared_ptr<const ActorHold> hold_new(const ActorId& actor);
   // For a nested actor; the head is notified when its first handle leaves this process.
   std::shared_ptr<const ActorHold> hold_light(const ActorId& actor);

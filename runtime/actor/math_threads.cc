@@ -21,7 +21,7 @@ int usable_cpus() {
 using SetThreads = void (*)(int);
 struct MathLibraries {
   SetThreads openmp = nullptr;
-  // at::set_num_threads(int). Without it LibTorch asks MKL, which uses all of the machine's cores, at the first
+  // at::set_num_threads(int). Without it LibTorch calls MKL, which uses all of the machine's cores, at the first
   // operation on a thread.
   SetThreads torch = nullptr;
 };

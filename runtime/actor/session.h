@@ -291,9 +291,10 @@ class Session {
   virtual std::shared_ptr<ObjectStore> objects() { return nullptr; }
   // Address of the caller of this thread for reconstruction requests of other processes; empty: not reachable.
   virtual std::string name_as_owner() { return {}; }
-  // Asks the owner of a lost object, the submitter of the task that returned it, to reconstruct it. `depth`: number of
-  // lost objects in the reconstruction chain. `done` runs once, on a runtime thread, with a serialized reference to the
-  // replacement, transferred to this process. kObjectLost: it cannot be reconstructed, or its owner has ended.
+  // Requests reconstruction of a lost object from its owner, the submitter of the task that returned it. `depth`:
+  // number of lost objects in the reconstruction chain. `done` runs once, on a runtime thread, with a serialized
+  // reference to the replacement, transferred to this process. kObjectLost: it cannot be reconstructed, or its owner
+  // has ended.
   virtual void rebuild(const std::string& /*owner*/, const ObjectKey& /*object*/, int /*depth*/, std::function<void(Result<std::string>)> done) {
     done(make_error(ErrorCode::kObjectLost, "this process cannot ask who submitted the task that brought it"));
   }

@@ -192,7 +192,7 @@ void SharedHost::end_light(const MemberPtr& home, const ActorId& id, std::chrono
   io_.add_timer(process_.clock->now() + grace, [light, error] { light->runner.cut(error); });
 }
 
-// Ends all nested actors with their owner. Their callers learn of its end from the head.
+// Ends all nested actors with their owner. The head reports its end to their callers.
 void SharedHost::end_lights(const MemberPtr& home, const Error& refusal, const Error& cut) {
   std::unordered_map<ActorId, std::shared_ptr<Light>> lights;
   std::map<ActorId, std::vector<Member::Early>> early;

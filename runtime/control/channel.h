@@ -23,7 +23,7 @@ inline constexpr size_t kMessageBytesMax = 32 << 20;
 inline constexpr std::chrono::milliseconds kKeepaliveTime{2000};
 inline constexpr std::chrono::milliseconds kKeepaliveTimeout{2000};
 inline constexpr std::chrono::milliseconds kConnectTimeout{2000};  // Per attempt.
-inline constexpr int kProtocolVersion = 1;                         // Of control.proto; in Join, Register and Hello.
+inline constexpr int kProtocolVersion = 1;                         // control.proto; sent in Join, Register, Hello.
 
 // Thread safe; connects at the first call. Requires prepare_grpc(). Empty certificate and key: no client certificate
 // (Join, bearer tokens).

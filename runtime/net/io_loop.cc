@@ -50,7 +50,7 @@ struct IoLoop::Impl {
   };
   // State of the loop's own thread while it does not lead.
   enum Parked : uint32_t {
-    kNotParked,  // Stored by a thread that wants it to lead.
+    kNotParked,  // Stored by a thread that requests it to lead.
     kTicking,    // Checks every tick whether other threads still lead.
     kDeep,       // Sleeps while the leader does.
     kTickAgain,  // Stored by the leader when it leaves.

@@ -1,4 +1,4 @@
-// Limits that host and head share besides the messages of control.proto.
+// Limits shared by hosts and the head that control.proto does not define.
 #pragma once
 
 #include <cstddef>

@@ -14,7 +14,7 @@ namespace volador {
 // Allocator of ranges in one arena. Not thread safe.
 class FreeList {
  public:
-  static constexpr size_t kAlignment = 64;  // Of every range: for SIMD, and so that objects share no cache line.
+  static constexpr size_t kAlignment = 64;  // Alignment of ranges: for SIMD, and no shared cache lines.
 
   explicit FreeList(size_t bytes);
 

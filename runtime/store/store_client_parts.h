@@ -27,7 +27,8 @@
 namespace volador {
 
 inline constexpr size_t kFirstArenaBytes = size_t{4} << 20;
-inline constexpr size_t kArenaBytesMax = size_t{64} << 20;  // Or less, as the store says. Larger objects get their own.
+// Upper limit; the store may grant less. Larger objects get their own arena.
+inline constexpr size_t kArenaBytesMax = size_t{64} << 20;
 
 inline size_t round_up(size_t bytes, size_t step) { return (bytes + step - 1) / step * step; }
 

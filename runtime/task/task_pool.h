@@ -51,7 +51,7 @@ class TaskPool {
     std::chrono::nanoseconds ahead = std::chrono::milliseconds(1);      // Work assigned ahead to a busy runner.
     std::chrono::nanoseconds behind = std::chrono::milliseconds(3);     // Two tasks this short may exceed `ahead`.
     size_t ahead_max = 512;                                             // Maximum number of tasks assigned ahead.
-    std::chrono::nanoseconds together = std::chrono::microseconds(100); // Not worth waking another runner.
+    std::chrono::nanoseconds together = std::chrono::microseconds(100); // Work up to which one runner suffices.
     std::chrono::nanoseconds start = std::chrono::milliseconds(5);      // Approximate start time of a runner.
     std::chrono::nanoseconds late = std::chrono::milliseconds(20);      // Delay that recalls the tasks behind.
     size_t runners_max = 1000;                                          // Per resource shape.

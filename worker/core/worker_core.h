@@ -153,7 +153,7 @@ class WorkerCore {
     int pid = 0;
     bool told = false;  // HostStart was sent: the host may commit.
     bool ready = false;
-    bool reported = false;                            // The head knows over this connection that it is ready.
+    bool reported = false;                            // Readiness was reported on this connection.
     protocol::HostAddress address;                    // Set when ready.
     std::optional<protocol::DeathCause> asked_cause;  // Why this node ended it.
     std::optional<protocol::DeathCause> own_cause;    // Cause reported by the host before it ended.
@@ -188,7 +188,7 @@ class WorkerCore {
   std::map<HostId, Host> hosts_;
   std::set<std::pair<BootTime, HostId>> kill_times_;  // Same times as in hosts_.
   std::map<HostId, Ended> ended_;
-  std::set<HostId> unconfirmed_;  // Entries of ended_ that the head may not know; limited by its requests.
+  std::set<HostId> unconfirmed_;  // Entries of ended_ not yet confirmed by the head; limited by its requests.
   std::deque<HostId> confirmed_;  // Other entries of ended_, oldest first; at most ended_kept.
   std::set<HostId> stale_;        // Live hosts declared stale by the head: no renewal before they are gone.
   std::deque<protocol::Relay> relays_;  // Messages that wait for the head.

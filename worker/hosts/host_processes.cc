@@ -203,7 +203,7 @@ void HostProcesses::on_forked(const HostPtr& host, tl::expected<pid_t, TemplateP
   if (host->lost && host->control) tell_again(host);
 }
 
-// Returns the parts of HostStart besides the actor.
+// Returns the parts of HostStart that do not describe the actor.
 protocol::HostStart HostProcesses::extra_of(const Host& host) const {
   protocol::HostStart extra;
   extra.set_socket_dir(options_.socket_dir.string());

@@ -35,7 +35,7 @@ class HostQuestions {
 
   // `host`: the process of the actor; nothing: there is none here.
   Step read_stacks(BootTime now, const protocol::ReadStacks& asked, std::optional<HostId> host);
-  // Asks all these hosts.
+  // Queries all these hosts.
   Step read_timeline(BootTime now, const protocol::ReadTimeline& asked, const std::vector<HostId>& hosts);
   // Answers without a pending request are dropped.
   Step on_stacks(const protocol::Stacks& stacks);

@@ -286,7 +286,7 @@ void NodeAgent::Impl::carry(SendToHead& action) {
               {{"host", to_string(id_from_raw<HostId>(action.message.host_ended().host_id()))},
                {"cause", text_of(action.message.host_ended().cause())}});
   }
-  // Not on a connection that the core does not know yet: Register must be first.
+  // Only on a connection whose state the core has processed: Register must be first.
   if (link && session_seen == session.load()) link->send(std::move(action.message));
 }
 

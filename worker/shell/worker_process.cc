@@ -197,7 +197,7 @@ Outcome<void> WorkerProcess::become_member() {
                                                  "or run `volador token create --role=join` there"});
   }
   bool joined = false;
-  if (cluster_name_.empty()) {  // Only the head knows it.
+  if (cluster_name_.empty()) {  // Received from the head.
     if (auto outcome = join_cluster(*token); !outcome) return outcome;
     joined = true;
     if (const auto name = check_name("cluster", cluster_name_); !name)
@@ -243,7 +243,7 @@ Outcome<void> WorkerProcess::claim_folders() {
   logs_to_file_ = options_.log_to_file;
 
   if (!identity_.fresh) {
-    // Leftovers of a killed worker must be gone before the head learns of this one.
+    // Leftovers of a killed worker must be removed before this one registers at the head.
     const auto ended = clear_leftovers(options_.paths, paths_, identity_.id);
     if (!ended) return failed(WorkerExit::kFailed, ended.error());
     if (*ended > 0) log::warn("worker", "processes of an earlier worker were ended", {{"count", *ended}});

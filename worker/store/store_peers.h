@@ -63,7 +63,7 @@ class StorePeers {
   // checksum does not match.
   void read(const std::string& address, const ObjectKey& key, int64_t offset, std::shared_ptr<net::ReplyRoom> into, std::chrono::nanoseconds patience, std::function<void(Result<void>)> done);
   void tell(const std::string& address, protocol::ToStore message);
-  // As tell(), to a store that may not know this one.
+  // As tell(), but connects if there is no connection.
   void notify(const std::string& address, protocol::ToStore message);
   // Returns the number of the connection to the store at the address; it changes with each reconnect; 0: none.
   uint64_t connection_number(const std::string& address) const;

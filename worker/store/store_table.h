@@ -267,7 +267,7 @@ class StoreTable {
     int readers = 0;         // Number of nodes that read it here.
     bool fetched = true;     // For copies: it has arrived.
     bool named = false;      // For copies: referenced only by objects here, without its bytes.
-    bool counted = false;    // For copies: the owner counts contained references too, besides the copy.
+    bool counted = false;    // For copies: the owner counts contained references as well as the copy.
     bool naming = false;     // Its ObjectContents are incomplete.
     std::unique_ptr<Contents> contents = {};  // Null: none.
   };
