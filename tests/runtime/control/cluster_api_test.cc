@@ -81,7 +81,7 @@ class ClusterApiTest : public testing::Test {
 };
 
 TEST_F(ClusterApiTest, ShowsItsTokenToItsOwnClusterOnly) {
-  const auto reply = connect()->status();
+  const auto reply = connect()->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest());
   ASSERT_TRUE(reply) << reply.error().message;
   EXPECT_EQ(reply->cluster_name(), "heron");
   token_.authority.digest[0] ^= 1;
@@ -93,14 +93,14 @@ TEST_F(ClusterApiTest, ShowsItsTokenToItsOwnClusterOnly) {
 TEST_F(ClusterApiTest, AWrongTokenAndTheServersErrorsArriveAsTheyWere) {
   token_.secret = security::Secret::random(security::kTokenSecretBytes);
   const auto api = connect();
-  EXPECT_EQ(api->status().error(), (Error{ErrorCode::kUnauthenticated, "show a token"}));
+  EXPECT_EQ(api->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).error(), (Error{ErrorCode::kUnauthenticated, "show a token"}));
   v1::DrainRequest request;
   request.set_node("b");
-  EXPECT_EQ(api->drain(request).error(), (Error{ErrorCode::kNotFound, "no node \"b\""}));
+  EXPECT_EQ(api->call<v1::DrainReply>("Cluster/Drain", request).error(), (Error{ErrorCode::kNotFound, "no node \"b\""}));
 }
 
 TEST_F(ClusterApiTest, ACallEndsAtItsTimeLimit) {
-  const auto reply = connect(300ms)->list_nodes({});
+  const auto reply = connect(300ms)->call<v1::ListNodesReply>("Cluster/ListNodes", v1::ListRequest());
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code, ErrorCode::kTimeout);
   EXPECT_THAT(reply.error().message, HasSubstr(address_));
