@@ -56,7 +56,7 @@ TEST(Api, MembersThatNoRowOfAListHasAreErrors) {
     return known ? std::string() : std::string(to_string(known.error().code)) + " " + known.error().message;
   };
   EXPECT_EQ(why("/api/v1/drivers", "fields", "id,stat"),
-            "kInvalidArgument fields: rows of this list have no member \"stat\"; did you mean state?; known: id, program, pid, state, host, connected_ms");
+            "kInvalidArgument fields: rows of this list have no member \"stat\"; did you mean state?; known: id, program, pid, state, host, owner, connected_ms");
   EXPECT_THAT(why("/api/v1/trials", "fields", "nope.loss"), HasSubstr("fields: rows of this list have no member \"nope\"; did you mean node?; known: id, experiment,"));
   EXPECT_THAT(why("/api/v1/experiments/e/trials", "order", "-stp"), HasSubstr("order: rows of this list have no member \"stp\"; did you mean step?"));
   EXPECT_THAT(why("/api/v1/actors", "filter", "alive status=dead"), HasSubstr("filter: rows of this list have no member \"status\""));
@@ -125,7 +125,7 @@ TEST(Api, UnknownMethodsAndPathsAreToldApart) {
   for (const char* path : {"/", "/api", "/api/v1", "/api/v1/nodes/heron", "/api/v1/nodes/:drain", "/api/v1/nodes/heron:melt", "/api/v1/nodesx", "/api/v2/nodes"}) {
     EXPECT_TRUE(Api::match("GET", path).allowed.empty()) << path;
   }
-  EXPECT_EQ(Api::match("POST", "/api/v1/nodes/heron:drain").parameters.at("name"), "heron");
+  EXPECT_EQ(Api::match("POST", "/api/v1/nodes/heron:drain").parameters.at("node"), "heron");
 }
 
 TEST(Api, OpenApiDescribesEveryRoute) {
@@ -133,7 +133,7 @@ TEST(Api, OpenApiDescribesEveryRoute) {
   size_t operations = 0;
   for (const auto& [path, methods] : document["paths"].items()) operations += methods.size();
   EXPECT_EQ(operations, Api::routes().size() + 3) << "and who is signed in, signing in and out";
-  EXPECT_EQ(document["paths"]["/api/v1/nodes/{name}:drain"]["post"]["x-access"], "operator");
+  EXPECT_EQ(document["paths"]["/api/v1/nodes/{node}:drain"]["post"]["x-access"], "operator");
 }
 
 TEST(Api, OpenApiNamesWhatBodiesQueriesAndAnswersHold) {

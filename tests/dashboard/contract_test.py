@@ -231,7 +231,7 @@ class Hostile(Cluster):
             self.assertIn(query.split("=")[0].split("_")[0], json.loads(answer.text)["detail"])
         answer = self.viewer.ask("GET", "/api/v1/drivers?fields=id,programm")
         self.assertEqual(answer.status, 400)
-        self.assertEqual(json.loads(answer.text)["detail"], 'fields: rows of this list have no member "programm"; did you mean program?; known: id, program, pid, state, host, connected_ms')
+        self.assertEqual(json.loads(answer.text)["detail"], 'fields: rows of this list have no member "programm"; did you mean program?; known: id, program, pid, state, host, owner, connected_ms')
         for body in ("", "[]", "{", "null", '{"role":7}', '{"role":"king"}', '{"role":"viewer","valid_for_s":-1}', '{"role":"viewer","valid_for_s":1e30}', "[" * 50_000):
             connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
             connection.request("POST", "/api/v1/tokens", body=body, headers=self.operator.headers)

@@ -11,8 +11,6 @@
 namespace volador::dashboard {
 namespace {
 
-using Json = nlohmann::ordered_json;
-
 const v1::HttpRoute& route_of(const operations::Entry& entry, std::string_view path) {
   for (const v1::HttpRoute& route : entry.rule->http()) {
     if (route.path() == path) return route;
@@ -70,10 +68,10 @@ TEST(OperationJson, RepliesHaveAllFieldsUnderTheirProtoNames) {
   study.set_seed(std::numeric_limits<uint64_t>::max());
   (*study.mutable_trials_by_state())["running"] = 3;
   study.add_best()->add_values(std::numeric_limits<double>::quiet_NaN());
-  const Json json = json_of(study);
+  const nlohmann::ordered_json json = json_of(study);
   EXPECT_EQ(json["name"], "s");
   EXPECT_EQ(json["seed"].get<uint64_t>(), std::numeric_limits<uint64_t>::max());
-  EXPECT_EQ(json["trials_by_state"], (Json{{"running", 3}}));
+  EXPECT_EQ(json["trials_by_state"], (nlohmann::ordered_json{{"running", 3}}));
   EXPECT_TRUE(json["best"][0]["values"][0].is_null());
   EXPECT_EQ(json["searcher"], "");
 }
