@@ -409,6 +409,20 @@ await run_all("web_page", {
     await operator.page.waitForSelector(".page-head .state >> text=alive");
     await operator.close();
   },
+  "actors, drivers and placement groups name their owner; operators get to its token": async () => {
+    for (const [token, links] of [["vt1.operator", 1], ["vt1.viewer", 0]]) {
+      const { page, wrong, go, close } = await tab({ token });
+      for (const path of ["/actors/" + actor, "/drivers/4f1c22aa90b1", "/groups/a71c0f2255d04e10"]) {
+        await go(path);
+        const owner = page.locator('.facts div:has(dt:text-is("Owner"))');
+        await until(path + " has an owner", () => owner.count().then((n) => n === 1));
+        equal(await owner.locator("dd").textContent(), "t-7f21c0", "owner on " + path);
+        equal(await owner.locator("a[href='#/tokens?q=t-7f21c0']").count(), links, `links to the token for ${token} on ${path}`);
+      }
+      equal(wrong.join("\n"), "", "noted");
+      await close();
+    }
+  },
   "the queue beside an answer is shortened, not cut": async () => {
     const { page, go, close } = await tab();
     for (const width of [1440, 1280]) {

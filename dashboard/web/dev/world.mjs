@@ -17,6 +17,7 @@ export function random_of(seed) {
 const kRungs = [1, 3, 9, 27, 81];
 const kGiB = 1024 ** 3;
 const kDriver = { "/home/ada/digits/build/tune_digits": "4f1c22aa90b1", "/home/lin/serve/build/embedder": "9b0d77e2c3f4" };  // Ids of programs.
+export const kOwner = "t-7f21c0";  // Id of the token of these programs.
 const hex = (random, n) => Array.from({ length: n }, () => "0123456789abcdef"[Math.floor(random() * 16)]).join("");
 const kTexts = [
   "epoch {s}: loss {l}, accuracy {a}", "checkpoint of step {s} saved in 41 ms", "loader: 1437 images in 12 batches",
@@ -84,7 +85,7 @@ export class World {
   }
 
   make_drivers() {
-    for (const [i, [program, id]] of Object.entries(kDriver).entries()) this.tables.drivers.set(id, { id, pid: 31221 + 649 * i, program, state: "connected", host: ["heron", "kestrel"][i], connected_ms: Math.round(this.now) - 2_400_000 });
+    for (const [i, [program, id]] of Object.entries(kDriver).entries()) this.tables.drivers.set(id, { id, pid: 31221 + 649 * i, program, state: "connected", host: ["heron", "kestrel"][i], owner: kOwner, connected_ms: Math.round(this.now) - 2_400_000 });
   }
 
   config() {
@@ -205,11 +206,11 @@ export class World {
       const id = hex(this.random, 16);
       const trial = [...this.trials.get("digits").values()][i];
       this.tables.actors.set(id, { id, class_name: classes[kind], name: i === 30 ? "embedder" : "", display: kind === 0 ? `digits/${trial.id}` : i === 30 ? "embedder" : `${classes[kind]} ${id.slice(0, 6)}`, state, node: state === "starting" ? "" : nodes[i % 5], pid: state === "alive" ? 30000 + i * 17 : 0,
-        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: "", ...(state === "dead" ? reasoned(["joined.because", ["ended.on", ["ended.signal_named", 9, "SIGKILL"], "plover"], ["cause.sigkill"]]) : state === "restarting" ? reasoned(["waits.restart_delay", "2.0 s", 2]) : {}), driver: kind === 0 ? "/home/ada/digits/build/tune_digits" : "/home/lin/serve/build/embedder", driver_id: Object.values(kDriver)[Number(kind !== 0)], detached: i === 30 });
+        epoch: i === 60 ? 3 : 1, restarts: i === 60 ? 2 : 0, resources: kind === 1 ? { cpus: 2, gpus: 1 } : { cpus: 1 }, gpus: kind === 1 ? [i % 4] : [], reason: "", ...(state === "dead" ? reasoned(["joined.because", ["ended.on", ["ended.signal_named", 9, "SIGKILL"], "plover"], ["cause.sigkill"]]) : state === "restarting" ? reasoned(["waits.restart_delay", "2.0 s", 2]) : {}), driver: kind === 0 ? "/home/ada/digits/build/tune_digits" : "/home/lin/serve/build/embedder", driver_id: Object.values(kDriver)[Number(kind !== 0)], owner: kOwner, detached: i === 30 });
     }
     for (let i = 0; i < 3; i++) {
       const id = hex(this.random, 16);
-      this.tables.actors.set(id, { id, class_name: "volador::TaskRunner", name: "", display: "tasks", state: i < 2 ? "alive" : "pending", node: i < 2 ? ["heron", "kestrel"][i] : "", pid: i < 2 ? 32100 + i : 0, epoch: 1, restarts: 0, resources: { cpus: 1 }, gpus: [], reason: "", driver: "/home/ada/digits/build/tune_digits", driver_id: "4f1c22aa90b1", detached: false });
+      this.tables.actors.set(id, { id, class_name: "volador::TaskRunner", name: "", display: "tasks", state: i < 2 ? "alive" : "pending", node: i < 2 ? ["heron", "kestrel"][i] : "", pid: i < 2 ? 32100 + i : 0, epoch: 1, restarts: 0, resources: { cpus: 1 }, gpus: [], reason: "", driver: "/home/ada/digits/build/tune_digits", driver_id: "4f1c22aa90b1", owner: kOwner, detached: false });
     }
     for (const node of this.tables.nodes.values()) node.actors = [...this.tables.actors.values()].filter((one) => one.node === node.name && one.state === "alive").length;
   }
@@ -233,7 +234,7 @@ export class World {
     const add = (id, name, strategy, state, places, each, reason = "") => {
       const bundles = places.map((node, index) => ({ index, node, total: each, used: node && index < 2 ? each : {}, gpus: node && each.gpus ? [index] : [], actors: node && index < 2 ? 1 : 0 }));
       const total = Object.fromEntries(Object.entries(each).map(([key, value]) => [key, value * places.length]));
-      this.tables.groups.set(id, { id, name, strategy, state, reason, driver: "/home/ada/digits/build/tune_digits", detached: name === "serving", priority: name === "serving" ? 10 : 0,
+      this.tables.groups.set(id, { id, name, strategy, state, reason, driver: "/home/ada/digits/build/tune_digits", owner: kOwner, detached: name === "serving", priority: name === "serving" ? 10 : 0,
         bundles_total: places.length, bundles_placed: places.filter(Boolean).length, actors: bundles.reduce((sum, one) => sum + one.actors, 0), total, bundles });
     };
     add("a71c0f2255d04e10", "serving", "spread", "ready", ["heron", "kestrel", "osprey"], { cpus: 2, memory: 4 * kGiB });

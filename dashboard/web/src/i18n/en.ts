@@ -128,6 +128,7 @@ export const en = {
   "col.created": "Created",
   "col.expires": "Expires",
   "col.actions": "Actions",
+  "col.owner": "Owner",
   "resource.cpus": "CPUs",
   "resource.gpus": "GPUs",
   "resource.memory": "Memory",

@@ -130,6 +130,7 @@ export const zh: Record<Key, string> = {
   "col.created": "创建时间",
   "col.expires": "到期时间",
   "col.actions": "操作",
+  "col.owner": "所有者",
   "resource.cpus": "CPU",
   "resource.gpus": "GPU",
   "resource.memory": "内存",

@@ -90,6 +90,7 @@ export interface Actor extends Row {
   why?: Why;  // `reason` as data; absent: the text is all there is.
   driver: string;      // Its program.
   driver_id?: string;
+  owner?: string;      // Id of the token of that program; empty: not known.
   detached: boolean;
   group?: string;   // Id of its placement group; empty: none.
   bundle?: number;  // Of the group; -1: any, and it has not got one.
@@ -101,6 +102,7 @@ export interface Driver extends Row {
   host?: string;
   program: string;
   state: string;
+  owner?: string;  // Id of its token; empty: not known.
   connected_ms?: number;
 }
 
@@ -155,6 +157,7 @@ export interface Group extends Row {
   reason: string;
   why?: Why;
   driver: string;
+  owner?: string;    // Id of the token of that program; empty: not known.
   detached: boolean;
   priority: number;
   bundles_total: number;

@@ -4,7 +4,7 @@ import { says } from "../i18n/reason";
 import type { Actor } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go, link } from "../router";
-import { Card, Empty, Facts, Head, Missing, RowLink, Rows, State, Toggle, count, resources_text } from "../ui/parts";
+import { Card, Empty, Facts, Head, Missing, RowLink, Rows, State, Toggle, TokenLink, count, resources_text } from "../ui/parts";
 import { query, set_query } from "../router";
 import { actor_name, short_class } from "../ui/names";
 import { Table, type Column } from "../ui/table";
@@ -81,7 +81,7 @@ export function ActorPage({ id }: { id: string }) {
                 ["col.node", actor.node && <a href={link(["nodes", actor.node])}>{actor.node}</a>],
                 ["col.pid", actor.pid || ""], ["col.resources", resources_text(actor.resources)],
                 ["actor.gpus", (actor.gpus ?? []).join(", ")], ["col.restarts", count(actor.restarts)], ["actor.epoch", String(actor.epoch)],
-                ["col.driver", actor.driver_id ? <a class="wrap" href={link(["drivers", actor.driver_id])}>{actor.driver}</a> : actor.driver], ["actor.detached", actor.detached && t("yes")], ["col.id", <code>{actor.id}</code>],
+                ["col.driver", actor.driver_id ? <a class="wrap" href={link(["drivers", actor.driver_id])}>{actor.driver}</a> : actor.driver], ["col.owner", actor.owner && <TokenLink id={actor.owner} />], ["actor.detached", actor.detached && t("yes")], ["col.id", <code>{actor.id}</code>],
               ]} />
             </Card>
           </div>

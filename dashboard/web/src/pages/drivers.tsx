@@ -6,7 +6,7 @@ import type { Driver, Experiment } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { go, link, query, set_query } from "../router";
 import { program_name } from "../ui/names";
-import { Card, Empty, Facts, Head, Missing, RowLink, Rows, State, StateBar, Toggle, count, num, span } from "../ui/parts";
+import { Card, Empty, Facts, Head, Missing, RowLink, Rows, State, StateBar, Toggle, TokenLink, count, num, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
 
@@ -74,7 +74,7 @@ export function DriverPage({ id }: { id: string }) {
             <Card title={t("driver.about")}>
               <Facts of={[
                 ["col.program", <span class="wrap">{driver.program}</span>], ["col.host", driver.host && <a href={link(["nodes", driver.host])}>{driver.host}</a>],
-                ["col.pid", driver.pid], ["col.connected", driver.connected_ms ? connected_for(driver) : ""], ["col.id", <code>{driver.id}</code>],
+                ["col.pid", driver.pid], ["col.connected", driver.connected_ms ? connected_for(driver) : ""], ["col.owner", driver.owner && <TokenLink id={driver.owner} />], ["col.id", <code>{driver.id}</code>],
               ]} />
             </Card>
           </div>

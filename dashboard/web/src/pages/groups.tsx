@@ -3,7 +3,7 @@ import { reason_of, t, word } from "../i18n";
 import type { Actor, Bundle, Group } from "../live/protocol";
 import { use_topic } from "../live/use";
 import { go, link } from "../router";
-import { Card, Empty, Facts, Head, Missing, RowLink, Rows, State, count, resources_text } from "../ui/parts";
+import { Card, Empty, Facts, Head, Missing, RowLink, Rows, State, TokenLink, count, resources_text } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
 import { Explained } from "./explained";
@@ -69,7 +69,7 @@ export function GroupPage({ id }: { id: string }) {
               <Facts of={[
                 ["col.strategy", <span>{word(group.strategy)} <small class="soft">{t(`strategy.${group.strategy}` as "strategy.pack")}</small></span>],
                 ["col.resources", resources_text(group.total)], ["group.priority", group.priority || ""],
-                ["col.driver", group.driver], ["actor.detached", group.detached && t("yes")], ["col.id", <code>{group.id}</code>],
+                ["col.driver", group.driver], ["col.owner", group.owner && <TokenLink id={group.owner} />], ["actor.detached", group.detached && t("yes")], ["col.id", <code>{group.id}</code>],
               ]} />
             </Card>
           </div>
