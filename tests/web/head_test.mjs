@@ -98,12 +98,34 @@ try {
       await until("its run", () => page.locator('section:has(h2:text("Experiments of this program")) tbody tr.opens').count().then((n) => n === 1));
       await until("the actors of its trials", async () => (await page.locator('section:has(h2:text("Actors of this program"))').textContent()).includes("TrialActor"));
     },
+    "the audit log has the requests of the buttons with their outcomes; a program, its actors and the log name tokens that exist": async () => {
+      const tokens = (await answer("/api/v1/tokens")).rows.map((row) => row.id);
+      await go("/audit");
+      const row = (text) => page.locator(`tbody tr:has-text("${text}")`);
+      await until("the refused configuration", async () => (await row("quality is 7").first().textContent()).includes("refused"));
+      await until("the clone", async () => (await row("Clone trial").first().textContent()).includes("done"));
+      for (const text of ["Pause experiment", "Resume experiment", "Stop experiment"]) await until(text, () => row(text).count().then((n) => n > 0));
+      check((await page.locator("tbody tr").first().textContent()).includes("Stop experiment"), "the newest is the first");
+      const [entry] = (await answer("/api/v1/audit?page_size=1")).rows;
+      check(tokens.includes(entry.by), `the token of an entry, ${entry.by}`);
+      await page.fill("[data-filter]", "action:clone");
+      await until("the clone alone", () => page.locator("tbody tr").count().then((n) => n === 1));
+      await page.click("tbody tr td:nth-child(4) a");
+      await until("its trial", async () => /trials/.test(await page.getAttribute("#main", "data-at")) && (await page.locator(".page-head .state").count()) === 1);
+      const [driver] = (await answer("/api/v1/drivers")).rows;
+      check(tokens.includes(driver.owner), `the owner of a program, ${driver.owner}`);
+      await go("/drivers/" + driver.id);
+      await page.click('.facts div:has(dt:text-is("Owner")) a');
+      await until("its token", async () => (await page.textContent("h1")) === "Tokens" && (await page.locator("tbody tr").count()) === 1);
+      await go("/actors/" + (await answer("/api/v1/actors")).rows.find((one) => one.driver_id === driver.id).id);
+      await until("the owner of an actor", () => page.locator('.facts div:has(dt:text-is("Owner")) a').count().then((n) => n === 1));
+    },
     "every page of the real cluster": async () => {
       const [experiment] = (await answer("/api/v1/experiments")).rows;
       const [trial] = (await answer(`/api/v1/experiments/${experiment.name}/trials`)).rows;
       const [actor] = (await answer("/api/v1/actors")).rows;
       const of = "/experiments/" + experiment.name;
-      for (const path of ["/", of + "?tab=trials", of + "?tab=rungs", of + "?tab=parallel", of + "?tab=scatter", of + "?tab=contour", of + "?tab=metrics", `${of}/trials/${trial.id}`, "/nodes", "/nodes/petrel", "/actors?dead=1", "/actors/" + actor.id, "/queue", "/groups", "/objects", "/objects?tab=stores", "/logs?node=petrel", "/events", "/drivers", "/tokens"]) {
+      for (const path of ["/", of + "?tab=trials", of + "?tab=rungs", of + "?tab=parallel", of + "?tab=scatter", of + "?tab=contour", of + "?tab=metrics", `${of}/trials/${trial.id}`, "/nodes", "/nodes/petrel", "/actors?dead=1", "/actors/" + actor.id, "/queue", "/groups", "/objects", "/objects?tab=stores", "/logs?node=petrel", "/events", "/drivers", "/tokens", "/audit"]) {
         await go(path);
         await until(path + " is there", () => page.evaluate(() => document.querySelector("h1") && !document.querySelector(".loading")));
         const text = await page.textContent("main");

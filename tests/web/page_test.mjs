@@ -57,6 +57,7 @@ const kPages = {
   "/drivers": ["Drivers", "Driver 程序"],
   "/drivers/4f1c22aa90b1": ["tune_digits", "tune_digits"],
   "/tokens": ["Tokens", "令牌"],
+  "/audit": ["Audit log", "审计日志"],
 };
 
 async function tour(theme, lang) {
@@ -409,6 +410,84 @@ await run_all("web_page", {
     await operator.page.waitForSelector(".page-head .state >> text=alive");
     await operator.close();
   },
+  "operators see requests, tokens and outcomes in the audit log, newest first; new entries appear by themselves": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, go, close } = await tab({ server, token: "vt1.operator" });
+    await page.keyboard.press("g");
+    await page.keyboard.press("u");
+    await until("the page by its key", async () => (await page.textContent("h1")) === "Audit log");
+    await page.waitForSelector("tbody tr");
+    equal(await page.title(), "Audit log · Volador", "title");
+    equal(await page.locator("nav[aria-label=Pages] a").evaluateAll((all) => all.slice(-2).map((one) => one.textContent).join()), "Tokens,Audit log", "the last pages of the navigation");
+    const times = await page.locator("tbody time").evaluateAll((all) => all.map((one) => one.getAttribute("datetime")));
+    equal(times.join(), [...times].sort().reverse().join(), "the order of times");
+    equal(times.length, server.audit.length, "rows");
+    const row = (text) => page.locator(`tbody tr:has-text("${text}")`);
+    equal(await row("sandpiperr").locator(".state.tone-bad").textContent(), "refused", "outcome of a refused request");
+    equal(await row("sandpiperr").locator("td:nth-child(4) a").count(), 0, "links to a node that does not exist");
+    await page.fill("[data-filter]", "outcome:kUnavailable");
+    await until("failed requests alone", () => page.locator("tbody tr").count().then((n) => n === 2));
+    await page.fill("[data-filter]", "");
+    await until("all rows", () => page.locator("tbody tr").count().then((n) => n === server.audit.length));
+    const before = server.audit.length;
+    equal(await page.evaluate(async () => (await fetch("/api/v1/nodes/kestrel:drain", { method: "POST", headers: { "X-Volador-Request": "1", "Content-Type": "application/json" }, body: "{}" })).status), 200, "status of a drain");
+    await until("the new entry", () => page.locator("tbody tr").count().then((n) => n === before + 1));
+    check(/Drain nodekestreldone$/.test(await page.locator("tbody tr").first().textContent()), "the new entry is the first");
+    await page.click("tbody tr >> nth=0 >> a >> text=kestrel");
+    await until("the node", async () => (await page.textContent("h1")) === "kestrel");
+    const leads = async (text, href) => {
+      await go("/audit");
+      await page.waitForSelector("tbody tr");
+      equal(await row(text).first().locator("td:nth-child(4) a").getAttribute("href"), href, "link of " + text);
+    };
+    const embedder = [...server.world.tables.actors.values()].find((one) => one.name === "embedder");
+    const trial = [...server.world.trials.get("digits").values()].find((one) => one.status === "stopped");
+    await leads("embedder", "#/actors/" + embedder.id);
+    await leads("Pause experiment", "#/experiments/digits");
+    await leads("Clone trial", "#/experiments/digits/trials/" + trial.id);
+    await leads("Revoke token", "#/tokens?q=t-1a0b9c");
+    await page.focus(".scroll");
+    await page.keyboard.press("ArrowDown");
+    await page.keyboard.press("Enter");
+    await until("the object of the first row by keys", async () => (await page.textContent("h1")) === "kestrel");
+    await go("/audit");
+    await page.click("tbody tr >> nth=0 >> a >> text=t-7f21c0");
+    await until("its token", async () => (await page.textContent("h1")) === "Tokens" && (await page.locator("tbody tr").count()) === 1);
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    const viewer = await tab({ server, token: "vt1.viewer" });
+    equal(await viewer.page.locator("nav >> text=Audit log").count(), 0, "ways to the audit log for a viewer");
+    await viewer.go("/audit");
+    await until("the refusal", async () => (await viewer.page.textContent("[role=alert]")).includes("shown to operators only"));
+    equal(viewer.wrong.join("\n"), "", "noted for the viewer");
+    await viewer.close();
+    await server.close();
+  },
+  "the audit log keeps its rows while the head is away, and is read again from a restarted one": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, go, close } = await tab({ server, token: "vt1.operator" });
+    await go("/audit");
+    await page.waitForSelector("tbody tr");
+    const rows = () => page.locator("tbody tr").count();
+    const before = await rows();
+    server.away();
+    await until("the notice", () => page.isVisible(".notice"));
+    await page.waitForTimeout(3500);
+    equal(await rows(), before, "rows without the head");
+    server.audit.splice(0, server.audit.length - 2);
+    server.back();
+    await page.click(".notice button").catch(() => {});
+    await until("the log of the new head", async () => (await rows()) === 2);
+    await close();
+    await server.close();
+  },
+  "an audit log that cannot be read says why and what to do": async () => {
+    const { page, go, close } = await tab({ token: "vt1.operator" });
+    await page.route("**/api/v1/audit*", (route) => route.fulfill({ status: 403, contentType: "application/problem+json", body: JSON.stringify({ status: 403, code: "kPermissionDenied", detail: "this is for role operator; you have role viewer" }) }));
+    await go("/audit");
+    await until("the refusal", async () => (await page.textContent("[role=alert]")).includes("you have role viewerYour token's role does not allow this"));
+    await close();
+  },
   "actors, drivers and placement groups name their owner; operators get to its token": async () => {
     for (const [token, links] of [["vt1.operator", 1], ["vt1.viewer", 0]]) {
       const { page, wrong, go, close } = await tab({ token });
@@ -648,7 +727,7 @@ await run_all("web_page", {
     await until("its curves", () => page.locator("figure canvas").count().then((n) => n > 0));
     await page.click("[role=tab] >> text=Timeline");
     await until("its trials over slots", () => page.locator("figure canvas").count().then((n) => n > 0));
-    for (const path of ["/nodes", "/logs?node=heron", "/tokens"]) {
+    for (const path of ["/nodes", "/logs?node=heron", "/tokens", "/audit"]) {
       await go(path);
       await until(path + " says what is here", async () => (await page.textContent("main")).includes("there is no cluster"));
     }
@@ -702,7 +781,7 @@ await run_all("web_page", {
   "an empty cluster says what to do next": async () => {
     const server = await start({ still: true, empty: true });
     const { page, wrong, go, close } = await tab({ server });
-    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/studies": "volador study create", "/actors": "spawn()", "/tasks": "volador::task", "/queue": "No request waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "are listed here", "/": "tune_digits" })) {
+    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/studies": "volador study create", "/actors": "spawn()", "/tasks": "volador::task", "/queue": "No request waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "are listed here", "/audit": "Requests that change the cluster are listed here", "/": "tune_digits" })) {
       await go(path);
       await until(`${path} names ${word}`, async () => (await page.textContent("main")).includes(word));
     }

@@ -3,6 +3,7 @@
 import { explained, reasoned } from "./reasons.mjs";
 import { answer_lines } from "./logs.mjs";
 import { answer_run } from "./runs.mjs";
+import { audit_of, listed } from "./audit.mjs";
 import { createServer } from "node:http";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
@@ -17,7 +18,7 @@ const kRoles = { "vt1.dev": "operator", "vt1.operator": "operator", "vt1.viewer"
 export async function start({ port = 0, trials = 240, still = false, seed = 7, every = 200, empty = false, view = "", heartbeat = 2000 } = {}) {
   const world = new World({ trials, seed });
   if (empty) { for (const table of Object.values(world.tables)) if (table !== world.tables.cluster) table.clear(); world.series.clear(); world.logs = []; world.refresh_cluster(); }
-  const state = { view, instance: "i1", seq: 0, sockets: new Set(), asked: [], silent: false, away: false, tokens: [{ id: "t-7f21c0", role: "operator", created_ms: world.now - 3e6, expires_ms: world.now + 8e7, state: "active", note: "" }, { id: "t-1a0b9c", role: "viewer", created_ms: world.now - 9e7, expires_ms: world.now - 1e6, state: "expired", note: "notebook" }] };
+  const state = { view, instance: "i1", seq: 0, sockets: new Set(), asked: [], silent: false, away: false, audit: empty ? [] : audit_of(world), tokens: [{ id: "t-7f21c0", role: "operator", created_ms: world.now - 3e6, expires_ms: world.now + 8e7, state: "active", note: "" }, { id: "t-1a0b9c", role: "viewer", created_ms: world.now - 9e7, expires_ms: world.now - 1e6, state: "expired", note: "notebook" }] };
   const server = createServer((request, response) => void answer(world, state, request, response));
   const live = new WebSocketServer({ noServer: true });
   server.on("upgrade", (request, socket, head) => {
@@ -33,6 +34,7 @@ export async function start({ port = 0, trials = 240, still = false, seed = 7, e
     world,
     url: `http://127.0.0.1:${server.address().port}`,
     drop,
+    audit: state.audit,  // Its entries, newest first.
     asked: state.asked,  // What pages sent over their live connections, pings left out.
     // As a head that is too busy for its pages, or a link that is too slow for what it sends.
     set_silent(on) { state.silent = on; },
@@ -92,19 +94,26 @@ async function answer(world, state, request, response) {
   const role = role_of(request);
   if (!role) return refuse(401, "kUnauthenticated", "not signed in");
   if (request.method !== "GET" && request.headers["x-volador-request"] !== "1") return refuse(403, "kPermissionDenied", "the header X-Volador-Request is missing");
+  const record = (action, object, outcome = "done", message = "") => state.audit.unshift({ id: (state.audit[0]?.id ?? 0) + 1, time_ms: Date.now(), by: "t-7f21c0", action, object, outcome, message });
   const drain = /^\/api\/v1\/nodes\/([^/:]+):drain$/.exec(url.pathname);
   if (drain && request.method === "POST") {
     if (role === "viewer") return refuse(403, "kPermissionDenied", "a viewer may not drain nodes");
     const node = world.tables.nodes.get("n-" + decodeURIComponent(drain[1]));
     if (!node) return refuse(404, "kNotFound", `no node ${drain[1]}`);
-    world.put("nodes", { ...node, state: (await body_of(request)).undo ? "alive" : "draining" });
+    const undo = Boolean((await body_of(request)).undo);
+    world.put("nodes", { ...node, state: undo ? "alive" : "draining" });
+    record(undo ? "undrain" : "drain", node.name);
     return json(200, {});
   }
   const kill = /^\/api\/v1\/actors\/([^/:]+):kill$/.exec(url.pathname);
   if (kill && request.method === "POST") {
     if (role === "viewer") return refuse(403, "kPermissionDenied", "a viewer may not kill actors");
     const actor = world.tables.actors.get(decodeURIComponent(kill[1]));
-    if (!actor || actor.state === "dead") return refuse(404, "kNotFound", `actor ${kill[1]} has ended`);
+    if (!actor || actor.state === "dead") {
+      record("kill", kill[1], "kNotFound", `actor ${kill[1]} has ended`);
+      return refuse(404, "kNotFound", `actor ${kill[1]} has ended`);
+    }
+    record("kill", actor.id);
     const restarts = Boolean((await body_of(request)).restart) && actor.restarts > 0;
     world.put("actors", { ...actor, state: restarts ? "restarting" : "dead", ...reasoned(["joined.because", ["ended.killed"], ["cause.by", "t-7f21c0"]]) });
     return json(200, { actor: actor.id, display: actor.display, restarts });
@@ -160,11 +169,16 @@ async function answer(world, state, request, response) {
     if (role === "viewer") return refuse(403, "kPermissionDenied", "this is for role operator; you have role viewer");
     if (request.method === "GET") return json(200, { rows: state.tokens, total: state.tokens.length, next_page_token: "" });
     const revoke = /tokens\/([^:]+):revoke/.exec(url.pathname);
-    if (revoke) { state.tokens.find((one) => one.id === revoke[1]).state = "revoked"; return json(200, {}); }
+    if (revoke) { state.tokens.find((one) => one.id === revoke[1]).state = "revoked"; record("revoke_token", revoke[1]); return json(200, {}); }
     const asked = await body_of(request);
     const id = "t-" + Math.random().toString(16).slice(2, 8);
     state.tokens.push({ id, role: asked.role, created_ms: Date.now(), expires_ms: Date.now() + asked.valid_for_s * 1000, state: "active", note: "" });
+    record("create_token", `${id} ${asked.role}`);
     return json(201, { id, token: "vt1." + id });
+  }
+  if (url.pathname === "/api/v1/audit") {
+    if (role === "viewer") return refuse(403, "kPermissionDenied", "this is for role operator; you have role viewer");
+    return json(200, listed(state.audit, url.searchParams));
   }
   const study = studies_of(world).find((one) => one.name === decodeURIComponent(url.pathname.split("/")[4] ?? ""));
   if (url.pathname === "/api/v1/studies") { const rows = world.tables.nodes.size ? studies_of(world) : []; return json(200, { rows, total: rows.length, next_page_token: "" }); }

@@ -10,6 +10,7 @@ import { Empty, Head, failure } from "./ui/parts";
 import { keep_scroll } from "./scroll";
 import { Shell } from "./ui/shell";
 import { ActorPage, Actors } from "./pages/actors";
+import { Audit } from "./pages/audit";
 import { Compare } from "./pages/compare";
 import { CompareTrials } from "./pages/compare_trials";
 import { DriverPage, Drivers } from "./pages/drivers";
@@ -52,6 +53,7 @@ function View() {
     case "events": return <Events />;
     case "drivers": return one ? <DriverPage key={one} id={one} /> : <Drivers />;
     case "tokens": return <Tokens />;
+    case "audit": return <Audit />;
     default: return <><Head title={t("page.unknown", { page })} /><Empty icon="search" title={t("page.unknown", { page })}><a href={link([])}>{t("page.unknown.next")}</a></Empty></>;
   }
 }

@@ -314,6 +314,17 @@ export interface Token extends Row {
   note?: string;
 }
 
+// A request to change the cluster. Not live: GET /api/v1/audit.
+export interface AuditEntry {
+  id: number;  // Its number; the newest has the highest.
+  time_ms: number;
+  by: string;      // Id of the token.
+  action: string;  // "drain", "undrain", "kill", "stop", "pause", "resume", "add", "annotate", "create_token", "revoke_token".
+  object: string;  // As it was requested: a node, an actor, an experiment, "experiment/trial", the id of a token, "id role" of a new one.
+  outcome: string;  // "done", else the code of the error.
+  message: string;  // Of the error.
+}
+
 export interface Topics {
   cluster: Cluster;
   nodes: Node;

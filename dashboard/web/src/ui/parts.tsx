@@ -307,6 +307,6 @@ export const Unequal = () => <><i class="unequal" aria-hidden="true">≠</i><spa
 export const RowLink = ({ path, children }: { path: string[]; children: ComponentChildren }) => (
   <a class="row-link" href={link(path)} tabIndex={-1}>{typeof children === "string" ? <Middle text={children} /> : children}</a>
 );
-// A token by the start of its id; operators get to it in the list.
+// The start of a token's id; for operators a link to the list of tokens.
 export const TokenLink = ({ id }: { id: string }) => (may("operator") ? <a href={link(["tokens"], { q: id })} title={id}><code>{id.slice(0, 12)}</code></a> : <code title={id}>{id.slice(0, 12)}</code>);
 export const open_path = (path: string[]) => go(path);

@@ -17,11 +17,12 @@ import { toast, Toasts } from "./toast";
 
 export const kNav: [string, IconName][] = [
   ["overview", "overview"], ["experiments", "experiments"], ["studies", "search"], ["nodes", "nodes"], ["actors", "actors"], ["tasks", "tasks"], ["queue", "queue"], ["groups", "groups"], ["objects", "objects"],
-  ["logs", "logs"], ["events", "events"], ["drivers", "drivers"], ["tokens", "tokens"],
+  ["logs", "logs"], ["events", "events"], ["drivers", "drivers"], ["tokens", "tokens"], ["audit", "audit"],
 ];
 
+const kForOperators = ["tokens", "audit"];
 // Those that there is something to see on: over results on disk the experiments alone.
-export const pages = () => kNav.filter(([key]) => (session.value?.view ? key === "experiments" : key !== "tokens" || may("operator")));
+export const pages = () => kNav.filter(([key]) => (session.value?.view ? key === "experiments" : !kForOperators.includes(key) || may("operator")));
 
 export function Shell({ children }: { children: ComponentChildren }) {
   const [palette, set_palette] = useState(false);
