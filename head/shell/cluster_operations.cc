@@ -240,13 +240,13 @@ void Operations::revoke_token(const Principal& by, const v1::RevokeTokenRequest&
   }
   parts_.runner.store(std::move(revoked->journal), [self = shared_from_this(), done = std::move(done), by = by.token_id, id = revoked->id](const Result<void>& stored) {
     self->record_later({.by = by, .action = "revoke_token", .object = id}, stored);
-    log::info("head", "token revoked", {{"token", id}});
     if (stored) {
+      log::info("head", "token revoked", {{"token", id}});
       done(v1::RevokeTokenReply());
     } else {
       done(make_error(stored.error()));
     }
-    self->parts_.on_revoked(id);
+    self->parts_.on_revoked(id);  // This head refuses the token even if its journal does not have that.
   });
 }
 
