@@ -1,5 +1,4 @@
-// What the handlers of one event share: its time, its actions, and the changes that copies of the cluster's state
-// learn.
+// State shared by the handlers of one event: its time, its actions and the changes to publish to live views.
 #pragma once
 
 #include <algorithm>
@@ -26,28 +25,27 @@ struct Context {
 
   const Options options;
   Random& random;
-  BootTime now{};         // Of the event.
-  BootTime started_at{};  // Of the head.
-  BootTime window_end{};  // Until then nodes and drivers of an earlier head may come back.
+  BootTime now{};         // Time of the event.
+  BootTime started_at{};  // Start of the head.
+  BootTime window_end{};  // Until then nodes and drivers of an earlier head may reconnect.
   Actions actions;
   LiveChanges changes;
-  std::vector<std::string> bad_rows;  // Rows of the journal that start() leaves out.
-  uint64_t version = 0;               // Of the newest change of an actor; grows across restarts of the head.
-  // The stream of the node on which a host runs; none: the host is unknown, or its node is disconnected.
+  std::vector<std::string> bad_rows;  // Unreadable journal rows that start() skips.
+  uint64_t version = 0;               // Version of the newest actor change; grows across restarts of the head.
+  // Returns the stream of the host's node; nullopt if the host is unknown or its node is disconnected.
   std::function<std::optional<NodeSession>(HostId)> session_of;
 
-  // The order of requests for a place; grows across restarts of the head.
+  // Returns the next sequence number for a placement request; grows across restarts of the head.
   uint64_t next_sequence() { return ++sequence_; }
   void restore_sequence(uint64_t sequence) { sequence_ = std::max(sequence_, sequence); }
 
-  // Writes a line of the log.
+  // Adds a log line.
   void event(log::Level level, std::string text, std::vector<std::pair<std::string, std::string>> fields,
              Reason why = {}, std::string_view kind = {});
-  // Writes a row of the journal; no value: deletes it.
+  // Writes a journal row; without a value, deletes it.
   void journal(std::string_view table, std::string key, std::optional<std::string> value);
   void send(NodeSession session, protocol::HeadToWorker message);
-  // Drops what is for a host whose node is disconnected: the node gets the states that its hosts watch when it
-  // reconnects.
+  // Drops messages to hosts on a disconnected node; the node receives the states its hosts watch when it reconnects.
   void send(const ClientRef& client, protocol::HeadMessage message);
   void reply_error(const ClientRef& client, const std::string& request_id, const Error& error);
 

@@ -10,7 +10,7 @@ namespace volador::head {
 namespace {
 
 constexpr int kVersionBits =
-    40;  // Of one head's changes; its generation stands above them, so that versions always grow.
+    40;  // Bits for the changes of one head; the generation occupies the bits above, so versions always grow.
 constexpr size_t kBadRowsNamed = 20;
 
 }  // namespace
@@ -178,7 +178,7 @@ Actions HeadCore::on_node_message(BootTime now, NodeSession session, const proto
         break;
       }
       case protocol::WorkerMessage::kRegister:
-      case protocol::WorkerMessage::kLogTails:  // Answers, which the shell has passed on.
+      case protocol::WorkerMessage::kLogTails:  // Replies; the shell has already forwarded them.
       case protocol::WorkerMessage::kLogPart:
       case protocol::WorkerMessage::kObjects:
       case protocol::WorkerMessage::kRunFiles:
@@ -200,7 +200,7 @@ Actions HeadCore::on_client_message(BootTime now, ClientSession session, const p
     if (message.kind_case() == protocol::ClientMessage::kHello) return clients_.on_hello(session, message.hello(), by);
     const ClientRef client{.session = session, .host = {}};
     const Driver* driver = tables_.clients.find(session);
-    if (driver == nullptr) {  // Before Hello, after Goodbye, or on a stream that another of the same driver replaced.
+    if (driver == nullptr) {  // Before Hello, after Goodbye, or on a stream replaced by a newer one of the same driver.
       if (message.kind_case() == protocol::ClientMessage::kPing) clients_.on_ping(client, message.ping());
     } else if (message.kind_case() == protocol::ClientMessage::kGoodbye) {
       clients_.gone(driver->id, reason("cause.program_ended"));
@@ -214,7 +214,7 @@ Actions HeadCore::on_client_lost(BootTime now, ClientSession session) {
   return run(now, [&] { clients_.on_lost(session); });
 }
 
-// `owner`: the actor that sent the request through its worker; null: the driver itself did.
+// `owner`: the actor that sent the request through its worker; null if the driver sent it.
 void HeadCore::dispatch(const ClientRef& client, DriverId driver, const Actor* owner,
                         const protocol::ClientMessage& message) {
   switch (message.kind_case()) {
@@ -266,8 +266,8 @@ void HeadCore::dispatch(const ClientRef& client, DriverId driver, const Actor* o
     case protocol::ClientMessage::kHello:
       clients_.on_host_hello(client);
       break;
-    case protocol::ClientMessage::kRunFiles:  // An answer, which the shell has passed on.
-    case protocol::ClientMessage::kGoodbye:   // The end of a host is reported by its worker.
+    case protocol::ClientMessage::kRunFiles:  // A reply; the shell has already forwarded it.
+    case protocol::ClientMessage::kGoodbye:   // The worker reports the end of a host.
     case protocol::ClientMessage::KIND_NOT_SET:
       break;
   }
@@ -288,7 +288,7 @@ Actions HeadCore::on_experiment_kept(BootTime now, DriverId driver, const std::s
   return run(now, [&] { experiments_.on_kept(driver, experiment, number); });
 }
 
-// ---- looking ----
+// ---- queries ----
 
 size_t HeadCore::connected_drivers() const {
   const auto& drivers = tables_.clients.all();
@@ -342,7 +342,7 @@ void HeadCore::check_actor(const Actor& actor) const {
     const Node* node = tables.nodes.find(actor.incarnation->node);
     VOLADOR_CHECK(node != nullptr && node->is_member(), id);
     const bool runs = actor.state == protocol::STARTING || actor.state == protocol::ALIVE;
-    // An awaited node's ledger stands when it is back; what a restarted worker left behind may not fit any more.
+    // The ledger of an awaited node is final once it reconnects; hosts left by a restarted worker may no longer fit.
     VOLADOR_CHECK(holds_on || !runs || node->state == NodeState::kAwaited || actor.incarnation->gone_at, id);
   }
   VOLADOR_CHECK(!waits || (actor.waits_for_place() && !actor.incarnation), id);

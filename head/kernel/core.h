@@ -1,13 +1,13 @@
 // Cluster state machine: membership, leases, placement, actors and drivers of one cluster. Events in, actions out.
-// Pure: `now` comes with the event; no clock, thread or I/O; randomness (ids of hosts) is handed in.
+// Pure: `now` is part of each event; no clock, thread or I/O. Host ids come from the injected Random.
 //
 // The shell
-//   - loads the journal's rows, calls start(), then feeds messages in the order of their streams and on_tick() every
-//   200 ms;
-//   - gives every stream a session number that it never uses again;
-//   - carries out Actions in the order in which it got them: first `journal` becomes durable, then the messages leave,
-//     then the sessions in `close_*` are closed (what was sent before still goes out).
-// Every handler may be called twice or late: what repeats a known fact changes nothing.
+// - loads the journal rows, calls start(), then delivers messages in stream order and calls on_tick() every 200 ms;
+// - gives every stream a session number that is never reused;
+// - applies Actions in order: first `journal` becomes durable, then the messages are sent, then the sessions in
+// `close_*`
+// are closed (messages sent before still arrive).
+// Handlers are idempotent: repeated and late events have no effect.
 #pragma once
 
 #include <string>
@@ -40,55 +40,54 @@
 
 namespace volador::head {
 
-// Dispatches events to the modules that own the tables (head/nodes, actors, groups, clients, experiments), and settles
-// what they changed: places, journal rows, messages to watchers.
+// Dispatches events to the modules that own the tables (head/nodes, actors, groups, clients, experiments), then settles
+// the changes: placement, journal rows, messages to watchers.
 class HeadCore {
  public:
   HeadCore(const Options& options, Random& random);
   HeadCore(const HeadCore&) = delete;
   HeadCore& operator=(const HeadCore&) = delete;
 
-  // Takes a module besides the kernel's own, before load(); it outlives the core. Modules stand on context() and
-  // tables().
+  // Registers an extra module; call it before load(). The module must outlive the core and uses context() and tables().
   void add_module(Module& module) { modules_.push_back(&module); }
   Context& context() { return context_; }
   const Tables& tables() const { return tables_; }
 
-  // One row of the journal, before start(); rows of other tables are ignored. A row that cannot be read is left out and
-  // start() says so: one bad row never keeps a cluster down.
+  // Loads one journal row; call it before start(). Rows of unknown tables are ignored. An unreadable row is skipped and
+  // start() logs it, so that one bad row cannot keep a cluster down.
   void load(std::string_view table, std::string_view key, std::string_view value);
-  // Once, before any event. Nothing that ran under an earlier head is placed again before Times::reconnect_window has
-  // passed, unless its worker reports its end.
+  // Call once, before any event. Actors that ran under an earlier head are not placed again before
+  // Times::reconnect_window has passed, unless their worker reports their end.
   Actions start(BootTime now);
-  // Drivers whose stream is open.
+  // Number of drivers with an open stream.
   size_t connected_drivers() const;
-  // Whether the request is one that was accepted before, and comes again: to make an actor or a placement group that
-  // exists.
+  // Whether the request repeats an accepted one that creates an existing actor or placement group.
   bool has_accepted(const protocol::ClientMessage& request) const;
-  // Actions::experiments of up to this number are on the disk: the driver is told.
+  // Acknowledges to the driver that Actions::experiments up to this number are on disk.
   Actions on_experiment_kept(BootTime now, DriverId driver, const std::string& experiment, uint64_t number);
-  // Rows that an earlier head kept, a part of an experiment's at a time, before start() or later. `rank`: from 1, the
-  // newest experiment has the greatest; all count as older than what drivers say now. False: a later run has the name,
-  // or there are newer ones up to the limit. What it says is told to watchers as any change.
+  // Restores rows stored by an earlier head, one part of an experiment at a time; may be called before or after
+  // start(). `rank` starts at 1 and is greatest for the newest experiment; all ranks count as older than current driver
+  // updates. Returns false if a later run has the same name or newer experiments fill the limit. Watchers see a normal
+  // change.
   bool restore_experiment(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part,
                           uint64_t rank);
 
   Actions on_node_message(BootTime now, NodeSession session, const protocol::WorkerMessage& message);
   Actions on_node_lost(BootTime now,
-                       NodeSession session);  // The stream ended, for whatever reason. Unknown: no effect.
-  // `by`: the principal of the session's stream; what its driver creates belongs to it.
+                       NodeSession session);  // The stream ended for any reason. Unknown sessions are ignored.
+  // `by`: the principal of the session's stream, which owns what its driver creates.
   Actions on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message, const security::Principal& by = {});
   Actions on_client_lost(BootTime now, ClientSession session);
   Actions on_tick(BootTime now);
 
-  // The program of this hash, or null: its size is the limit of an upload.
+  // The program with this hash, or null. Its size limits the upload.
   const protocol::Program* program(std::string_view sha256) const;
-  // Whether any driver or actor may still need it: the shell's store may drop the others.
+  // Whether a driver or actor may still need the program; the shell's store may delete it otherwise.
   bool program_in_use(std::string_view sha256) const { return program(sha256) != nullptr; }
 
-  // Runs a request that changes the cluster by one of the modules below, as core.act(now, [&] { return
-  // core.nodes().drain(…); }). The handler returns Result<void>; what a refused request brought about goes out with the
-  // next event.
+  // Runs a request that changes the cluster through one of the modules below: core.act(now, [&] { return
+  // core.nodes().drain(…); }). The handler returns Result<void>. Actions of a refused request are emitted with the next
+  // event.
   template <class Handler>
   Result<Actions> act(BootTime now, Handler&& handler) {
     Result<void> result;
@@ -108,11 +107,12 @@ class HeadCore {
   const Explainer& explainer() const { return explainer_; }
   ChangeFeed& change_feed() { return change_feed_; }
 
-  // Aborts where the parts disagree: grants and sums, one incarnation an actor, names, queue, watchers. O(everything).
+  // Aborts if the tables are inconsistent: grants and sums, one incarnation per actor, names, queue, watchers.
+  // O(everything).
   void check_invariants() const;
 
  private:
-  // Runs an event to its end.
+  // Runs one event to completion.
   template <class Handler>
   Actions run(BootTime now, Handler&& handler) {
     begin(now);
@@ -151,7 +151,7 @@ class HeadCore {
 
   std::vector<Module*> modules_;
   bool started_ = false;
-  uint64_t generation_ = 0;  // How often a head started on this journal.
+  uint64_t generation_ = 0;  // Number of head starts on this journal.
 };
 
 }  // namespace volador::head

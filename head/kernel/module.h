@@ -1,4 +1,4 @@
-// A module of the cluster's state machine that the kernel does not know by name: it owns its tables and takes part in
+// Interface of a cluster state machine module that the kernel does not depend on; it owns its tables and takes part in
 // each event.
 #pragma once
 
@@ -9,16 +9,16 @@ namespace volador::head {
 class Module {
  public:
   virtual ~Module() = default;
-  // A row of the journal, before the start. False: the table is another module's. A row of its own table that cannot be
-  // read goes to Context::bad_rows.
+  // Loads a journal row before start(). Returns false if the table belongs to another module. Unreadable rows of its
+  // own tables are added to Context::bad_rows.
   virtual bool load(std::string_view table, std::string_view key, std::string_view value) = 0;
-  // Once, after the rows of all modules were loaded and the kernel's modules were restored.
+  // Called once, after the rows of all modules are loaded and the kernel's modules are restored.
   virtual void start() {}
-  // Every 200 ms.
+  // Called every 200 ms.
   virtual void on_tick() {}
-  // At the end of each event, before the messages of the actors leave.
+  // Called at the end of each event, before actor messages are sent.
   virtual void settle() {}
-  // Aborts where its tables disagree.
+  // Aborts if its tables are inconsistent.
   virtual void check_invariants() const {}
 };
 

@@ -1,4 +1,4 @@
-// Access by owner: what a client created is changed by clients of the same token, and by operators.
+// Access control by owner: objects may be changed by clients with the token of their creator, and by operators.
 #pragma once
 
 #include <string>
@@ -14,12 +14,14 @@ namespace volador::head {
 class ClientTable;
 struct Actor;
 
-// What an authenticated client creates belongs to this.
+// The owner recorded for objects that an authenticated client creates.
 protocol::Owner owner_of(const security::Principal& by);
-// The owner for whom a client makes a request: that of the actor `creator` which sent it, else of its driver. Empty: not known.
+// The owner on whose behalf a client sends a request: the owner of the actor `creator` if one sent it, else of the
+// driver. Empty: unknown.
 protocol::Owner requester(const ClientTable& clients, DriverId driver, const Actor* creator);
-// kPermissionDenied: `by` neither owns it nor is an operator; names the rule. `action`: "kill"; `thing`: "actor hits (3f2a90c1)". Objects
-// without an owner, which journals of earlier versions have, may be changed by everybody.
+// kPermissionDenied: `by` neither owns the object nor is an operator; the message names the rule. Examples: `action`
+// "kill", `thing` "actor hits (3f2a90c1)". Objects without an owner, from journals of earlier versions, may be changed
+// by everyone.
 [[nodiscard]] Result<void> check_owner(const protocol::Owner& by, const protocol::Owner& owner, std::string_view action, std::string_view thing);
 
 }  // namespace volador::head

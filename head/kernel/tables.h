@@ -1,5 +1,5 @@
-// The tables of the cluster's state machine. Each module holds a mutable reference to its own tables only and reads the
-// others'; the read model reads all of them.
+// The tables of the cluster state machine. Each module holds a mutable reference to its own tables and reads the
+// others; the read model reads all.
 #pragma once
 
 #include <map>
@@ -19,7 +19,8 @@
 
 namespace volador::head {
 
-using ProgramTable = std::map<DriverId, protocol::Program>;  // Of drivers, kept while one of their actors is not dead.
+using ProgramTable = std::map<DriverId, protocol::Program>;  // Programs of drivers, kept while one of their actors is
+                                                             // not dead.
 
 struct Tables {
   explicit Tables(const Options& options)
@@ -35,7 +36,7 @@ struct Tables {
 
   NodeTable nodes;  // head/nodes
   LeaseTable leases;
-  Placement placement;    // head/scheduling: nodes, actors and groups book and release in it.
+  Placement placement;    // head/scheduling: nodes, actors and groups reserve and release resources in it.
   ActorDirectory actors;  // head/actors
   CheckpointTable checkpoints;
   HandleTable handles;

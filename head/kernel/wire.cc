@@ -49,7 +49,7 @@ Result<ResourceSet> resources_from(const protocol::ResourceMap& map, const Limit
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("resources: expected at most {} names, got {}", limits.resource_names, map.amounts().size()));
   }
-  constexpr Amount kMost = Amount{1} << 50;  // Sums over every node stay far from overflow.
+  constexpr Amount kMost = Amount{1} << 50;  // Keeps sums over all nodes far from overflow.
   for (const auto& [name, amount] : map.amounts()) {
     if (name.empty() || name.size() > limits.name_bytes) {
       return make_error(ErrorCode::kInvalidArgument,
@@ -73,14 +73,14 @@ std::map<std::string, std::string> labels_from(const google::protobuf::Map<std::
 
 Reason describe(const protocol::DeathCause& cause) {
   Reason what = what_ended_it(cause);
-  // An end that was asked for has nothing to do with the node.
+  // A requested end is not related to the node.
   const bool asked_for =
       cause.kind() == protocol::DeathCause::KILLED || cause.kind() == protocol::DeathCause::DRIVER_GONE;
   if (!asked_for && !cause.node_name().empty()) what = reason("ended.on", std::move(what), cause.node_name());
   return because(std::move(what), message_of(cause));
 }
 
-// Of nodes that are alive Chinese has another word.
+// Chinese uses another word for ALIVE than for live nodes.
 Reason::Argument word_of(protocol::ActorState state) {
   return state == protocol::ALIVE ? Reason::Argument(reason("state.alive")) : cluster_word(state_name(state));
 }

@@ -1,4 +1,4 @@
-// Between messages of the control plane and the head's values.
+// Conversions between control plane messages and the head's types.
 #pragma once
 
 #include <chrono>
@@ -17,20 +17,20 @@
 
 namespace volador::head {
 
-// kInvalidArgument: an amount below 0, above 1 GPU and not whole, an empty or too long name, or too many names; names
-// the field.
+// kInvalidArgument: a negative amount, a fractional amount above 1 GPU, an empty or too long name, or too many names;
+// the message names the field.
 Result<ResourceSet> resources_from(const protocol::ResourceMap& map, const Limits& limits);
-// Sorted, as everything that must be the same in each run.
+// Sorted, so that iteration order is deterministic.
 std::map<std::string, std::string> labels_from(const google::protobuf::Map<std::string, std::string>& labels);
 
 // "exited with code 3", "killed by signal 11 (SIGSEGV): …".
 Reason describe(const protocol::DeathCause& cause);
-// In a sentence of reasons.
+// The state as an argument of a reason's text.
 Reason::Argument word_of(protocol::ActorState state);
 // "pending", "starting", …
 std::string_view state_name(protocol::ActorState state);
 std::string_view group_state_name(protocol::GroupState state);
-// "1.5 s", for sentences; what is past is 0.0 s.
+// Formats like "1.5 s" for messages; negative spans become "0.0 s".
 std::string in_seconds(std::chrono::nanoseconds span);
 // Bytes of all keys and values.
 size_t bytes_of(const google::protobuf::Map<std::string, std::string>& map);
