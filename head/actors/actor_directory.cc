@@ -170,7 +170,7 @@ void ActorDirectory::over(Actor& actor) {
   touch(actor);
 }
 
-// Nothing of it changes any more. What a message was cleared of it keeps as room: so it is made anew.
+// The actor does not change any more. Cleared protobuf messages keep their memory, so they are rebuilt.
 void ActorDirectory::settle(Actor& actor) {
   actor.spec = protocol::ActorSpec(actor.spec);
   actor.address = protocol::HostAddress();

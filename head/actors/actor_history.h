@@ -1,4 +1,4 @@
-// The states that an actor went through: the first, and as many of the last as are kept.
+// The states of an actor over time: the first and the most recent ones, up to a limit.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -16,8 +16,8 @@ struct StateChange {
   BootTime at{};
   protocol::ActorState state = protocol::PENDING;
   uint64_t epoch = 0;
-  NodeId node;      // Where its incarnation is; nil: nowhere.
-  Reason why;       // Of an end: its cause. Else empty.
+  NodeId node;      // Node of its incarnation; nil: none.
+  Reason why;       // Cause of an end; empty otherwise.
 };
 
 class ActorHistory {
@@ -29,12 +29,13 @@ class ActorHistory {
       changes_.erase(changes_.begin() + 1);
       ++left_out_;
     }
-    changes_.reserve(changes_.size() + 1);  // Most have four of them, thousands stay as they are.
+    changes_.reserve(changes_.size() + 1);  // Most actors have only four changes, and thousands of actors never get
+                                            // more.
     changes_.push_back(std::move(change));
   }
 
   const std::vector<StateChange>& changes() const { return changes_; }
-  size_t left_out() const { return left_out_; }  // Between the first and the second of them.
+  size_t left_out() const { return left_out_; }  // Number of dropped entries between the first and the second.
 
  private:
   std::vector<StateChange> changes_;

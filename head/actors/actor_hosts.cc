@@ -25,7 +25,7 @@ void ActorHosts::reconcile(Node& node, const protocol::Register& message, BootTi
       reply.add_stale_hosts(report.host_id());
       continue;
     }
-    if (incarnation.gone_at || incarnation.worker != node.incarnation) {  // It is there after all.
+    if (incarnation.gone_at || incarnation.worker != node.incarnation) {  // The host still exists.
       incarnation.gone_at.reset();
       incarnation.worker = node.incarnation;
       actors_.touch(*actor);
@@ -38,7 +38,7 @@ void ActorHosts::reconcile(Node& node, const protocol::Register& message, BootTi
     Actor& actor = *actors_.find(id);
     Incarnation& incarnation = *actor.incarnation;
     if (incarnation.worker !=
-        node.incarnation) {  // Its hosts end with it within a second, but may commit until their lease ends.
+        node.incarnation) {  // Its hosts end within a second, but may commit until their lease ends.
       if (incarnation.gone_at) continue;
       incarnation.gone_at = old_lease_end;
       incarnation.gone_cause = make_cause(Cause::NODE_LOST, reason("cause.worker_anew", node.name));
@@ -46,7 +46,8 @@ void ActorHosts::reconcile(Node& node, const protocol::Register& message, BootTi
     } else if (incarnation.ending) {
       life_.incarnation_over(actor, Cause(incarnation.end_cause));
     } else if (actor.state == protocol::STARTING) {
-      life_.send_start(actor);  // The order was lost with the connection; a worker that knows the host answers again.
+      life_.send_start(actor);  // The start order was lost with the connection; a worker that has the host repeats its
+                                // reply.
     } else {
       incarnation.gone_at = context_.now + context_.options.times.ended_report;
       incarnation.gone_cause = make_cause(Cause::KIND_UNSPECIFIED, reason("cause.host_gone", node.name));
@@ -96,7 +97,8 @@ protocol::HostAddress ActorHosts::address_of(const Actor& actor, const protocol:
 void ActorHosts::on_ended(Node& node, const protocol::HostEnded& ended) {
   Actor* actor = actors_.find_host(id_from_raw<HostId>(ended.host_id()));
   if (actor == nullptr || actor->incarnation->node != node.id || actor->incarnation->worker != node.incarnation) return;
-  if (ended.epoch() != 0 && actor->epoch != ended.epoch()) return;  // 0: the worker never saw more of it than EndHost.
+  if (ended.epoch() != 0 && actor->epoch != ended.epoch()) return;  // 0: the worker received nothing but EndHost for
+                                                                    // it.
   Cause cause = ended.cause();
   if (cause.node_name().empty()) cause.set_node_name(node.name);
   life_.incarnation_over(*actor, std::move(cause));
@@ -123,7 +125,7 @@ void ActorHosts::on_log(const protocol::LogLines& lines) {
   context_.send({.session = *driver->session}, std::move(message));
 }
 
-// For who shows them: nothing here depends on them.
+// Only for display; no decision depends on metrics.
 void ActorHosts::on_metrics(const Node& node, const protocol::ActorMetrics& metrics) {
   const auto id = id_from_raw<ActorId>(metrics.actor_id());
   const Actor* actor = actors_.find(id);
@@ -135,11 +137,11 @@ void ActorHosts::readmit(const Node& node, bool worker_restarted) {
   for (const ActorId id : actors_.on_node(node.id)) {
     Actor& actor = *actors_.find(id);
     const bool in_group = !actor.group().is_nil();
-    if (in_group && groups_.node_of(id)) continue;  // Of its bundle, which is held again.
+    if (in_group && groups_.node_of(id)) continue;  // Part of its bundle, which is reserved again.
     if (!in_group &&
         placement_.adopt(node.id, id, actor.resources, actor.incarnation->gpus, actor.spec.wishes().apart()))
       continue;
-    if (worker_restarted || actor.is_dead() || actor.waits_for_place()) continue;  // Its end is on its way.
+    if (worker_restarted || actor.is_dead() || actor.waits_for_place()) continue;  // The report of its end will follow.
     actors_.restart(actor, make_cause(Cause::NODE_LOST, reason("cause.node_with_less", node.name)), false);
     life_.remember(actor, describe(actor.cause));
     life_.end_incarnation(actor, actor.cause, {});

@@ -1,4 +1,4 @@
-// What workers report of the processes in which actors live.
+// Handles worker reports about host processes.
 #pragma once
 
 #include "head/kernel/context.h"
@@ -21,9 +21,9 @@ class ActorHosts {
         clients_(tables.clients),
         life_(life) {}
 
-  // Compares what a worker that registers reports of its hosts with what is known of them.
+  // Compares the hosts reported by a registering worker with the known ones.
   void reconcile(Node& node, const protocol::Register& message, BootTime old_lease_end, protocol::Registered& reply);
-  // Books again what the node's actors hold of its resources; restarts those for which there is no room any more.
+  // Reserves the resources of the node's actors again; restarts those that no longer fit.
   void readmit(const Node& node, bool worker_restarted);
   void lose_node(NodeId id, const Reason& why);
 
@@ -33,12 +33,13 @@ class ActorHosts {
   void on_usage(const Node& node, const protocol::NodeUsage& usage);
   void on_log(const protocol::LogLines& lines);
   void on_metrics(const Node& node, const protocol::ActorMetrics& metrics);
-  // The actor that sends requests through its worker. Null: a stale incarnation, whose requests are dropped.
+  // Returns the actor that sends requests through its worker; null for a stale incarnation, whose requests are dropped.
   const Actor* sender(const Node& node, HostId host) const;
 
  private:
-  // Where the worker reports that the actor is reached. Its process has its own id, or that of another actor of its
-  // driver on the node, in whose shared host it lives: a node gets certificates for no others (Lookups::may_certify()).
+  // Returns the reported address of the actor. Its process has the actor's own host id, or that of another actor of the
+  // same driver on the node whose shared host it uses; a node gets certificates for no other hosts
+  // (Lookups::may_certify()).
   protocol::HostAddress address_of(const Actor& actor, const protocol::HostReport& report) const;
 
   Context& context_;

@@ -115,7 +115,7 @@ void ActorLife::incarnation_over(Actor& actor, Cause cause) {
 
 void ActorLife::next_life(Actor& actor, const Cause& cause, NodeId node) {
   const bool was_alive = actor.state == protocol::ALIVE;
-  if (cause.kind() == Cause::CONSTRUCTOR_THREW) {  // It would throw again.
+  if (cause.kind() == Cause::CONSTRUCTOR_THREW) {  // A retry would throw again.
     die(actor.id, cause, {});
     return;
   }
@@ -172,7 +172,7 @@ void ActorLife::die(ActorId first, const Cause& cause, std::chrono::milliseconds
     ends.pop_back();
     Actor& actor = *actors_.find(id);
     if (actor.is_dead()) continue;
-    // Where its log lies: the cause is what is kept of an actor that has ended.
+    // Keep the node of the log in the cause, since only the cause remains of an ended actor.
     if (why.node_name().empty())
       why.set_node_name(actor.incarnation ? nodes_.name_of(actor.incarnation->node) : actor.cause.node_name());
     placement_.withdraw(id);
@@ -250,7 +250,7 @@ void ActorLife::rearm(Actor& actor) {
   if (next) timers_.emplace(*next, actor.id);
 }
 
-// ---- what others learn ----
+// ---- journal and watchers ----
 
 void ActorLife::flush_actor(Actor& actor) {
   actor.version = ++context_.version;

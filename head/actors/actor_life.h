@@ -1,4 +1,4 @@
-// The life of actors: placed, started, ended, placed again; and what the journal and watchers learn of it.
+// Life cycle of actors: placement, start, end and restart; writes changes to the journal and notifies watchers.
 #pragma once
 
 #include <chrono>
@@ -36,50 +36,50 @@ class ActorLife {
         client_module_(client_module),
         reasons_(reasons) {}
 
-  // Puts the actor into the queue, unless something holds it back: a former incarnation, the delay of a restart, a
-  // dying actor of its name.
+  // Queues the actor for placement unless something delays it: a previous incarnation, its restart delay, or a dying
+  // actor with the same name.
   void maybe_submit(Actor& actor);
-  // Starts an incarnation where it was placed. `bundle`: of its group.
+  // Starts an incarnation on the granted node. `bundle`: index in its group.
   void place(const Placed& placed, int bundle = 0);
   void send_start(const Actor& actor);
-  // Repeats EndHost until the end is certain. A later call keeps the first cause but may shorten the grace.
+  // Repeats EndHost until the end is certain. A later call keeps the first cause but may shorten the grace period.
   void end_incarnation(Actor& actor, const Cause& cause, std::chrono::milliseconds grace);
   // Called once the incarnation's host process is confirmed gone.
   void incarnation_over(Actor& actor, Cause cause);
-  // Ends the incarnation, if there is one, and restarts the actor.
+  // Ends the incarnation, if any, and restarts the actor.
   void kill_incarnation(Actor& actor, const Cause& cause, std::chrono::milliseconds grace);
-  // Ends the actor for good and, recursively, the actors and groups that it owns.
+  // Permanently ends the actor and, recursively, the actors and groups it owns.
   void die(ActorId first, const Cause& cause, std::chrono::milliseconds grace);
   void drop_checkpoint(ActorId actor);
-  // Adds the actor's present state to its history.
+  // Adds the actor's current state to its history.
   void remember(Actor& actor, Reason why = {});
-  // Sets the timer of the actor to the next time at which something is due.
+  // Sets the actor's timer to the next due time.
   void rearm(Actor& actor);
 
   void on_tick();
-  // After each event: writes touched actors to the journal and tells their watchers.
+  // Called after each event: writes touched actors to the journal and notifies their watchers.
   void flush();
-  // Answers the request with the actor's state once the event is settled; nil: with nothing.
+  // Replies to the request with the actor's state once the event is settled; with an empty reply if `actor` is nil.
   void reply_when_settled(const ClientRef& client, const std::string& request_id, ActorId actor) {
     replies_.push_back({client, request_id, actor});
   }
   void send_replies();
-  // Forgets dead actors beyond the limit.
+  // Removes dead actors beyond the limit.
   void forget_oldest();
 
   PlacementRequest request_of(const Actor& actor) const;
   protocol::ActorInfo info_of(const Actor& actor) const;
 
-  // Aborts where timers and actors disagree.
+  // Aborts if timers and actors are inconsistent.
   void check_invariants() const;
 
  private:
   void send_end(Actor& actor);
   void next_life(Actor& actor, const Cause& cause, NodeId node);
   void restart(Actor& actor, const Cause& cause);
-  // A time for which the actor waited has come.
+  // Handles an expired timer of the actor.
   void wake(Actor& actor);
-  // The worker keeps the start timeout; this is for one that does not.
+  // Backstop for a worker that does not enforce the start timeout.
   BootTime start_deadline(const Actor& actor) const;
   void flush_actor(Actor& actor);
 

@@ -164,7 +164,7 @@ Result<void> ActorRequests::check_place(const protocol::ActorSpec& spec, const R
                                  .wishes = wishes_of(spec.wishes()),
                                  .program = spec.program_sha256()};
   auto feasible = placement_.check_feasible(request, who);
-  // While nodes may still come back nobody can say what is too large.
+  // Feasibility is unknown while nodes may still reconnect.
   const bool may_wait = !feasible && feasible.error().code == ErrorCode::kInfeasible &&
                         (spec.wait_if_infeasible() || nodes_.awaited() > 0);
   if (may_wait) return {};

@@ -1,4 +1,4 @@
-// Requests of drivers and actors that concern actors: spawn, kill, find, watch, checkpoints.
+// Handles driver and actor requests about actors: spawn, kill, find, watch, checkpoints.
 #pragma once
 
 #include <deque>
@@ -36,17 +36,17 @@ class ActorRequests {
         client_module_(client_module),
         names_(names) {}
 
-  // `owner`: the actor that sent the request; null: the driver itself did.
+  // `owner`: the actor that sent the request; null if the driver sent it.
   void on_spawn(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
   void on_kill(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::KillActor& message);
   void on_find(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::FindActor& message);
   void on_watch(const ClientRef& client, const protocol::WatchActor& message);
-  // From a host: ActorHosts::sender() lets through only the incarnation that may commit. The answer leaves when the row
-  // is durable.
+  // Stores a checkpoint from a host; ActorHosts::sender() admits only the incarnation that may commit. The reply is
+  // sent when the row is durable.
   void on_checkpoint(const ClientRef& client, const Actor* actor, const protocol::KeepCheckpoint& message);
-  // An actor in a group gives its CPUs to others of its bundle.
+  // Lends the CPUs of a waiting actor in a group to other actors of its bundle.
   void on_waits(const Actor* actor, bool waits);
-  // Sends the actor's state; that of an unknown one is dead.
+  // Sends the actor's state; unknown actors are reported as dead.
   void tell(const ClientRef& client, ActorId id);
 
   struct Killed {
@@ -54,17 +54,17 @@ class ActorRequests {
     std::string display;
     bool restarts = false;
   };
-  // Ends an actor, or its present incarnation where it is to restart and may. `name`: as Names::resolve(). `by`: for
-  // the cause; may be empty. kNotFound: nothing has this name, several do, or the actor has ended; kInvalidArgument: it
-  // is a trial, a group or a node; the message names the command for it.
+  // Ends an actor, or only its current incarnation if `restart` is set and restarts remain. `name`: as for
+  // Names::resolve(). `by`: the requester, for the cause; may be empty. kNotFound: no match, several matches, or the
+  // actor has ended; kInvalidArgument: the name denotes a trial, group or node; the message names the command for it.
   Result<Killed> kill(std::string_view name, bool restart, std::string_view by);
 
  private:
   Result<void> spawn(DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
   Result<void> check_spec(const protocol::ActorSpec& spec, const std::string& program) const;
-  // Whether a node of now, or its bundle, could ever hold it.
+  // Checks whether a current node, or the actor's bundle, could ever hold the actor.
   Result<void> check_place(const protocol::ActorSpec& spec, const ResourceSet& resources);
-  // For names without a namespace: an actor has its own from its owner.
+  // The namespace for names without one; an actor inherits it from its owner.
   std::string own_namespace(DriverId driver, const Actor* owner) const;
 
   Context& context_;
@@ -81,8 +81,8 @@ class ActorRequests {
   ClientModule& client_module_;
   const Names& names_;
 
-  // Kills with restart that were carried out: a repeated one must not kill the next incarnation. Bounded, oldest leave
-  // first.
+  // Completed kills with restart, so that a repeated request does not kill the next incarnation. Bounded; the oldest
+  // are dropped first.
   std::unordered_set<std::string> kills_;
   std::deque<std::string> kill_order_;
 };

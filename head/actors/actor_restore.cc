@@ -35,12 +35,12 @@ void ActorRestore::restore() {
       out_of_group.push_back(id);
     }
     if (actor.spec.detached()) continue;
-    if (actor.spec.ends_with_handles()) handles_.add(context_.window_end, id);  // Who holds it says so again.
+    if (actor.spec.ends_with_handles()) handles_.add(context_.window_end, id);  // Holders report their handles again.
     const Actor* owner = actor.owner.is_nil() ? nullptr : actors_.find(actor.owner);
     if (!actor.owner.is_nil() && (owner == nullptr || owner->is_dead())) orphans.push_back(id);
     if (actor.owner.is_nil()) client_module_.expect(actor.driver);
   }
-  std::vector<ActorId> stray;  // Never, unless somebody else wrote to the journal.
+  std::vector<ActorId> stray;  // Non-empty only if something else wrote to the journal.
   for (const auto& [id, checkpoint] : checkpoints_.all()) {
     const Actor* actor = actors_.find(id);
     if (actor == nullptr || actor->is_dead() || checkpoint.epoch() > actor->epoch) stray.push_back(id);

@@ -31,18 +31,18 @@ class ActorRestore {
         group_module_(group_module),
         client_module_(client_module) {}
 
-  // Rows of the journal, before restore(). The spec and the state of an actor are rows of their own.
+  // Loads journal rows; call before restore(). An actor's spec and state are separate rows.
   void load_spec(std::string_view key, protocol::ActorRecord record) {
     loaded_[std::string(key)].spec = std::move(record);
   }
   void load_state(std::string_view key, protocol::ActorRecord record) {
     loaded_[std::string(key)].state = std::move(record);
   }
-  // False: it breaks a limit.
+  // Returns false if the checkpoint exceeds a limit.
   bool load_checkpoint(std::string_view key, protocol::Checkpoint checkpoint);
   bool has_loaded() const { return !loaded_.empty(); }
 
-  // After the groups. Ends actors whose owner or group is gone.
+  // Call after the groups are restored. Ends actors whose owner or group is gone.
   void restore();
 
  private:

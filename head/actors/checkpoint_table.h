@@ -1,4 +1,4 @@
-// The checkpoints of actors: one an actor, the newest, until the actor is dead.
+// The newest checkpoint of each actor that is not dead.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -16,10 +16,10 @@ class CheckpointTable {
  public:
   explicit CheckpointTable(const Limits& limits) : limits_(limits) {}
 
-  // True: it is the actor's newest now. False: a newer one, or this one, was there already.
-  // kInvalidArgument: beyond Limits::checkpoint_bytes. kUnavailable: all together would be beyond Limits::checkpoints_bytes.
+  // Returns true if the checkpoint is now the actor's newest, false if this or a newer one was stored already.
+  // kInvalidArgument: exceeds Limits::checkpoint_bytes. kUnavailable: the total would exceed Limits::checkpoints_bytes.
   [[nodiscard]] Result<bool> keep(ActorId actor, protocol::Checkpoint checkpoint);
-  // The actor is dead. False: it had none.
+  // Removes the checkpoint of a dead actor. Returns false if there was none.
   bool drop(ActorId actor);
 
   const protocol::Checkpoint* find(ActorId actor) const;

@@ -14,7 +14,7 @@ namespace volador::head {
 namespace {
 
 constexpr std::chrono::milliseconds kUnheldGrace{
-    5000};  // For the destructor of an actor that ends with its last handle.
+    5000};  // Time for the destructor of an actor that ends with its last handle.
 
 }  // namespace
 
@@ -67,7 +67,7 @@ void HandleModule::on_tick() {
   if (context_.now < context_.window_end) return;
   std::vector<ActorId> unheld = handles_.unheld(context_.now);
   if (unheld.empty()) return;
-  BootTime heard = context_.now;  // Whatever any node knew then has arrived.
+  BootTime heard = context_.now;  // Everything that a node knew at this time has arrived.
   for (const auto& [id, node] : nodes_.all()) {
     if (node.is_member()) heard = std::min(heard, node.session ? node.heard_before : BootTime{});
   }
@@ -87,7 +87,7 @@ void HandleModule::on_tick() {
 void HandleModule::end_light(ActorId light) {
   const Actor* home = actors_.find(home_of(light));
   if (home != nullptr && !home->is_dead()) {
-    if (!home->incarnation) return;  // Not started yet: later.
+    if (!home->incarnation) return;  // Not started yet; retried later.
     protocol::HeadMessage message;
     message.mutable_end_lights()->add_actors(raw(light));
     context_.send({.session = {}, .host = home->incarnation->host}, std::move(message));

@@ -1,4 +1,4 @@
-// Counts handles on actors, and ends actors on which nobody holds one any more.
+// Counts handles on actors and ends actors without handles.
 #pragma once
 
 #include "head/kernel/context.h"
@@ -18,19 +18,20 @@ class HandleModule {
         clients_(tables.clients),
         life_(life) {}
 
-  // A driver holds handles whatever its stream is; an actor's process by its host.
+  // A driver holds handles independently of its stream; an actor's process is identified by its host.
   static Holder holder_of(const ClientRef& client, DriverId driver);
   void on_holds(const Holder& holder, const protocol::HoldActors& message);
-  // The holder has ended.
+  // Called when the holder has ended.
   void gone(const Holder& holder) { handles_.gone(context_.now, holder); }
-  // Ends actors that nobody can reach any more. A handle may be on its way to a process whose node reports it a moment
-  // later: that report arrives before the node's next heartbeats, since both take the same stream.
+  // Ends unreachable actors. A handle may be in transit to a process whose node reports it shortly after: that report
+  // arrives before the node's next heartbeats, since both use the same stream.
   void on_tick();
 
  private:
-  // False: it is a nested actor that is not counted.
+  // Returns false for a nested actor that is not counted.
   bool meet_light(ActorId actor);
-  // Its owner process ends it, after the calls that came before. The owner's node is connected: on_tick() has checked.
+  // Asks the owner process to end the nested actor after the calls that arrived earlier. The owner's node is connected;
+  // on_tick() has checked this.
   void end_light(ActorId light);
 
   Context& context_;
@@ -39,7 +40,7 @@ class HandleModule {
   const NodeTable& nodes_;
   const ClientTable& clients_;
   ActorLife& life_;
-  bool said_lights_ = false;  // That there are too many nested actors to count.
+  bool said_lights_ = false;  // The warning that there are too many nested actors to count was logged.
 };
 
 }  // namespace volador::head

@@ -1,11 +1,12 @@
-// Which actors somebody still has a handle on: programs and processes of actors hold them, answers under way have them lent.
+// Reference counts of actor handles: held by programs and actor processes, or borrowed by replies in transit.
 //
-//   add ─► held ◄─► unheld (nobody holds it, and no answer with a handle is under way) ─► long enough: to be ended
+//   add ─► held ◄─► unheld (no holder, and no reply with a handle in transit) ─► grace period over: to be ended
 //
-// A claim may overtake the lending that it belongs to: then the count is below zero for a moment.
+// A claim may arrive before the matching lend; the count is then negative for a moment.
 //
-// A light actor (runtime/light_id.h) is known from the first word on it, and ends with its handles once its maker has said that one left it:
-// until then only its maker knows whether it has one.
+// A nested actor (runtime/light_id.h) is tracked from the first message that mentions it. It ends with its handles only
+// after its owner has reported that a handle left the owner process; until then only the owner knows whether handles
+// exist.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -22,7 +23,7 @@
 
 namespace volador::head {
 
-// A program, the process of an actor, or the objects in a node's store.
+// A program, an actor's process, or the objects in a node's store.
 struct Holder {
   DriverId driver;
   HostId host;
@@ -33,30 +34,30 @@ struct Holder {
 
 class HandleTable {
  public:
-  // `grace`: how long an actor is left alone that nobody holds. `lend_patience`: until a handle that was lent must be claimed.
-  // `lights_max`: light actors that are known; others live until their maker ends.
+  // `grace`: how long an actor without holders is kept. `lend_patience`: time within which a lent handle must be
+  // claimed. `lights_max`: limit of tracked nested actors; others live as long as their owner.
   HandleTable(std::chrono::nanoseconds grace, std::chrono::nanoseconds lend_patience, size_t lights_max)
       : grace_(grace), lend_patience_(lend_patience), lights_max_(lights_max) {}
 
-  // One that ends with its handles, unheld since `since`; others are not counted, whatever is said of them. Repeated: no effect.
+  // Starts reference-counting `actor`, unheld since `since`. Calls for actors not added are ignored. Idempotent.
   void add(BootTime since, ActorId actor);
-  void forget(ActorId actor);  // And the light ones of which it is the home.
-  // A light one, of which something was or is about to be said. False: there are too many. Repeated: no effect.
+  void forget(ActorId actor);  // Also removes the nested actors it owns.
+  // Registers a nested actor seen in a message. Returns false if there are too many. Idempotent.
   bool meet_light(BootTime since, ActorId light);
-  // From now on it ends with its handles.
+  // Marks the nested actor as shared: it ends with its handles.
   void pass_on(ActorId light);
-  // Repeated: no effect.
+  // Idempotent.
   void hold(ActorId actor, const Holder& holder);
   void release(BootTime now, ActorId actor, const Holder& holder);
   void release_all(BootTime now, const Holder& holder);
-  // The same, for good.
+  // Same as release_all(); the holder never returns.
   void gone(BootTime now, const Holder& holder);
-  // Whether a message of the holder is later than all before; says so once.
+  // Returns whether the message is newer than all earlier ones of the holder, and records it.
   bool is_later(const Holder& holder, uint64_t sequence);
   void lend(BootTime now, ActorId actor);
   void claim(BootTime now, ActorId actor);
 
-  // To be ended, as far as this table knows: unheld for the grace. Gives up what was lent for too long.
+  // Returns the actors to end: unheld for the grace period. Also drops lent handles that were not claimed in time.
   std::vector<ActorId> unheld(BootTime now);
   std::optional<BootTime> unheld_since(ActorId actor) const;
   size_t holders(ActorId actor) const;
@@ -70,7 +71,7 @@ class HandleTable {
     int64_t lent = 0;
     BootTime lent_until{};
     std::optional<BootTime> unheld;
-    bool ends = true;  // With its handles.
+    bool ends = true;  // Ends with its handles.
   };
 
   void settle(BootTime now, ActorId actor, Entry& entry);
@@ -80,10 +81,10 @@ class HandleTable {
   const size_t lights_max_;
   std::unordered_map<ActorId, Entry> entries_;
   std::map<Holder, std::set<ActorId>> held_by_;
-  std::map<Holder, uint64_t> sequences_;  // Of its last message.
-  std::set<std::pair<BootTime, ActorId>> unheld_;  // Since when.
-  std::set<std::pair<BootTime, ActorId>> lent_;    // Until when.
-  std::map<ActorId, std::set<ActorId>> lights_;    // By their homes.
+  std::map<Holder, uint64_t> sequences_;  // Sequence of the last message.
+  std::set<std::pair<BootTime, ActorId>> unheld_;  // With the start of the unheld period.
+  std::set<std::pair<BootTime, ActorId>> lent_;    // With the claim deadline.
+  std::map<ActorId, std::set<ActorId>> lights_;    // By owner.
   size_t lights_known_ = 0;
 };
 

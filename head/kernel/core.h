@@ -101,7 +101,7 @@ class HeadCore {
   ActorRequests& actor_requests() { return actor_requests_; }
   ExperimentModule& experiments() { return experiments_; }
 
-  // The read model. Its queries change nothing.
+  // The read model; queries have no side effects.
   const Lists& lists() const { return lists_; }
   const Lookups& lookups() const { return lookups_; }
   const Explainer& explainer() const { return explainer_; }
