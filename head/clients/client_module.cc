@@ -96,7 +96,7 @@ void ClientModule::on_hello(ClientSession session, const protocol::Hello& hello,
   }
   std::string before;
   if (const auto kept = programs_.find(id); kept != programs_.end()) before = kept->second.sha256();
-  if (before.empty() || before == program.sha256()) {  // The actors that run keep the program they were spawned with.
+  if (before.empty() || before == program.sha256()) {  // Running actors keep the program they were spawned with.
     programs_[id] = program;
     context_.journal(kProgramsTable, raw(id), program.SerializeAsString());
   }

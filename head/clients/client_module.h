@@ -1,4 +1,4 @@
-// Drivers: their streams, programs and ends; what every client learns of the cluster.
+// Drivers: their streams, programs and ends; cluster updates sent to all clients.
 #pragma once
 
 #include <optional>
@@ -35,37 +35,37 @@ class ClientModule {
         handle_module_(handle_module),
         experiment_module_(experiment_module) {}
 
-  // Rows of the journal, before restore().
+  // Loads journal rows; call before restore().
   void load(protocol::DriverRecord record) { loaded_.push_back(std::move(record)); }
   void load_program(DriverId driver, protocol::Program program) { programs_[driver] = std::move(program); }
   bool has_loaded() const { return !loaded_.empty(); }
-  // Expects the drivers of the journal back until `until`.
+  // Waits until `until` for the journal's drivers to reconnect.
   void restore(BootTime until);
-  // Expects back a driver of which the journal has no row; known ones are left as they are.
+  // Waits for a driver without a journal row to reconnect; known drivers are not changed.
   void expect(DriverId id);
-  // The head itself stood still: drivers that are away get their whole grace again.
+  // The head itself paused: disconnected drivers get their whole grace period again.
   void own_pause();
 
   void on_hello(ClientSession session, const protocol::Hello& hello, const security::Principal& by);
   void on_ping(const ClientRef& client, const protocol::Ping& ping);
-  // A host that asks whether the head is there.
+  // Replies to the liveness check of a host.
   void on_host_hello(const ClientRef& client);
   void on_lost(ClientSession session);
-  // Ends the driver, with its actors and groups.
+  // Ends the driver with its actors and groups.
   void gone(DriverId id, const Reason& why);
   void on_tick();
-  // Tells drivers the cluster's totals where they changed. After each event.
+  // Sends changed cluster totals to the drivers. Called after each event.
   void send_cluster_state();
 
-  // False: the client watches as many actors as it may; it is told.
+  // Returns false, and sends the client an error, if it reached its limit of watches.
   bool watch(const ClientRef& client, ActorId actor);
   void unwatch(const ClientRef& client, ActorId actor) { clients_.unwatch(client, actor); }
   void unwatch_all(const ClientRef& client) { clients_.unwatch_all(client); }
-  // The actor is forgotten: nobody watches it.
+  // Removes all watches of a deleted actor.
   void forget(ActorId actor) { clients_.forget(actor); }
 
-  // A worker asked for a program of which the head has no copy: NeedProgram goes to a driver that runs it. kNotFound,
-  // kUnavailable: no connected driver has it; the message says what to do.
+  // Sends NeedProgram to a driver that runs the program, because a worker requested it and the head has no copy.
+  // kNotFound, kUnavailable: no connected driver has it; the message says what to do.
   Result<void> need_program(const std::string& sha256);
   void drop_program_if_unused(DriverId driver);
 
@@ -92,8 +92,8 @@ class ClientModule {
     size_t waiting = 0;
     bool operator==(const Totals&) const = default;
   };
-  Totals totals_;                      // As drivers were told.
-  std::set<uint64_t> totals_missing_;  // Sessions that have not been told yet.
+  Totals totals_;                      // As last sent to the drivers.
+  std::set<uint64_t> totals_missing_;  // Sessions without totals yet.
   BootTime totals_sent_{};
   std::vector<protocol::DriverRecord> loaded_;
 };

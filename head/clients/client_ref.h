@@ -1,4 +1,4 @@
-// Where messages for a client go.
+// The destination of messages to a client.
 #pragma once
 
 #include <compare>
@@ -8,7 +8,7 @@
 
 namespace volador::head {
 
-// A program's stream, or the host in which an actor lives that acts as a client.
+// A program's stream, or the host of an actor that acts as a client.
 struct ClientRef {
   ClientSession session{};
   HostId host;  // Nil: the stream.

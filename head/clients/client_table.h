@@ -1,4 +1,4 @@
-// Who talks to the head as a client, and what each watches: drivers on streams of their own, actors through their workers.
+// The head's clients and their watches: drivers on their own streams, actors through their workers.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -24,10 +24,11 @@ struct Driver {
   int32_t pid = 0;
   bool wants_logs = false;
   std::string machine_id;
-  BootTime connected_at{};  // First, since the head started; zero: it has not been here since.
-  std::string actor_namespace;  // Of its names; empty: the default one, or not known since the head started.
+  BootTime connected_at{};  // First connection since the head started; zero: none since.
+  std::string actor_namespace;  // Namespace of its actor names; empty: the default one, or unknown since the head
+                                // started.
   std::optional<ClientSession> session;
-  BootTime gone_at{};  // While it has no session: its actors end then.
+  BootTime gone_at{};  // Deadline while it has no session; then its actors end.
   protocol::Owner owner;
 };
 
@@ -35,10 +36,10 @@ class ClientTable {
  public:
   explicit ClientTable(const Limits& limits) : limits_(limits) {}
 
-  // kUnavailable: too many. The stream that it replaces, if any, is to be closed.
+  // kUnavailable: too many drivers. Returns the replaced stream, which the caller closes.
   Result<std::optional<ClientSession>> connect(ClientSession session, const protocol::Hello& hello);
   Driver& restore(DriverId id, const std::string& name, BootTime gone_at);
-  // The driver whose stream it was; its watches are gone.
+  // Returns the driver of the stream; its watches are removed.
   Driver* disconnect(ClientSession session);
   void remove(DriverId id);
 
@@ -48,7 +49,7 @@ class ClientTable {
   std::map<DriverId, Driver>& all() { return drivers_; }
   const std::map<DriverId, Driver>& all() const { return drivers_; }
 
-  // Repeated: no effect. False: the client watches as many as it may.
+  // Idempotent. Returns false if the client reached its limit of watches.
   bool watch(const ClientRef& client, ActorId actor);
   void unwatch(const ClientRef& client, ActorId actor);
   void unwatch_all(const ClientRef& client);

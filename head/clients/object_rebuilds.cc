@@ -7,7 +7,7 @@
 namespace volador::head {
 namespace {
 
-// Of client_named(): a program without a connection at the moment.
+// Whether the client that client_named() returned is a disconnected program.
 bool is_away(const ClientRef& client) { return client.host.is_nil() && client.session == ClientSession{}; }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Passes requests to rebuild lost objects to the clients that submitted their tasks, and the answers back. Keeps
-// nothing.
+// Forwards requests to rebuild lost objects to the clients that submitted their tasks, and the replies back. Stateless.
 #pragma once
 
 #include <optional>
@@ -15,14 +14,14 @@ class ObjectRebuilds {
   ObjectRebuilds(Context& context, const Tables& tables)
       : context_(context), actors_(tables.actors), clients_(tables.clients) {}
 
-  // A submitter that is disconnected for a moment gets no request: the asker asks again.
+  // Requests to a disconnected submitter are dropped; the requester retries.
   void on_rebuild(const ClientRef& client, DriverId driver, const protocol::RebuildObject& message);
   void on_rebuilt(const protocol::ObjectRebuilt& message);
 
  private:
-  // "program word_count (3f2a90c1)", "process 9c1e04aa of program …": of an actor.
+  // "program word_count (3f2a90c1)", or "process 9c1e04aa of program …" for an actor.
   std::string owner_text(const protocol::ClientName& name) const;
-  // None: it has ended, or was never there.
+  // nullopt: it has ended or never existed.
   std::optional<ClientRef> client_named(const protocol::ClientName& name) const;
 
   Context& context_;
