@@ -1,9 +1,10 @@
-// When a node's lease has ended for sure: only then may its actors be placed again.
+// End times of node leases: actors of a node may be placed again only after its lease has ended.
 // Pure: no clock, thread, I/O or randomness.
 //
-// A worker lets its hosts commit until (sending of the newest acknowledged heartbeat) + lease, by its own clock. The head counts
-// from the receipt of that heartbeat, which is later, and adds a margin. An earlier head acknowledged nothing after its death, so
-// what it granted has ended once this head has run for lease + margin. See "Leases and the head's clock" in docs/notes.md.
+// A worker lets its hosts commit until (time of sending the newest acknowledged heartbeat) + lease, by its own clock.
+// The head counts from the receipt of that heartbeat, which is later, and adds a margin. An earlier head acknowledged
+// nothing after its death, so its leases have ended once this head has run for lease + margin. See "Leases and the
+// head's clock" in docs/notes.md.
 #pragma once
 
 #include <chrono>
@@ -19,18 +20,18 @@ class LeaseTable {
  public:
   explicit LeaseTable(std::chrono::nanoseconds lease_and_margin) : span_(lease_and_margin) {}
 
-  // An acknowledgement to this node is about to leave. A late call (now before an earlier one) changes nothing.
+  // Call before sending an acknowledgement to the node. A late call (`now` before an earlier one) has no effect.
   void acknowledged(NodeId node, BootTime now);
-  // The node ran under an earlier head: it has until then to come back. An acknowledgement replaces it.
+  // The node ran under an earlier head and may reconnect until `until`. An acknowledgement replaces this entry.
   void await(NodeId node, BootTime until);
-  // The node left or was given up. Unknown: no effect.
+  // The node left or was declared dead. Unknown nodes are ignored.
   void forget(NodeId node);
-  // The head itself stood still and may have missed heartbeats that lie in its queues: every node counts as just heard.
+  // The head itself paused and may have unread heartbeats in its queues: every node counts as just heard.
   void own_pause(BootTime now);
 
-  // The first moment at which the node's lease has ended; epoch of the clock for an unknown node.
+  // First time at which the node's lease has ended; the clock's epoch for an unknown node.
   BootTime ends(NodeId node) const;
-  // Nodes whose lease has ended, in the order of their ids. They stay until they are forgotten.
+  // Nodes whose lease has ended, by id. They stay until forget().
   std::vector<NodeId> ended(BootTime now) const;
   size_t size() const { return ends_.size(); }
 

@@ -50,7 +50,7 @@ void NodeModule::check_silence() {
   }
 }
 
-// A request that came here would only be sent back, and would count as lost with the node.
+// New requests on a stopping node would be sent back and count as lost with it.
 void NodeModule::on_stopping(Node& node) {
   if (node.stopping) return;
   node.stopping = true;
@@ -70,7 +70,7 @@ void NodeModule::give_up(NodeId id, const Reason& why, log::Level level) {
   placement_.remove_node(id);
   leases_.forget(id);
   if (node.session) context_.actions.close_nodes.push_back(*node.session);
-  const bool lost = level != log::Level::kInfo;  // A node that somebody stops goes without a warning.
+  const bool lost = level != log::Level::kInfo;  // A stopped node leaves without a warning.
   context_.event(level, "node is gone", {{"node", name}, {"why", why.text()}}, why, lost ? "node.lost" : "");
   nodes_.mark_dead(node, why, lost);
   context_.journal(kNodesTable, raw(id), std::nullopt);
@@ -119,7 +119,7 @@ void NodeModule::on_register(NodeSession session, const protocol::Register& mess
   const Node* before = nodes_.find(id);
   const bool was_awaited = before != nullptr && before->state == NodeState::kAwaited;
   const bool worker_restarted = *verdict == NodeTable::Verdict::kRestarted;
-  // What an earlier head acknowledged was acknowledged before this one started.
+  // An earlier head sent its last acknowledgement before this one started.
   const BootTime old_lease_end = was_awaited
                                      ? std::min(leases_.ends(id), context_.started_at + context_.options.times.lease +
                                                                       context_.options.times.lease_margin)
@@ -129,7 +129,8 @@ void NodeModule::on_register(NodeSession session, const protocol::Register& mess
     context_.actions.close_nodes.push_back(*replaced);
   Node& node = *nodes_.find(id);
   if (changed) save(node);
-  if (worker_restarted) handle_module_.gone({.driver = {}, .host = {}, .node = id});  // Its store is a new one.
+  if (worker_restarted) handle_module_.gone({.driver = {}, .host = {}, .node = id});  // The store of the new worker
+                                                                                      // process is empty.
   context_.changes.node(id);
   if (worker_restarted || placement_.ledger().find(id) == nullptr) readmit_resources(node, *total, worker_restarted);
 
@@ -144,7 +145,7 @@ void NodeModule::on_register(NodeSession session, const protocol::Register& mess
   const size_t at = context_.actions.to_nodes.size();
   actor_hosts_.reconcile(node, message, old_lease_end, registered);
   leases_.acknowledged(id, context_.now);
-  // Before anything that reconcile() had to say to the node.
+  // Insert before the messages that reconcile() queued for the node.
   context_.actions.to_nodes.insert(context_.actions.to_nodes.begin() + static_cast<ptrdiff_t>(at),
                                    ToNode{session, std::move(answer)});
   set_placeable(node);
@@ -158,11 +159,11 @@ void NodeModule::on_register(NodeSession session, const protocol::Register& mess
                   {"hosts", std::to_string(message.hosts_size())}});
 }
 
-// Resources as the worker reports them now, with what its hosts hold of them.
+// Sets the node's resources as reported by the worker, and reserves what its hosts hold.
 void NodeModule::readmit_resources(Node& node, const ResourceSet& total, bool worker_restarted) {
   std::vector<int32_t> gpus;
   for (const protocol::Gpu& gpu : node.gpus) gpus.push_back(gpu.index());
-  if (gpus.empty()) {  // Simulated ones, or a worker that counts them only.
+  if (gpus.empty()) {  // Simulated GPUs, or a worker that reports only their number.
     const Amount count = std::min<Amount>(total.get("gpus") / kUnit, 1024);
     for (int32_t index = 0; index < count; ++index) gpus.push_back(index);
   }

@@ -1,4 +1,4 @@
-// Members of the cluster: registration, leases, silence, draining.
+// Cluster membership: registration, leases, silent nodes, draining.
 #pragma once
 
 #include <string>
@@ -26,29 +26,31 @@ class NodeModule {
         group_module_(group_module),
         handle_module_(handle_module) {}
 
-  // A row of the journal, before restore().
+  // Loads a journal row; call before restore().
   void load(protocol::NodeRecord record) { loaded_.push_back(std::move(record)); }
   bool has_loaded() const { return !loaded_.empty(); }
-  // Expects the nodes of the journal back until `until`.
+  // Waits until `until` for the journal's nodes to reconnect.
   void restore(BootTime until);
-  // Expects back a node of which the journal has no row; known ones are left as they are.
+  // Waits for a node without a journal row to reconnect; known nodes are not changed.
   void expect(NodeId id);
-  // The head itself stood still: its silence towards the nodes counts as none of theirs.
+  // The head itself paused: the missed time does not count as silence of the nodes.
   void own_pause();
 
   void on_register(NodeSession session, const protocol::Register& message);
-  // The registered node behind the session, which was heard now. Null: not registered, or another stream took its
-  // place.
+  // Returns the registered node of the session and records that it was heard now. Null: not registered, or replaced by
+  // another stream.
   Node* heard(NodeSession session);
   void on_heartbeat(Node& node, const protocol::Heartbeat& heartbeat);
   void on_stopping(Node& node);
   void on_lost(NodeSession session);
-  // Its lease is over, or its worker reported that its hosts are: what it had is placed again.
+  // Declares the node dead: its lease is over, or its worker reported that all hosts ended. Its actors are placed
+  // again.
   void give_up(NodeId id, const Reason& why, log::Level level);
   void on_tick();
 
-  // Places nothing new on the node; what runs there goes on. Survives a restart of the head. `node`: its name, id or
-  // the start of it. `by`: who asked, for the event; may be empty. kNotFound: names the nodes that exist.
+  // Stops new placements on the node; running actors continue. Survives a restart of the head. `node`: name, id or
+  // prefix of the id. `by`: the requester, for the event; may be empty. kNotFound: the message lists the existing
+  // nodes.
   Result<void> drain(std::string_view node, bool undo, std::string_view by);
 
  private:

@@ -10,7 +10,7 @@
 namespace volador::head {
 namespace {
 
-constexpr int kGpusMax = 1024;  // Of one node.
+constexpr int kGpusMax = 1024;  // Per node.
 
 }  // namespace
 

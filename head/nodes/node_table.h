@@ -1,4 +1,4 @@
-// Who belongs to the cluster: nodes, their streams and how they are.
+// Cluster members: nodes, their streams and their states.
 // Pure: no clock, thread, I/O or randomness.
 //
 //                 Register                      silence, stream lost
@@ -31,7 +31,7 @@ std::string_view to_string(NodeState state);
 struct Node {
   NodeId id;
   std::string name;
-  std::string incarnation;  // Of the worker process.
+  std::string incarnation;  // Incarnation of the worker process.
   std::string version;
   std::string machine_id;
   std::string data_address;
@@ -41,19 +41,20 @@ struct Node {
   std::map<std::string, std::string> labels;
   NodeState state = NodeState::kAwaited;
   bool draining = false;
-  bool stopping = false;  // Its worker was asked to stop; it leaves when its hosts have ended.
-  std::optional<NodeSession> session;  // None while its stream is lost.
-  int64_t registered_boot_ns = 0;      // The worker's clock, of the Register that counts.
+  bool stopping = false;  // Its worker was asked to stop; the node leaves when its hosts have ended.
+  std::optional<NodeSession> session;  // nullopt while its stream is lost.
+  int64_t registered_boot_ns = 0;      // The worker's clock in the Register in effect.
   BootTime last_heard{};
-  // The heartbeat before the last one: what the node sent before it had sent that one has been heard. None yet: the epoch.
+  // Time of the heartbeat before the last: everything that the node sent before that heartbeat has arrived. Epoch: none
+  // yet.
   BootTime heard_before{};
-  BootTime heartbeat_at{};  // The last one.
+  BootTime heartbeat_at{};  // Time of the last heartbeat.
   protocol::NodeUsage usage;
   Reason why_dead;
-  bool is_lost = false;  // Dead, and it was not stopped.
+  bool is_lost = false;  // Dead without having been stopped.
 
   bool is_member() const { return state != NodeState::kDead; }
-  // Empty: requests may be placed on it; else why not, for people.
+  // Empty if requests may be placed on it; otherwise the reason, for users.
   std::string why_not_placeable() const;
 };
 
@@ -61,44 +62,45 @@ class NodeTable {
  public:
   explicit NodeTable(const Limits& limits) : limits_(limits) {}
 
-  // What Register means.
+  // Classification of a Register message.
   enum class Verdict : uint8_t {
-    kNew,         // Unknown or dead before.
+    kNew,         // The node was unknown or dead.
     kReconnected,  // The same worker process on a new stream.
-    kRestarted,   // A new worker process of a node that is a member: what ran under the old one is over or its lease will be.
-    kRepeated,    // This stream has registered already: no effect.
-    kOlder,       // Sent before the Register that counts: the stream is to be closed.
+    kRestarted,   // A new worker process of a member node: what ran under the old one has ended, or ends with its
+                  // lease.
+    kRepeated,    // This stream has registered already; no effect.
+    kOlder,       // Sent before the Register in effect; the caller closes the stream.
   };
-  // kInvalidArgument: ids, name or sizes are wrong, or another member has this name; the message names it.
+  // kInvalidArgument: invalid ids, name or sizes, or another member has the name; the message names it.
   Result<Verdict> check(NodeSession session, const protocol::Register& message) const;
-  // After check() said kNew, kReconnected or kRestarted. The stream that it replaces, if any, is to be closed.
+  // Call after check() returned kNew, kReconnected or kRestarted. Returns the replaced stream, which the caller closes.
   std::optional<NodeSession> admit(BootTime now, NodeSession session, const protocol::Register& message, const ResourceSet& total);
-  // Of the journal.
+  // Restores a node from the journal.
   Node& restore(NodeId id, const std::string& name, const std::string& incarnation, bool draining);
 
-  // The stream ended: the node it stood for, now suspect.
+  // Handles the end of the stream; returns its node, now suspect.
   Node* lost(NodeSession session);
-  // Gives its name free; the entry stays for people, and the oldest of them are forgotten beyond Limits::dead_nodes.
+  // Frees its name. The entry is kept for queries; beyond Limits::dead_nodes the oldest are dropped.
   void mark_dead(Node& node, Reason why, bool is_lost);
-  // It leaves the stream, if it has one: later messages of it are nobody's.
+  // Detaches the node from its stream; later messages on that stream are ignored.
   void detach(Node& node);
 
   Node* find(NodeId id);
   const Node* find(NodeId id) const;
   Node* find(NodeSession session);
-  const Node* holder(const std::string& name) const;  // The member of this name.
-  // By name, id or its start. kNotFound, kInvalidArgument (several).
+  const Node* holder(const std::string& name) const;  // The member with this name.
+  // Resolves a name, an id or a prefix of an id. kNotFound; kInvalidArgument: several match.
   Result<NodeId> resolve(std::string_view text) const;
   std::optional<NodeId> named_or_whole_id(std::string_view text) const;
   std::map<NodeId, Node>& all() { return nodes_; }
   const std::map<NodeId, Node>& all() const { return nodes_; }
   size_t members() const { return nodes_.size() - dead_.size(); }
-  // Dead nodes that were not stopped and whose name no member has.
+  // Dead nodes that were not stopped and whose name no member uses.
   size_t lost_nodes() const;
-  size_t awaited() const;  // Members of an earlier head that have not come back.
-  // For messages: its name, or its short id while that is not known.
+  size_t awaited() const;  // Members of an earlier head that have not reconnected.
+  // For messages: the name, or the short id while the name is unknown.
   std::string name_of(NodeId id) const;
-  // Of the member on the machine. Empty: none.
+  // Name of the member on the machine; empty: none.
   std::string node_on(const std::string& machine_id) const;
   std::string store_socket_on(const std::string& machine_id) const;
 
