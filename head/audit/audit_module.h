@@ -1,4 +1,5 @@
-// The audit log: who asked the cluster to change what, and what came of it. Journaled; the oldest entries make room.
+// The audit log: requests that change the cluster, with requester and outcome. Journaled; bounded, the oldest entries
+// are dropped.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -13,10 +14,10 @@
 
 namespace volador::head {
 
-inline constexpr std::string_view kAuditTable = "audit";  // AuditRecord; key: its number, 8 bytes, the highest first.
+inline constexpr std::string_view kAuditTable = "audit";  // AuditRecord; key: its number, 8 bytes, highest first.
 
 struct AuditRequest {
-  std::string by;  // Id of the token of who asked.
+  std::string by;  // Token id of the requester.
   std::string action;
   std::string object;
 };
@@ -24,7 +25,8 @@ struct AuditRequest {
 class AuditModule final : public Module {
  public:
   static constexpr size_t kEntriesMax = 10'000;
-  static constexpr size_t kTextBytesMax = 512;  // Of an action, an object or a message; longer ones are cut.
+  static constexpr size_t kTextBytesMax = 512;  // Limit of an action, an object or a message; longer texts are
+                                                // truncated.
 
   struct Entry {
     uint64_t number = 0;
@@ -40,7 +42,7 @@ class AuditModule final : public Module {
 
   // `wall_ns`: Unix time.
   void record(int64_t wall_ns, const AuditRequest& request, const Result<void>& outcome);
-  // From the newest on, until `visit` returns false.
+  // Visits entries from the newest on until `visit` returns false.
   void visit(const std::function<bool(const Entry& entry)>& visit) const;
 
  private:
