@@ -98,7 +98,7 @@ Result<void> GroupModule::create(DriverId driver, const Actor* owner, protocol::
   const bool may_wait = spec.wait_if_infeasible();
   Group& group = groups_.create(std::move(spec), std::move(*bundles), holders, owner == nullptr ? ActorId{} : owner->id,
                                 context_.next_sequence());
-  // While nodes may still come back nobody can say what is too large.
+  // Feasibility is unknown while nodes may still reconnect.
   if (const auto feasible = placement_.check_feasible(*groups_.request_of(group), group.display()); !feasible) {
     const bool certain = feasible.error().code != ErrorCode::kInfeasible || (!may_wait && nodes_.awaited() == 0);
     if (certain) {
@@ -154,10 +154,11 @@ void GroupModule::on_remove(const ClientRef& client, DriverId driver, const Acto
         {ErrorCode::kNotFound, fmt::format("there is no placement group {}; see volador list groups", short_id(id))});
     return;
   }
-  actor_life_.reply_when_settled(client, message.request_id(), {});  // After what its actors' watchers learn.
+  actor_life_.reply_when_settled(client, message.request_id(), {});  // Sent after the notifications to the watchers of
+                                                                     // its actors.
 }
 
-// ---- places ----
+// ---- placement ----
 
 void GroupModule::submit_group(const Group& group) {
   placement_.withdraw(group.holder);
@@ -274,7 +275,7 @@ void GroupModule::remove(GroupId id, const Cause& cause) {
   for (const auto& [actor, why] : close(id, cause)) actor_life_.die(actor, why, {});
 }
 
-// ---- what others learn ----
+// ---- journal and replies ----
 
 void GroupModule::flush() {
   for (const GroupId id : groups_.take_touched()) {

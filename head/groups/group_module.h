@@ -1,4 +1,4 @@
-// The life of placement groups: created, placed, lost with their nodes, removed; and the actors in them.
+// Life cycle of placement groups (creation, placement, loss with nodes, removal) and their actors.
 #pragma once
 
 #include <optional>
@@ -35,56 +35,56 @@ class GroupModule {
         client_module_(client_module),
         reasons_(reasons) {}
 
-  // A row of the journal, before restore().
+  // Loads a journal row; call before restore().
   void load(protocol::GroupRecord record) { loaded_.push_back(std::move(record)); }
   bool has_loaded() const { return !loaded_.empty(); }
-  // Before the actors.
+  // Call before the actors are restored.
   void restore();
-  // After the actors: removes groups whose owner is gone and asks for places for the others.
+  // Call after the actors are restored: removes groups whose owner is gone and requests placement for the others.
   void settle_restored();
 
   void on_create(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::CreateGroup& message);
   void on_find(const ClientRef& client, const protocol::FindGroup& message);
   void on_remove(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::RemoveGroup& message);
-  // It waits for groups no longer.
+  // Removes the client's pending waits for groups.
   void client_gone(const ClientRef& client) { group_waits_.client_gone(client); }
 
-  // Gives places to groups, and to actors in them. After each event.
+  // Places groups, and actors in them. Called after each event.
   void place();
-  // Writes touched groups to the journal and answers who waits for them. After each event.
+  // Writes touched groups to the journal and replies to waiting clients. Called after each event.
   void flush();
 
-  // The node takes new actors again, or no longer.
+  // The node accepts new actors again, or stopped accepting them.
   void node_changed(NodeId node) { groups_.node_changed(node); }
-  // Books again what the node's bundles hold of its resources.
+  // Reserves the resources of the node's bundles again.
   void readmit(NodeId node);
-  // The node is gone. Before its actors' next lives are decided, so that none is placed into what is not there.
+  // Handles the loss of a node. Call before restarting its actors, so that none is placed into a lost bundle.
   void lose_bundles(NodeId node);
-  // Nothing new goes to a draining node: bundles in which nothing runs go elsewhere.
+  // Moves bundles without running actors away from a draining node.
   void move_from_draining(NodeId id);
 
   void join(GroupId group, ActorId actor) { groups_.join(group, actor); }
   void leave(GroupId group, ActorId actor) { groups_.leave(group, actor); }
-  // Puts the actor into the queue of its group.
+  // Queues the actor for room in its group.
   void submit(const Actor& actor);
-  // What the actor's incarnation draws from its bundle, under an earlier head.
+  // Restores what the actor's incarnation drew from its bundle under an earlier head.
   void adopt(const Actor& actor);
-  // Gives back what the incarnation of the actor held, in a group or not.
+  // Releases the resources of the actor's incarnation, in a group or not.
   void release_place(ActorId actor);
   void lend_cpus(ActorId actor, bool lend);
-  // Whether another bundle would take it, where its program could not start in one.
+  // Whether the actor could run in another bundle after its program failed to start in one.
   bool has_another_bundle(const Actor& actor) const;
-  // Notes a change of the group in which the actor is: its bundle has more or less room now.
+  // Marks the actor's group as changed, since the free room of its bundle changed.
   void note_group_of(ActorId actor);
 
   void remove(GroupId id, const Cause& cause);
-  // Removes it; its actors, which are to die, and the cause that they get.
+  // Removes the group. Returns its actors, which the caller ends with the given cause.
   std::vector<std::pair<ActorId, Cause>> close(GroupId id, const Cause& cause);
 
  private:
   Result<std::vector<ResourceSet>> check_spec(const protocol::GroupSpec& spec) const;
   Result<void> create(DriverId driver, const Actor* owner, protocol::GroupSpec spec);
-  // Asks anew for what has no place.
+  // Requests placement again for bundles without a node.
   void submit_group(const Group& group);
   void lose_bundle(Group& group, size_t index);
   void tell(const ClientRef& client, const std::string& request_id, GroupId id);
@@ -110,7 +110,7 @@ class GroupModule {
     std::string request_id;
     GroupId group;
   };
-  std::vector<Reply> replies_;  // Sent when the event is settled, so that they tell the outcome.
+  std::vector<Reply> replies_;  // Sent when the event is settled, so that they contain the outcome.
 };
 
 }  // namespace volador::head

@@ -86,7 +86,7 @@ void GroupTable::index(Group& group) {
   }
 }
 
-// Its name is free, and who made it does not end it any more.
+// Frees its name and detaches it from its owner.
 void GroupTable::unindex(Group& group) {
   if (!group.spec.name().empty()) names_.erase(group.spec.name());
   if (group.spec.detached()) return;
@@ -102,7 +102,7 @@ void GroupTable::unindex(Group& group) {
   }
 }
 
-// ---- places ----
+// ---- placement ----
 
 std::optional<GroupRequest> GroupTable::request_of(const Group& group) const {
   GroupRequest request{.holder = group.holder,
@@ -280,7 +280,7 @@ std::vector<GroupTable::PlacedIn> GroupTable::schedule(
 void GroupTable::schedule(Group& group, const std::function<bool(NodeId, const std::string&)>& may_start,
                           std::vector<PlacedIn>& out) {
   using Asked = std::tuple<int, std::map<std::string, Amount, std::less<>>, std::string>;
-  std::set<Asked> failed;  // Who asks the same need not be tried.
+  std::set<Asked> failed;  // Requests that failed; identical ones are not tried again.
   for (auto at = group.waiting.begin(); at != group.waiting.end();) {
     const Group::Waiting& wanted = at->second;
     Asked asked{wanted.bundle, wanted.resources.entries(), wanted.program};
@@ -360,7 +360,7 @@ void GroupTable::node_changed(NodeId node) {
   for (const auto& [group, bundle] : found->second) changed_.insert(group);
 }
 
-// ---- looking ----
+// ---- queries ----
 
 Group* GroupTable::find(GroupId id) {
   const auto found = groups_.find(id);
@@ -454,7 +454,7 @@ void GroupTable::check_invariants() const {
       ResourceSet held;
       for (const ActorId actor : bundle.drawing) held += draws_.at(actor).held;
       VOLADOR_CHECK(held == bundle.pool.used, to_string(held));
-      held.set("cpus", 0);  // Those that somebody lent and took back may be overdrawn.
+      held.set("cpus", 0);  // CPUs that were lent and taken back may be overdrawn.
       VOLADOR_CHECK(held.fits_in(bundle.resources), to_string(held));
       for (const ResourcePool::Device& device : bundle.pool.devices)
         VOLADOR_CHECK(device.used >= 0 && device.used <= device.size, to_string(id));

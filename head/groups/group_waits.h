@@ -1,4 +1,4 @@
-// Who waits for a placement group to be ready: requests that are answered later, of clients that may leave before.
+// Clients that wait for a placement group to become ready. Their requests get a later reply; clients may leave before.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -15,15 +15,15 @@ namespace volador::head {
 
 class GroupWaits {
  public:
-  using Waiter = std::pair<ClientRef, std::string>;  // And its request.
+  using Waiter = std::pair<ClientRef, std::string>;  // The client and its request id.
 
-  // Repeated: no effect.
+  // Idempotent.
   void add(GroupId group, const Waiter& waiter) {
     if (!groups_[group].insert(waiter).second) return;
     clients_[waiter.first].emplace(group, waiter.second);
     ++size_;
   }
-  // Those of the group, who wait no longer.
+  // Removes and returns the waiters of the group.
   std::vector<Waiter> take(GroupId group) {
     const auto found = groups_.find(group);
     if (found == groups_.end()) return {};
