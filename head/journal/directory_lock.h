@@ -1,4 +1,4 @@
-// One process at a time in a folder: flock on <folder>/lock, released by the kernel however the process ends.
+// Locks a folder for one process: flock on <folder>/lock, released by the kernel however the process ends.
 #pragma once
 
 #include <filesystem>
@@ -7,12 +7,13 @@
 
 namespace volador::head {
 
-// Movable; releases when destroyed. Not inherited by programs that this process starts; a fork without exec holds it too.
+// Movable; releases the lock when destroyed. Programs started by this process do not inherit it; a fork without exec
+// does.
 class DirectoryLock {
  public:
-  // The folder exists. kUnavailable: another process holds it; the message names its pid.
+  // The folder must exist. kUnavailable: another process holds the lock; the message names its pid.
   [[nodiscard]] static Result<DirectoryLock> acquire(const std::filesystem::path& folder);
-  // The pid that holds it now; 0: nobody (a file left by a process that ended says nothing).
+  // The pid of the current holder; 0: none (the file of an ended process does not count).
   static int holder(const std::filesystem::path& folder);
 
   DirectoryLock(DirectoryLock&& other) noexcept;

@@ -18,7 +18,7 @@ struct Step {
   size_t bytes = 0;
   JournalWriter::OnDurable on_durable;
   JournalWriter::OnRefused on_refused;
-  std::optional<Error> refused;  // Why its mutations are not stored; there are none then.
+  std::optional<Error> refused;  // The reason why its mutations are not stored; the list is then empty.
 };
 
 size_t bytes_of(const std::vector<Mutation>& mutations) {
@@ -33,12 +33,12 @@ struct JournalWriter::Impl {
   Impl(Journal& j, const JournalWriterOptions& o, OnLost lost) : journal(j), options(o), on_lost(std::move(lost)) {}
 
   void run();
-  // The next steps that fit into a batch, with their mutations in one list.
+  // Returns the next steps that fit into a batch, with their mutations in one list.
   std::pair<std::vector<Step>, std::vector<Mutation>> take_batch();
-  // False: given up (lost, or stopping while the store fails).
+  // Returns false if it gave up (store lost, or stopping while the store fails).
   bool commit_until_stored(const std::vector<Mutation>& batch);
   static void tell(const Step& step);
-  std::optional<Error> full() const;  // With the mutex held.
+  std::optional<Error> full() const;  // Requires the mutex.
 
   Journal& journal;
   const JournalWriterOptions options;
@@ -46,8 +46,8 @@ struct JournalWriter::Impl {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Step> steps;  // Not yet durable, the batch at work left out.
-  size_t waiting_mutations = 0;  // Of all steps that are not durable.
+  std::deque<Step> steps;  // Not yet durable, without the batch being written.
+  size_t waiting_mutations = 0;  // Total of all steps that are not durable.
   size_t waiting_bytes = 0;
   size_t waiting_steps = 0;
   std::optional<Error> failure;
@@ -113,7 +113,7 @@ void JournalWriter::Impl::run() {
     }
     if (!commit_until_stored(batch)) return;
     {
-      // What is stored is no backlog any more when its callbacks run; idle() turns true only after them.
+      // Stored mutations leave the backlog before their callbacks run; idle() turns true only after them.
       std::lock_guard lock(mutex);
       waiting_mutations -= batch.size();
       for (const Step& step : taken) waiting_bytes -= step.bytes;
@@ -149,7 +149,7 @@ JournalWriter::~JournalWriter() {
 
 void JournalWriter::submit(std::vector<Mutation> mutations, OnDurable on_durable, OnRefused on_refused) {
   Step step{std::move(mutations), 0, std::move(on_durable), std::move(on_refused), std::nullopt};
-  // Here, since a batch is stored as a whole or not at all: one row that no store takes must not keep others out.
+  // Checked here because a batch is atomic: one row that no store accepts must not block the others.
   if (auto sound = check_mutations(step.mutations); !sound) {
     step.refused = std::move(sound).error();
     step.mutations.clear();

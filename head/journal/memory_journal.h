@@ -1,4 +1,4 @@
-// The journal's fake: a store in memory that outlives its openers, with faults to order. One thread.
+// Fake journal: an in-memory store that outlives its openers and injects faults. Single-threaded.
 #pragma once
 
 #include <map>
@@ -9,18 +9,18 @@
 
 namespace volador::head {
 
-// What a disk or server would hold.
+// The content of a disk or server.
 struct MemoryStore {
   std::map<std::pair<std::string, std::string>, std::string> rows;
   uint64_t generation = 0;
   size_t commits = 0;               // Batches stored.
-  size_t fail_commits = 0;          // So many of the next commits store nothing and answer kUnavailable.
-  size_t fail_after_storing = 0;    // So many of the next commits store the batch, yet answer kUnavailable.
+  size_t fail_commits = 0;          // Number of next commits that store nothing and return kUnavailable.
+  size_t fail_after_storing = 0;    // Number of next commits that store the batch but return kUnavailable.
 };
 
 class MemoryJournal final : public Journal {
  public:
-  // Shuts out the opener before.
+  // Fences off the previous opener.
   explicit MemoryJournal(std::shared_ptr<MemoryStore> store);
 
   Result<void> load(const Visit& visit) override;

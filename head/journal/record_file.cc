@@ -54,7 +54,7 @@ std::optional<std::string> next_record(std::istream& from) {
   const size_t size = number_at(head.data());
   if (size > kRecordBytesMax) return std::nullopt;
   std::string payload;
-  constexpr size_t kPiece = size_t{1} << 20;  // A damaged length takes no memory that the file does not fill.
+  constexpr size_t kPiece = size_t{1} << 20;  // A damaged length must not allocate more than the file contains.
   while (payload.size() < size) {
     const size_t before = payload.size();
     payload.resize(std::min(size, before + kPiece));
@@ -73,7 +73,7 @@ Result<RecordsRead> read_records(const std::filesystem::path& file,
   std::array<char, kMagic.size()> magic{};
   if (!in) return make_error(file_error("read", file, errno));
   if (!in.read(magic.data(), magic.size()))
-    return RecordsRead{.bytes = 0, .torn = size > 0};  // Made, and torn at once.
+    return RecordsRead{.bytes = 0, .torn = size > 0};  // Created and torn at once.
   if (std::string_view(magic.data(), magic.size()) != kMagic)
     return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: not a file of records", file.string()));
   RecordsRead read{.bytes = kMagic.size()};
@@ -97,7 +97,7 @@ Result<uint64_t> write_records(const std::filesystem::path& file, uint64_t at, s
   done = done && write_all(fd, records, at) && (!sync || fdatasync(fd) == 0);
   const int error = errno;
   if (!done && ftruncate(fd, static_cast<off_t>(begin)) != 0)
-    done = false;  // What is left is torn, and cut off by the next writing.
+    done = false;  // The rest is torn; the next write truncates it.
   close(fd);
   if (!done) return make_error(file_error("write", file, error));
   return at + records.size();

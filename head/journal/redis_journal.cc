@@ -45,7 +45,7 @@ std::string check_bytes(std::string_view table, std::string_view key, std::strin
   return bytes;
 }
 
-// "key:value" lines, as INFO answers.
+// Parses "key:value" lines of INFO.
 std::string_view info_value(std::string_view info, std::string_view key) {
   const std::string start = fmt::format("\n{}:", key);
   size_t at = info.find(start);
@@ -71,14 +71,14 @@ class RedisJournal final : public Journal {
  private:
   using Words = std::vector<std::string_view>;
 
-  Result<void> connect();  // Leaves no connection behind where it fails.
+  Result<void> connect();  // Leaves no connection behind on failure.
   Result<void> log_in();
   Result<void> check_settings();
   Result<void> check_turn();
   Result<void> load_table(std::string_view table, const Visit& visit);
   Result<void> send_batch(std::span<const Mutation> batch);
   void append(const Words& words);
-  // The next answer; an error answer is an error here.
+  // Reads the next reply; an error reply becomes an Error.
   Result<Reply> take();
   Result<Reply> ask(const Words& words) {
     append(words);
@@ -94,7 +94,7 @@ class RedisJournal final : public Journal {
   std::unique_ptr<redisContext, FreeContext> context_;  // Null: not connected.
   uint64_t generation_ = 0;
   uint64_t sequence_ = 0;
-  bool uncertain_ = false;  // The last batch was sent and not answered.
+  bool uncertain_ = false;  // The last batch was sent but has no reply.
 };
 
 void RedisJournal::append(const Words& words) {
@@ -229,7 +229,8 @@ Result<void> RedisJournal::load(const Visit& visit) {
   return {};
 }
 
-// Whether the store is still this opening's and holds all that it acknowledged. Leaves both counters watched.
+// Checks that the store still belongs to this opening and holds all acknowledged batches. Leaves both counters under
+// WATCH.
 Result<void> RedisJournal::check_turn() {
   const std::string fence = name("fence"), sequence = name("sequence");
   append({"WATCH", fence, sequence});
@@ -278,7 +279,7 @@ Result<void> RedisJournal::send_batch(std::span<const Mutation> batch) {
   append({"INCR", name("sequence")});
   append({"EXEC"});
   uncertain_ = true;
-  // A refused command makes EXEC refuse as well: its reason is the one to tell.
+  // A refused command also makes EXEC fail; report the reason of the command.
   Result<void> queued;
   for (size_t i = 0; i < commands + 1; ++i) {
     auto reply = take();
@@ -307,7 +308,7 @@ Result<void> RedisJournal::commit(std::span<const Mutation> batch) {
   const bool kept = context_ != nullptr;
   if (!kept) VOLADOR_TRY(connect());
   auto turn = check_turn();
-  if (!turn && kept && !context_) {  // The server went since the last batch, and may be back.
+  if (!turn && kept && !context_) {  // The server went away since the last batch and may be back.
     VOLADOR_TRY(connect());
     turn = check_turn();
   }

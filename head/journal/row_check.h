@@ -1,4 +1,4 @@
-// The check sum that a stored row carries, so that damage is named and never read as data.
+// Checksum of a stored row, so that damage is reported and never read as data.
 #pragma once
 
 #include <cstdint>

@@ -38,20 +38,21 @@ class SqliteJournal final : public Journal {
   std::string description() const override { return "sqlite " + file_; }
 
  private:
-  Result<void> connect();  // Leaves no connection behind where it fails.
+  Result<void> connect();  // Leaves no connection behind on failure.
   Result<void> set_up();
   Result<void> check_format();
   Result<void> write_batch(std::span<const Mutation> batch);
   Result<void> execute(const char* sql);
   Result<int64_t> read_number(const char* sql);
   Result<void> prepare(const char* sql, Statement& statement);
-  // What SQLite's last code means to the caller.
+  // Translates SQLite's last error code for the caller.
   tl::unexpected<Error> failure(std::string_view doing) const;
   void disconnect();
 
   SqliteJournalOptions options_;
   std::string file_;
-  Database database_;  // Null after a failure that leaves the connection in doubt: the next commit opens and verifies anew.
+  Database database_;  // Null after a failure that leaves the connection in doubt; the next commit opens and verifies
+                       // it again.
   Statement begin_, put_, remove_, end_, undo_;
   uint64_t generation_ = 0;
 };
@@ -155,7 +156,7 @@ Result<void> SqliteJournal::set_up() {
   if (code != SQLITE_OK) return failure("opening it");
   sqlite3_extended_result_codes(made, 1);
   chmod(file_.c_str(), 0600);
-  // Exclusive: the index of the log lives in memory, not in a shared file. The cache stays small: rows are read once.
+  // Exclusive mode keeps the log's index in memory, not in a shared file. A small cache suffices: rows are read once.
   const char* synchronous = options_.durability == Durability::kPower ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL";
   for (const char* sql : {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", synchronous, "PRAGMA cache_size=-1024",
                           "PRAGMA journal_size_limit=16777216", "PRAGMA temp_store=MEMORY"}) {
@@ -226,7 +227,7 @@ Result<void> SqliteJournal::commit(std::span<const Mutation> batch) {
   if (!database_) VOLADOR_TRY(connect());
   auto written = write_batch(batch);
   if (written) return written;
-  // After an I/O error nothing that SQLite holds in memory is believed: the file is opened and verified again.
+  // After an I/O error SQLite's in-memory state is not trusted: the file is opened and verified again.
   const int code = sqlite3_errcode(database_.get()) & 0xff;
   if (sqlite3_get_autocommit(database_.get()) == 0) {
     sqlite3_step(undo_.get());
