@@ -70,7 +70,7 @@ void ExperimentHistory::add_trial(const protocol::TrialRow& row) {
 void ExperimentHistory::add_points(Trial& trial, const protocol::TrialRow& row) {
   for (const protocol::TrialPoint& point : row.points()) {
     if (!trial.points.empty() && point.step() <= trial.last_step)
-      continue;  // It went on from a checkpoint, or came twice.
+      continue;  // The trial resumed from a checkpoint, or the point is a repeat.
     trial.last_step = point.step();
     points_bytes_ += trial.points.emplace_back(point.SerializeAsString()).size();
   }
@@ -81,7 +81,7 @@ void ExperimentHistory::add_points(Trial& trial, const protocol::TrialRow& row) 
   }
 }
 
-// The newest half stays as it is.
+// The newest half is kept unchanged.
 void ExperimentHistory::thin(Trial& trial) {
   while (trial.points.size() > trial_points_ && trial.points.size() > kTrialPointsLeast / 2) {
     const size_t half = trial.points.size() / 2;

@@ -1,5 +1,5 @@
-// What is known of one experiment over its whole life, folded from the records that the head's disk keeps, and as a summary of them again.
-// Bounded; pure: no clock, thread, I/O or randomness.
+// The whole life of one experiment, folded from the records on the head's disk, and convertible into summary records.
+// Bounded. Pure: no clock, thread, I/O or randomness.
 #pragma once
 
 #include <cstddef>
@@ -16,27 +16,27 @@
 namespace volador::head {
 
 struct HistoryLimits {
-  size_t trials = 20'000;              // Further ones are left out.
-  size_t rows_bytes = size_t{64} << 20;  // Beyond, rows of further trials are left out.
-  size_t trial_points = 1'000;         // Of one trial: every second one of the older half goes.
-  size_t points_bytes = size_t{64} << 20;  // Beyond, all trials keep half as many.
+  size_t trials = 20'000;              // Further trials are dropped.
+  size_t rows_bytes = size_t{64} << 20;  // Beyond it rows of further trials are dropped.
+  size_t trial_points = 1'000;         // Per trial; beyond it every second point of the older half is dropped.
+  size_t points_bytes = size_t{64} << 20;  // Beyond it all trials keep half as many points.
 };
 
 class ExperimentHistory {
  public:
   struct Trial {
     protocol::TrialRow row;           // Without points.
-    std::vector<std::string> points;  // TrialPoint each, by growing step.
-    int64_t last_step = 0;            // Of them; the first one's is above 0, or there are none.
+    std::vector<std::string> points;  // Serialized TrialPoints by growing step.
+    int64_t last_step = 0;            // Step of the last point; the first step is above 0.
   };
 
   explicit ExperimentHistory(const HistoryLimits& limits = {}) : limits_(limits), trial_points_(limits.trial_points) {}
 
-  // An ExperimentRecord. One that comes twice changes nothing but the time of the last one; one of another driver is a later run of the name,
-  // and all before it is forgotten. False: it cannot be read; nothing changed.
+  // Folds an ExperimentRecord. A repeated record only changes the time of the last one. A record of another driver is a
+  // later run with the same name and replaces all earlier data. Returns false, without effect, if it cannot be read.
   bool add(std::string_view record);
 
-  const std::string& name() const { return head_.experiment(); }  // Empty: there is nothing.
+  const std::string& name() const { return head_.experiment(); }  // Empty: no record was added.
   bool is_open() const { return head_.state() == "running" || head_.state() == "paused"; }
   const DriverId& driver() const { return driver_; }
   const std::string& machine_id() const { return machine_id_; }
@@ -46,9 +46,10 @@ class ExperimentHistory {
   const std::map<std::string, Trial>& trials() const { return trials_; }
   size_t points_bytes() const { return points_bytes_; }
 
-  // Parts of at most about bytes_max, trials in the order of their ids: the first one has what is not of a trial. Points only where wanted.
+  // Splits into parts of about bytes_max, with trials ordered by id; the first part has the data that belongs to no
+  // trial. Includes points only if with_points is set.
   void for_each_part(size_t bytes_max, bool with_points, const std::function<void(const protocol::ExperimentUpdate&)>& take) const;
-  // The parts as records: folded they are this history.
+  // Same as records; folding them gives this history.
   void for_each_record(size_t bytes_max, const std::function<void(std::string)>& take) const;
 
  private:
@@ -64,7 +65,7 @@ class ExperimentHistory {
   protocol::ExperimentUpdate head_;
   std::map<std::string, Trial> trials_;
   size_t rows_bytes_ = 0, points_bytes_ = 0;
-  size_t trial_points_;  // That a trial may have now.
+  size_t trial_points_;  // Current limit of points per trial.
 };
 
 }  // namespace volador::head

@@ -13,7 +13,7 @@
 namespace volador::head {
 namespace {
 
-constexpr int64_t kFailuresTold = 50;    // Failed trials of an experiment that have an event each.
+constexpr int64_t kFailuresTold = 50;    // Failed trials per experiment that get their own event.
 constexpr size_t kErrorBytesTold = 300;  // Of the first line of their errors.
 
 constexpr std::string_view kFailed = "failed";
@@ -23,7 +23,7 @@ int64_t failed_trials(const Experiment& experiment) {
   return found == experiment.by_status.end() ? 0 : found->second;
 }
 
-// Rows of the update whose trials had not failed before. They live as long as the update.
+// Rows of trials that newly failed with this update. They point into the update.
 std::vector<const protocol::TrialRow*> newly_failed(const Experiment* before,
                                                     const protocol::ExperimentUpdate& update) {
   std::vector<const protocol::TrialRow*> found;
@@ -114,8 +114,7 @@ void ExperimentModule::tell_failures(const std::string& experiment,
   }
 }
 
-// What its program calls it, unless somebody has said something of this run already. Tags that break a limit are left
-// out.
+// Applies the program's tags unless the run has user notes. Tags beyond a limit are skipped.
 void ExperimentModule::tag(const protocol::ExperimentUpdate& update) {
   const auto found = experiments_.all().find(update.experiment());
   if (update.tags().empty() || found == experiments_.all().end()) return;

@@ -20,7 +20,7 @@ Result<void> check_tag(const std::string& tag) {
 
 bool says_nothing(const Record& record) { return record.tags().empty() && record.note().empty() && !record.archived(); }
 
-// In the order of their names.
+// Sorted by name.
 void set_tags(Record& record, std::vector<std::string> tags) {
   std::sort(tags.begin(), tags.end());
   record.clear_tags();

@@ -1,5 +1,5 @@
-// What people say of experiments: tags, a note, whether one is put away. Kept by name, and only for the run that it was said of: a later one
-// of the same name begins without. Pure: no clock, thread, I/O or randomness.
+// User notes on experiments: tags, a note, and the archive flag. Stored by name, but only for one run: a later run with
+// the same name starts without them. Pure: no clock, thread, I/O or randomness.
 #pragma once
 
 #include <cstddef>
@@ -24,21 +24,22 @@ inline constexpr std::string_view kExperimentNotesTable = "experiment_notes";  /
 class ExperimentNotes {
  public:
   static constexpr size_t kExperimentsMax = 10'000;
-  static constexpr size_t kTagsMax = 32;        // Of one experiment.
+  static constexpr size_t kTagsMax = 32;        // Per experiment.
   static constexpr size_t kTagBytesMax = 64;
   static constexpr size_t kNoteBytesMax = 16 << 10;
 
-  // A row of the journal. False: it cannot be read and was left out.
+  // Loads a journal row. Returns false and skips it if it cannot be read.
   bool load(std::string_view key, std::string_view value);
 
   struct Change {
-    std::optional<Mutation> journal;   // None: everything was so already.
+    std::optional<Mutation> journal;   // nullopt: nothing changed.
     std::vector<std::string> in_words;  // "tag best", "untag slow", "note", "archived".
   };
-  // kInvalidArgument: a tag or the note breaks a limit; names it, and nothing has changed. kUnavailable: kExperimentsMax have notes.
+  // kInvalidArgument: a tag or the note exceeds a limit; the message names it and nothing has changed. kUnavailable:
+  // kExperimentsMax experiments have notes.
   [[nodiscard]] Result<Change> annotate(const std::string& name, const std::string& directory, const v1::AnnotateExperimentRequest& request);
 
-  // Of a run; null: nothing was said of it.
+  // The notes of a run; null: none.
   const protocol::ExperimentNoteRecord* find(const std::string& name, const std::string& directory) const;
 
  private:

@@ -1,4 +1,4 @@
-// Rows of experiments as the API shows them, as far as they come from what drivers say. Pure.
+// Conversion of driver-reported experiments to API rows. Pure.
 #pragma once
 
 #include <string>
@@ -14,11 +14,11 @@ class TrialPoint;
 
 namespace volador::head {
 
-// Without tags, note and archive.
+// Without tags, note and archive flag.
 void fill_experiment_row(const Experiment& experiment, v1::Experiment& out);
-// With them.
+// With tags, note and archive flag.
 void fill_experiment(const Experiment& experiment, const ExperimentNotes& notes, v1::Experiment& out);
-// With node and reason as the driver knew them.
+// With node and reason as known to the driver.
 void fill_trial_row(const std::string& experiment, const protocol::TrialRow& trial, v1::Trial& out);
 void fill_point(const protocol::TrialPoint& point, v1::TrialPoint& out);
 

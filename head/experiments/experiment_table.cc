@@ -12,8 +12,8 @@
 namespace volador::head {
 namespace {
 
-constexpr int kMetricsMax = 256;  // Of one row.
-constexpr int kTagsMax = 32;      // Likewise.
+constexpr int kMetricsMax = 256;  // Per row.
+constexpr int kTagsMax = 32;      // Per row.
 
 bool has_ended(const protocol::TrialRow& trial) {
   const std::string& status = trial.status();
@@ -31,7 +31,7 @@ std::string unknown(std::string_view name) {
   return fmt::format("this cluster knows no experiment \"{}\"; volador list trials shows those it knows", name);
 }
 
-// By whole id; where no trial has it, by whole name.
+// By whole id; by whole name if no id matches.
 std::vector<const protocol::TrialRow*> whole_matches(const Experiment& experiment, std::string_view text) {
   std::vector<const protocol::TrialRow*> found;
   if (text.empty()) return found;
@@ -85,7 +85,7 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   const bool is_numbered = update.number() > 0;
   if (is_numbered && before != experiments_.end() && before->second.driver == driver && update.number() <= before->second.number) return false;
   if (before == experiments_.end() && experiments_.size() >= limits_.experiments) {
-    auto oldest = experiments_.end();  // Of those that have ended: what runs keeps its rows.
+    auto oldest = experiments_.end();  // Only ended experiments; running ones keep their rows.
     for (auto at = experiments_.begin(); at != experiments_.end(); ++at) {
       if (at->second.is_open()) continue;
       if (oldest == experiments_.end() || at->second.updated < oldest->second.updated) oldest = at;
@@ -95,7 +95,7 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
     experiments_.erase(oldest);
   }
   Experiment& experiment = experiments_[name];
-  if (experiment.driver != driver) {  // A later run of this name.
+  if (experiment.driver != driver) {  // A later run with this name.
     forget_actors(experiment);
     experiment = Experiment{};
   }
@@ -159,7 +159,7 @@ std::vector<std::string> ExperimentTable::on_driver_gone(DriverId driver) {
     if (experiment.driver != driver || !experiment.is_open()) continue;
     experiment.state = "crashed";
     experiment.left.reset();
-    if (experiment.left_out == 0) experiment.trials_total = static_cast<int64_t>(experiment.trials.size());  // No more of them are made.
+    if (experiment.left_out == 0) experiment.trials_total = static_cast<int64_t>(experiment.trials.size());  // No more follow.
     interrupted.push_back(name);
   }
   return interrupted;
@@ -188,7 +188,7 @@ const protocol::TrialRow* ExperimentTable::trial_of(ActorId actor, const Experim
   return &row->second;
 }
 
-// An actor that is used again runs the trial that has not ended.
+// A reused actor maps to the trial that has not ended.
 void ExperimentTable::index_actor(const Experiment& experiment, const protocol::TrialRow& row) {
   if (row.actor_id().empty() || (has_ended(row) && actors_.contains(row.actor_id()))) return;
   actors_[row.actor_id()] = {experiment.name, row.trial_id()};
@@ -240,7 +240,7 @@ Result<const Experiment*> ExperimentTable::resolve_open(std::string_view name) c
     (one.is_open() ? open : ended).push_back(&one);
   }
   if (open.size() == 1 && !name.empty()) return open.front();
-  if (open.size() > 1) {  // What stops or changes a run never guesses which.
+  if (open.size() > 1) {  // An operation that stops or changes a run never guesses.
     std::vector<std::string> names;
     for (const Experiment* one : open) names.push_back(one->name);
     return make_error(ErrorCode::kNotFound,

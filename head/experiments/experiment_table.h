@@ -1,4 +1,4 @@
-// Rows of experiments that drivers' loops own, kept for lists and pages. Not journaled: see head/shell/experiment_keeper.h.
+// Experiment rows reported by drivers, kept for lists and pages. Not journaled: see head/shell/experiment_keeper.h.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -25,19 +25,19 @@ struct Experiment {
   std::string mode;
   std::string directory;
   std::string scheduler;
-  std::string space;  // As JSON; empty: not known.
+  std::string space;  // As JSON; empty: unknown.
   std::vector<protocol::SchedulerRung> rungs;
   int64_t trials_total = 0;
   int64_t trials_planned = 0;
-  protocol::BestTrial best, best_so_far;  // Of no trial: there is none.
+  protocol::BestTrial best, best_so_far;  // Without trial id: none.
   std::optional<protocol::TimeLeft> left;
   int64_t left_out = 0;  // Rows beyond the limit.
   DriverId driver;
-  std::string machine_id;  // Of the driver, on which the directory lies; empty: not known.
+  std::string machine_id;  // The driver's machine, which has the directory; empty: unknown.
   std::map<std::string, protocol::TrialRow> trials;
   std::map<std::string, int64_t> by_status;
-  uint64_t updated = 0;  // Order of the last update.
-  uint64_t number = 0;   // That the driver gave it.
+  uint64_t updated = 0;  // Sequence of the last update.
+  uint64_t number = 0;   // Number assigned by the driver.
 
   bool is_open() const { return state == "running" || state == "paused"; }
 };
@@ -45,27 +45,28 @@ struct Experiment {
 class ExperimentTable {
  public:
   static constexpr int kRungsMax = 256;
-  static constexpr int kRungMembersMax = 2048;  // Of all rungs.
+  static constexpr int kRungMembersMax = 2048;  // Over all rungs.
 
   explicit ExperimentTable(const Limits& limits) : limits_(limits) {}
 
-  // Texts beyond Limits::trial_bytes are cut, rows beyond Limits::trials counted only; rungs and their members beyond kRungsMax and
-  // kRungMembersMax are left out. Beyond Limits::experiments the one that ended and was updated longest ago makes room. False: it came before (its number),
-  // has no name, or there is no room since all of them run; nothing changed.
+  // Truncates texts beyond Limits::trial_bytes, only counts rows beyond Limits::trials, and drops rungs and members
+  // beyond kRungsMax and kRungMembersMax. Beyond Limits::experiments the ended experiment with the oldest update is
+  // removed. Returns false, without effect, if the update is a repeat (by its number), has no name, or there is no room
+  // because all experiments run.
   bool update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id = {});
   // Of what was there before this table was: a part, which counts as updated before anything else. False: the name is another run's by now, or
   // there is no room but that of newer ones; nothing changed. `rank`: in the order of their last updates, below kRankMax.
   bool restore(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
   static constexpr uint64_t kRankMax = uint64_t{1} << 32;
-  // The driver is gone without a word of their end: what ran has crashed. Names of the experiments that have.
+  // The driver is gone without reporting the end of its experiments: running ones become crashed. Returns their names.
   std::vector<std::string> on_driver_gone(DriverId driver);
 
   const std::map<std::string, Experiment>& all() const { return experiments_; }
-  // The trial that the actor runs, or ran last, as its experiment's program said. Null: none.
+  // The trial that the actor runs or ran last, as reported by the experiment's program. Null: none.
   const protocol::TrialRow* trial_of(ActorId actor, const Experiment** of) const;
-  // By name; by the start of a name, of which "digits" for "digits_2026-11-25_01-23-55" is one: the newest of the runs
-  // that start so, where all of them have one stem, or of those whose stem the text is. kNotFound: none, or several;
-  // the message lists them.
+  // Resolves a name or a prefix. Of several runs with the prefix the newest is returned if all have one stem, or if the
+  // text is the stem ("digits" of "digits_2026-11-25_01-23-55"). kNotFound: no match, or several; the message lists
+  // them.
   [[nodiscard]] Result<const Experiment*> resolve(std::string_view name) const;
 
   struct FoundTrial {
@@ -73,16 +74,16 @@ class ExperimentTable {
     const protocol::TrialRow* row = nullptr;
   };
   enum class Match : uint8_t { kWhole, kStart };
-  // Of all experiments: by whole id or whole name, or by the start of an id.
+  // Searches all experiments by whole id or whole name, or by prefix of an id.
   std::vector<FoundTrial> find_trials(std::string_view text, Match match) const;
-  // By whole id, whole name, or the start of an id. kNotFound: none, or several; the message lists them.
+  // Resolves a whole id, a whole name or a prefix of an id. kNotFound: no match, or several; the message lists them.
   [[nodiscard]] static Result<const protocol::TrialRow*> resolve_trial(const Experiment& experiment,
                                                                        std::string_view text);
 
-  // One that has not ended, by its name or the start of it; of several that start so the one that has not. kNotFound:
-  // there is none, or it has ended, or there are several; the message lists them.
+  // Resolves the name or prefix of a running experiment; ended matches are ignored if one match runs. kNotFound: no
+  // match, it has ended, or several run; the message lists them.
   [[nodiscard]] Result<const Experiment*> resolve_open(std::string_view name) const;
-  // The whole id of a trial that has not ended, by id, whole name or the start of its id. Errors as above.
+  // Returns the full id of a running trial, given its id, whole name or a prefix of its id. Errors as above.
   [[nodiscard]] static Result<std::string> resolve_open_trial(const Experiment& experiment, std::string_view id);
 
   void check_invariants() const;

@@ -1,4 +1,4 @@
-// Names of runs as tune::run makes them: "digits_2026-11-25_01-23-55", "digits_2026-11-25_01-23-55_2". Pure.
+// Names of runs as created by tune::run: "digits_2026-11-25_01-23-55", "digits_2026-11-25_01-23-55_2". Pure.
 #pragma once
 
 #include <optional>
@@ -9,14 +9,14 @@
 
 namespace volador::head {
 
-// "digits". A name without a date is its own stem.
+// Returns "digits". A name without a date is its own stem.
 std::string_view stem_of_run(std::string_view name);
-// Whether `a` is of a later run than `b`, where both have one stem: by the date and the number after it.
+// Whether run `a` is later than `b` with the same stem, by date and then number.
 bool is_later_run(std::string_view a, std::string_view b);
-// Which of the runs `text` names, all of whose names start with it: the one of exactly this name, else the newest of those whose stem it is, else
-// the newest of all where they have one stem. None: there is none, or they have several stems.
+// Chooses among runs whose names start with `text`: the exact name, else the newest with the stem `text`, else the
+// newest if all have one stem. nullopt: no runs, or several stems.
 std::optional<size_t> named_run(std::span<const std::string_view> names, std::string_view text);
-// "a, b, c": of several matches the first ones, and how many more there are.
+// Returns "a, b, c" for the first matches, and the number of further ones.
 std::string listed(const std::vector<std::string>& names);
 
 }  // namespace volador::head
