@@ -10,11 +10,11 @@ namespace volador::head {
 namespace {
 
 struct KeptDevices {
-  std::vector<size_t> at;  // In the pool's devices.
-  bool lacking = false;    // They are not free yet.
+  std::vector<size_t> at;  // Indices into the pool's devices.
+  bool lacking = false;    // Some of them are not free yet.
 };
 
-// The devices that are kept for a request of so many GPUs.
+// Chooses the devices to keep for a request for this many GPUs.
 KeptDevices choose_kept_devices(const ResourcePool& pool, Amount asked) {
   KeptDevices chosen;
   if (asked <= 0) return chosen;
@@ -43,7 +43,7 @@ KeptDevices choose_kept_devices(const ResourcePool& pool, Amount asked) {
   return chosen;
 }
 
-// One of these has to end before the start: what each of them gives back at least.
+// One of these must end before the start: credits the minimum that each of them gives back.
 void raise_credit(std::map<std::string, Amount, std::less<>>& credit, const ResourceSet& asked, const std::vector<const Occupant*>& any_of) {
   if (any_of.empty()) return;
   for (const auto& [name, amount] : asked.entries()) {

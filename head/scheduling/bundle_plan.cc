@@ -66,7 +66,7 @@ class Planner {
     }
     return true;
   }
-  // A node without a bundle of the group that holds the first `count` of these together.
+  // A node without bundles of the group that holds the first `count` of these together.
   std::optional<Slot> find_for(const std::vector<size_t>& bundles, size_t count) const {
     ResourceSet least;
     Amount whole = 0;
@@ -81,7 +81,7 @@ class Planner {
     return nodes_.find(
         least, [&](Slot slot) { return !bundles_on_.contains(slot) && holds_all(slot, bundles, count); });
   }
-  // How many of the first of these one node holds, and which node: all of them, or the most.
+  // The maximum number of leading bundles that fit on one node, and that node.
   std::pair<size_t, Slot> longest(const std::vector<size_t>& bundles) const {
     if (const auto slot = find_for(bundles, bundles.size())) return {bundles.size(), *slot};
     std::pair<size_t, Slot> best{0, 0};
@@ -152,7 +152,7 @@ class Planner {
     plan_.complete = true;
   }
 
-  // A free node for the bundle, or that of another one for which there is a node elsewhere.
+  // Assigns a free node to the bundle, or the node of another bundle that can move elsewhere.
   bool assign(size_t bundle, std::set<Slot>& tried) {
     if (const auto slot = find_unused(bundle)) {
       bundles_on_[*slot] = 1;
@@ -180,9 +180,9 @@ class Planner {
   const PlanRequest& request_;
   const PlanNodes& nodes_;
   std::vector<size_t> order_;           // plan_order().
-  std::map<Slot, ResourcePool> pools_;  // Of usable nodes with bundles of the group: what is left there.
-  std::map<Slot, size_t> bundles_on_;   // How many of the group's lie there.
-  std::map<Slot, size_t> owners_;       // Of the strict spread: which bundle of the request has the node.
+  std::map<Slot, ResourcePool> pools_;  // Remaining resources of usable nodes with bundles of the group.
+  std::map<Slot, size_t> bundles_on_;   // Number of the group's bundles per node.
+  std::map<Slot, size_t> owners_;       // For strict spread: the bundle of the request assigned to the node.
   Plan plan_;
 };
 

@@ -10,7 +10,7 @@ namespace {
 
 constexpr Amount kLowest = std::numeric_limits<Amount>::min();
 
-// Below every entry with these three amounts or more.
+// A lower bound of all entries with at least these three amounts.
 Capacity first_with(Amount gpus, Amount cpus, Amount memory) {
   return Capacity{.gpus = gpus, .cpus = cpus, .memory = memory, .custom = {}, .devices_free = kLowest, .largest_part = kLowest};
 }

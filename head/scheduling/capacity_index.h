@@ -1,9 +1,9 @@
-// Nodes by what is free on them: finds the fullest node that fits a request without looking at every node.
+// Index of nodes by free capacity: finds the fullest node that fits a request without scanning all nodes.
 // Pure: no clock, thread, I/O or randomness.
 //
-// Nodes with the same free amounts and labels share an entry; entries are ordered by free GPUs, then CPUs, memory and the rest.
-// The first entry that fits is the fullest: a request without GPUs lands on the nodes with the fewest, and full nodes are
-// skipped as one. A look-up costs O(distinct free GPU and CPU amounts × log nodes).
+// Nodes with the same free amounts and labels share an entry; entries are ordered by free GPUs, then CPUs, memory and
+// the rest. The first entry that fits is the fullest: a request without GPUs gets the nodes with the fewest, and all
+// equally full nodes are skipped at once. A look-up costs O(distinct free GPU and CPU amounts × log nodes).
 #pragma once
 
 #include <cstdint>
@@ -19,16 +19,16 @@
 
 namespace volador::head {
 
-// Names of custom resources as small numbers, so that amounts are compared as vectors. A name keeps its number while it is in use;
-// afterwards the number goes to another name.
+// Maps names of custom resources to small numbers, so that amounts can be compared as vectors. A number stays with its
+// name while the name is in use and is reused afterwards.
 class ResourceNames {
  public:
-  // Each use of a set's names ends with one release() of the same set.
+  // Each call must be matched by one release() of the same set.
   void acquire(const ResourceSet& set);
   void release(const ResourceSet& set);
   bool knows(const std::string& name) const { return numbers_.contains(name); }
   size_t size() const { return numbers_.size(); }
-  // Dense amounts of the custom resources of `set`, whose names are in use.
+  // Dense amounts of the custom resources of `set`; its names must be in use.
   std::vector<Amount> custom(const ResourceSet& set) const;
 
  private:
@@ -37,23 +37,23 @@ class ResourceNames {
     size_t uses = 0;
   };
   std::map<std::string, Entry, std::less<>> numbers_;
-  std::set<size_t> unused_;  // Numbers below the highest one that was given out.
+  std::set<size_t> unused_;  // Free numbers below the highest assigned one.
 };
 
-// What is free on a node (or all that it has).
+// Free (or total) capacity of a node.
 struct Capacity {
   Amount gpus = 0;
   Amount cpus = 0;
   Amount memory = 0;
   std::vector<Amount> custom;  // Missing entries are 0.
-  int64_t devices_free = 0;    // GPUs that nobody uses.
-  Amount largest_part = 0;     // The most that is free of a GPU in use.
+  int64_t devices_free = 0;    // Unused GPUs.
+  Amount largest_part = 0;     // Largest free fraction of a GPU in use.
   uint32_t labels = 0;         // Number of the node's set of labels.
 
   auto operator<=>(const Capacity&) const = default;
 };
 
-// What a request asks.
+// The amounts a request asks for.
 struct Demand {
   Amount gpus = 0;
   Amount cpus = 0;
@@ -65,14 +65,14 @@ struct Demand {
 
 class CapacityIndex {
  public:
-  using Slot = uint32_t;  // A node; the lowest wins a tie.
+  using Slot = uint32_t;  // A node; ties go to the lowest slot.
 
-  // Adds the node or moves it.
+  // Adds the node, or updates its entry.
   void set(Slot slot, Capacity capacity);
-  void remove(Slot slot);  // Unknown: no effect.
+  void remove(Slot slot);  // Unknown slots are ignored.
   bool contains(Slot slot) const { return slots_.contains(slot); }
 
-  // The fullest node that fits. `labels_match` is asked once an entry, `accepts` for its nodes in order.
+  // The fullest node that fits. `labels_match` is called once per entry, `accepts` for the entry's nodes in order.
   std::optional<Slot> find(const Demand& demand, const std::function<bool(uint32_t labels)>& labels_match,
                            const std::function<bool(Slot)>& accepts) const;
   size_t size() const { return slots_.size(); }

@@ -1,10 +1,10 @@
-// The first request of every waiting shape, in the order of service, with what it asks: finds the next one that a given amount
-// could hold without looking at the others one by one.
+// Index of the first request of every waiting shape, in service order: finds the next request that fits a given amount
+// without checking each one.
 // Pure: no clock, thread, I/O or randomness.
 //
-// Sorted blocks of entries that lie together in memory, each with the least that any of its entries asks: a look-up passes whole
-// blocks by, and reads the rest as fast as memory goes. It costs O(shapes / kBlockMax) where nobody asks so little, and a few ns a
-// shape at worst. Labels, programs and custom resources are for the caller to check.
+// Sorted blocks of contiguous entries, each with the minimum of what its entries ask for: a look-up skips whole blocks
+// and scans the others at memory speed. It costs O(shapes / kBlockMax) if no entry is small enough, and a few ns per
+// shape at worst. The caller checks labels, programs and custom resources.
 #pragma once
 
 #include <algorithm>
@@ -20,11 +20,11 @@
 
 namespace volador::head {
 
-// Who is served first: higher priority, then who arrived first.
+// Service order: higher priority first, then earlier arrival.
 struct RequestOrder {
   int32_t priority = 0;
   uint64_t sequence = 0;
-  HolderId holder;  // Who asks.
+  HolderId holder;  // The requester.
   bool operator<(const RequestOrder& other) const {
     if (priority != other.priority) return priority > other.priority;
     if (sequence != other.sequence) return sequence < other.sequence;
@@ -32,7 +32,7 @@ struct RequestOrder {
   }
 };
 
-// The three amounts that every request has.
+// The three amounts present in every request.
 struct Amounts {
   Amount gpus = 0;
   Amount cpus = 0;
@@ -55,7 +55,7 @@ class FrontIndex {
     Shape* shape = nullptr;
   };
 
-  // The order is new.
+  // The order must not be in the index.
   void insert(const RequestOrder& order, const Demand& demand, Shape* shape) {
     const Entry entry{{demand.gpus, demand.cpus, demand.memory}, order, shape};
     if (blocks_.empty()) blocks_.emplace_back();
@@ -74,7 +74,7 @@ class FrontIndex {
     block->measure();
   }
 
-  // The order is there.
+  // The order must be in the index.
   void erase(const RequestOrder& order) {
     const auto block = block_of(blocks_, order);
     VOLADOR_CHECK(block != blocks_.end(), "no such front");
@@ -89,7 +89,8 @@ class FrontIndex {
     }
   }
 
-  // The first after `from` (from the start where that is null) and before `until` (null: to the end) that asks no more than `most`.
+  // The first entry after `from` (null: from the start) and before `until` (null: to the end) that asks for at most
+  // `most`.
   const Entry* next(const RequestOrder* from, const RequestOrder* until, const Amounts& most) const {
     auto block = from == nullptr ? blocks_.begin() : block_of(blocks_, *from);
     for (; block != blocks_.end(); ++block) {
@@ -108,7 +109,7 @@ class FrontIndex {
  private:
   struct Block {
     std::vector<Entry> entries;
-    Amounts least;  // Of each amount by itself.
+    Amounts least;  // Minimum of each amount separately.
     void measure() {
       least = entries.front().asks;
       for (const Entry& entry : entries) {
@@ -126,7 +127,7 @@ class FrontIndex {
                             [](const Block& block, const RequestOrder& wanted) { return block.entries.back().order < wanted; });
   }
 
-  std::vector<Block> blocks_;  // None is empty, but the first one while the first entry comes in.
+  std::vector<Block> blocks_;  // No block is empty, except the first one while the first entry is inserted.
   size_t size_ = 0;
 };
 

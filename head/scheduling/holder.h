@@ -1,5 +1,4 @@
-// Who waits for resources or holds some: an actor, or a placement group and its bundles, for which the head makes ids
-// of their own.
+// Waits for or holds resources: an actor, or a placement group and its bundles, for which the head generates ids.
 #pragma once
 
 #include "runtime/ids.h"
@@ -11,7 +10,7 @@ struct HolderId : Id<struct HolderTag> {
   HolderId(const ActorId& actor) : Id(actor.bytes()) {}  // Not explicit: an actor is a holder.
   explicit HolderId(const std::array<uint8_t, 16>& bytes) : Id(bytes) {}
 
-  ActorId actor() const { return ActorId(bytes()); }  // Of the holder that is one.
+  ActorId actor() const { return ActorId(bytes()); }  // Valid if the holder is an actor.
   auto operator<=>(const HolderId&) const = default;
 };
 

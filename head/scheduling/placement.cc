@@ -7,14 +7,15 @@
 namespace volador::head {
 namespace {
 
-constexpr size_t kIdleShapesMax = 4096;   // Kept for their cached answers.
+constexpr size_t kIdleShapesMax = 4096;   // Kept for their cached reasons.
 constexpr size_t kResourceNamesMax = 4096;
-constexpr size_t kGrownScanMax = 16;      // Grown nodes that are looked at one by one.
+constexpr size_t kGrownScanMax = 16;      // Up to this number, grown nodes are checked one by one.
 
 Capacity capacity_of(const ResourceNames& names, const ResourcePool& node, const ResourceSet& amounts, bool whole_node,
                      uint32_t labels) {
   return Capacity{.gpus = amounts.get("gpus"),
-                  .cpus = std::max<Amount>(0, amounts.get("cpus")),  // Overdrawn, it still has room for who asks none.
+                  .cpus = std::max<Amount>(0, amounts.get("cpus")),  // An overdrawn node still has room for requests
+                                                                     // without CPUs.
                   .memory = amounts.get("memory"),
                   .custom = names.custom(amounts),
                   .devices_free = whole_node ? static_cast<int64_t>(node.devices.size()) : node.devices_free(),
@@ -31,7 +32,7 @@ bool Placement::match_all(const std::vector<LabelRule>& rules, const Labels& lab
   return std::all_of(rules.begin(), rules.end(), [&](const LabelRule& rule) { return rule.matches(labels); });
 }
 
-// One more node has these labels.
+// Counts one more node with these labels.
 uint32_t Placement::acquire_labels(const Labels& labels) {
   const auto known = label_numbers_.find(labels);
   if (known != label_numbers_.end()) {
@@ -158,7 +159,7 @@ void Placement::reindex(Node& node, bool grew) {
 
 // ---- reservations on a node ----
 
-// What each of them leaves, as things are now. What an occupant of the node gives back counts for the first one only.
+// Recomputes what each reservation leaves. Resources returned by occupants of the node count only for the first one.
 void Placement::refresh_reservations(Node& node) {
   if (node.reservations.empty()) return;
   const ResourceLedger::Node& entry = *ledger_.find(node.id);
@@ -172,7 +173,7 @@ void Placement::refresh_reservations(Node& node) {
   }
 }
 
-// The last reservation that this request must leave alone; null: none.
+// The last reservation that this request must respect; null: none.
 const Placement::Node::Reservation* Placement::last_before(const Node& node, const Order& order) {
   const Node::Reservation* last = nullptr;
   for (const Node::Reservation& reservation : node.reservations) {
@@ -193,7 +194,7 @@ const Capacity& Placement::capacity_for(const Node& node, const Order& order) {
   return last != nullptr ? last->left : node.free;
 }
 
-// For a request behind all reservations.
+// Capacity for a request behind all reservations.
 const Capacity& Placement::capacity_for_last(const Node& node) {
   return node.reservations.empty() ? node.free : node.reservations.back().left;
 }
@@ -202,7 +203,7 @@ bool Placement::has_reservation(const Node& node, const Order& order) {
   return std::any_of(node.reservations.begin(), node.reservations.end(), [&](const auto& one) { return one.order.holder == order.holder; });
 }
 
-// Takes what no reservation needs, if it can; else what those behind the request need.
+// Takes resources that no reservation needs, if possible; otherwise those kept for requests behind this one.
 std::vector<int32_t> Placement::grant(Node& node, const Order& order, HolderId holder, const ResourceSet& resources) {
   for (auto reservation = node.reservations.rbegin(); reservation != node.reservations.rend(); ++reservation) {
     ResourcePool left = reservation->backfill.left;
@@ -263,10 +264,10 @@ bool Placement::labels_match(const Shape& shape, uint32_t labels) const {
   return known > 0;
 }
 
-// There or nowhere.
+// Whether the shape requires the named node.
 bool Placement::names_its_node(const Shape& shape) { return !shape.key.wishes.node.empty() && !shape.key.wishes.node_preferred; }
 
-// Whatever else runs there.
+// Whether the node qualifies, regardless of what else runs there.
 bool Placement::may_run(const Shape& shape, const Node& node) const {
   if (names_its_node(shape) && shape.key.wishes.node != node.name) return false;
   return node.excluded.empty() || !node.excluded.contains(shape.key.program);
@@ -274,19 +275,19 @@ bool Placement::may_run(const Shape& shape, const Node& node) const {
 
 bool Placement::is_apart(const Shape& shape, const Node& node) { return shape.key.wishes.apart.empty() || !node.apart.contains(shape.key.wishes.apart); }
 
-// The one that it asks for by name, if it is there.
+// The node that it requests by name, if present.
 Placement::Node* Placement::wished_node(const Shape& shape) const {
   if (shape.key.wishes.node.empty()) return nullptr;
   const auto found = names_of_nodes_.find(shape.key.wishes.node);
   return found == names_of_nodes_.end() ? nullptr : found->second;
 }
 
-// Whether the node would do, whatever is free there.
+// Whether the node qualifies, regardless of its free capacity.
 bool Placement::may_use(const Shape& shape, const Node& node) const {
   return node.why_not.empty() && may_run(shape, node) && is_apart(shape, node) && labels_match(shape, node.labels_number);
 }
 
-// Whether the request may go there now.
+// Whether the request fits there now.
 bool Placement::may_take(const Shape& shape, const Order& order, const Node& node) const {
   return shape.demand.fits(capacity_for(node, order)) && may_use(shape, node);
 }
@@ -294,7 +295,7 @@ bool Placement::may_take(const Shape& shape, const Order& order, const Node& nod
 Placement::Node* Placement::find_node(const Shape& shape, const Order& order) const {
   if (Node* wished = wished_node(shape); wished != nullptr && may_take(shape, order, *wished)) return wished;
   if (names_its_node(shape)) return nullptr;
-  Node* of_another = nullptr;  // It takes there what is kept for a request behind it.
+  Node* of_another = nullptr;  // Fits only by using what is kept for a later request.
   for (const uint32_t slot : reserved_) {
     Node& node = *slots_.at(slot);
     if (node.reservations.back().order < order || !may_take(shape, order, node)) continue;
@@ -307,7 +308,7 @@ Placement::Node* Placement::find_node(const Shape& shape, const Order& order) co
   return slot ? slots_.at(*slot) : of_another;
 }
 
-// What find_node finds where nothing outside of these nodes fits; they come by slot.
+// Same result as find_node if no other node fits; the nodes are ordered by slot.
 Placement::Node* Placement::find_among(const std::vector<Node*>& grown, const Shape& shape, const Order& order) const {
   Node* fullest = nullptr;
   Node* of_another = nullptr;
@@ -325,14 +326,14 @@ Placement::Node* Placement::find_among(const std::vector<Node*>& grown, const Sh
   return fullest != nullptr ? fullest : of_another;
 }
 
-// A blocked shape fits nowhere but on what has grown since.
+// A blocked shape can only fit on nodes that grew since.
 Placement::Node* Placement::place_of(const Shape& shape, const Order& order, const std::vector<Node*>& grown) const {
-  if (!shape.blocked || grown.size() > kGrownScanMax) return find_node(shape, order);  // Then it is cheaper to ask the index.
+  if (!shape.blocked || grown.size() > kGrownScanMax) return find_node(shape, order);  // Using the index is cheaper then.
   return find_among(grown, shape, order);
 }
 
-// The next request that may find a place, of those after `after`: of a shape that is not blocked, or no larger than `most`, which is
-// what the grown nodes have, of each amount the most.
+// The next request after `after` that may fit: its shape is not blocked, or it asks for no more than `most`, the
+// maximum of each amount over the grown nodes.
 bool Placement::next_to_try(const Order* after, const std::vector<Node*>& grown, const Amounts& most, Order& order, Shape*& shape) const {
   const auto ready = after == nullptr ? ready_.begin() : ready_.upper_bound(*after);
   const bool is_ready = ready != ready_.end();
@@ -385,7 +386,7 @@ void Placement::queue_changed(Shape& shape, const Order* first_before) {
     shape.blocked = false;
     return;
   }
-  // One that comes earlier may use what is kept for later ones.
+  // An earlier request may use what is kept for later ones.
   if (first_before != nullptr && *first < *first_before && !reserved_.empty()) shape.blocked = false;
   fronts_.emplace(*first, &shape);
   asks_.insert(*first, shape.demand, &shape);
@@ -414,7 +415,7 @@ void Placement::take_out(Shape& shape, const Order& order) {
   if (shape.group == nullptr) return;
   in_vain_.erase(&shape);
   release_names(shape);
-  shapes_.erase(ShapeKey(shape.key));  // It was the only one of its shape.
+  shapes_.erase(ShapeKey(shape.key));  // It was the only request of its shape.
 }
 
 bool Placement::withdraw(HolderId holder) {
@@ -434,8 +435,8 @@ std::vector<Placed> Placement::schedule(BootTime now) {
     std::set<uint32_t> slots;
     slots.swap(grown_);
     std::vector<Node*> grown;
-    std::vector<Node*> reserved;  // Of these.
-    Amounts most;  // Of those without reservations. Never less than the nodes have: placing takes only.
+    std::vector<Node*> reserved;  // Grown nodes with reservations.
+    Amounts most;  // Maximum over the others; never too low, since placing only takes resources.
     for (const uint32_t slot : slots) {
       grown.push_back(slots_.at(slot));
       if (grown.back()->reservations.empty()) {
@@ -444,7 +445,7 @@ std::vector<Placed> Placement::schedule(BootTime now) {
         reserved.push_back(grown.back());
       }
     }
-    // What a request behind `after` may find at most.
+    // An upper bound for a request behind `after`.
     const auto most_behind = [&](const Order* after) {
       Amounts amounts = most;
       for (const Node* node : reserved) amounts.raise_to(after == nullptr ? node->free : capacity_for(*node, *after));
@@ -486,7 +487,8 @@ bool Placement::place_actor(const Shape& shape, const Order& order, const std::v
 }
 
 void Placement::keep_apart(Node& node, HolderId holder, const std::string& word) {
-  if (word.empty() || !node.apart.insert(word).second) return;  // Two of a word share a node only where an earlier head put them there.
+  if (word.empty() || !node.apart.insert(word).second) return;  // Holders with the same key share a node only if an
+                                                                // earlier head placed them there.
   apart_.emplace(holder, word);
 }
 
@@ -517,7 +519,7 @@ void Placement::release(HolderId holder) {
   reindex(node, true);
 }
 
-// The request with its GPUs rounded up to devices: the joint request of a group's bundles may ask for 1.5.
+// Rounds GPUs up to whole devices: the joint request of a group's bundles may be for 1.5.
 static ResourceSet whole_devices(ResourceSet resources) {
   const Amount gpus = resources.get("gpus");
   if (gpus > kUnit) resources.set("gpus", (gpus + kUnit - 1) / kUnit * kUnit);

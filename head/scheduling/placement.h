@@ -1,21 +1,22 @@
-// The scheduler: which waiting request goes to which node, and why the others wait.
-// Pure: no clock, thread, I/O or randomness. Owns the ledger of resources, so that its index never lags.
+// The scheduler: assigns waiting requests to nodes, and explains why the others wait.
+// Pure: no clock, thread, I/O or randomness. Owns the resource ledger, so that its index is always current.
 //
-// Order: higher priority first, then who arrived first. Pack: a request goes to the fullest node that fits it (capacity_index.h);
-// equally full nodes in the order in which they joined.
-// A request that fits nowhere now lets later and smaller ones pass. One that was passed by and has waited for
-// Times::reserve_after gets a reservation on the node on which the least is missing: the node keeps for it what it needs at its start
-// (backfill.h), and everything else there goes to the requests behind it. Requests before it in the order see no reservation.
-// Several requests may have reservations on one node; each sees what those before it leave. At most Limits::reservations requests have
-// one at a time. Where nothing that the request lacks became free for kReservedMax, its reservation is given up, since what runs on that
-// node may never end. The next one is on a node on which none was in vain, and waits twice as long; where there is no such node, others
-// have first as much time as the reservation had.
+// Order: higher priority first, then earlier arrival. Pack: a request goes to the fullest node that fits it
+// (capacity_index.h); ties go to the node that joined first.
+// If a request fits nowhere now, later and smaller ones may overtake it. A request that was overtaken and has waited
+// for Times::reserve_after gets a reservation on the node that lacks the least: the node keeps what the request needs
+// at its start (backfill.h), and everything else there goes to the requests behind it. Requests before it in the order
+// ignore the reservation. A node may have several reservations; each uses what the earlier ones leave. At most
+// Limits::reservations requests have reservations at a time. If nothing that the request lacks became free for
+// kReservedMax, its reservation is given up, since what runs on that node may never end. The next reservation is on a
+// node without a failed one, and lasts twice as long; if there is no such node, other requests first get as much time
+// as the reservation had.
 //
-// Requests of one shape (resources, labels, program) wait in one queue: when the first fits nowhere, none is tried again until
-// capacity grows; then only shapes that could fit what grew are looked at (front_index.h).
+// Requests of one shape (resources, labels, program) share a queue: if the first fits nowhere, none is tried again
+// until capacity grows, and then only if the shape could fit what grew (front_index.h).
 //
-// A placement group waits in the same order as one request: all of its bundles are granted at once, or none (bundle_plan.h). Where it
-// was passed by, it gets a reservation for each bundle.
+// A placement group waits in the same order as one request: all its bundles are granted at once, or none
+// (bundle_plan.h). When overtaken, it gets a reservation for each bundle.
 #pragma once
 
 #include <chrono>
@@ -49,9 +50,9 @@ struct PlacementRequest {
   ActorId actor;
   ResourceSet resources;
   NodeWishes wishes;
-  std::string program;  // Nodes that cannot run it are left out.
+  std::string program;  // Nodes that cannot run it are excluded.
   int32_t priority = 0;
-  uint64_t sequence = 0;  // Of arrival.
+  uint64_t sequence = 0;  // Order of arrival.
 };
 
 struct Placed {
@@ -60,18 +61,18 @@ struct Placed {
   std::vector<int32_t> gpus;
 };
 
-// Bundles of one group that have no place yet.
+// Bundles of one group without a node.
 struct GroupRequest {
   struct Bundle {
     HolderId holder;
     ResourceSet resources;
-    size_t index = 0;  // In the group, for messages.
-    std::vector<LabelRule> labels = {};  // Required of its node besides those of the group.
+    size_t index = 0;  // Index in the group, for messages.
+    std::vector<LabelRule> labels = {};  // Required of its node in addition to the group's rules.
   };
-  HolderId holder;  // As which the group waits.
+  HolderId holder;  // Id under which the group waits.
   Strategy strategy = Strategy::kPack;
   std::vector<Bundle> bundles;  // At least one.
-  std::vector<NodeId> beside;   // Where the group's other bundles lie, one entry each.
+  std::vector<NodeId> beside;   // Nodes of the group's other bundles, one entry per bundle.
   std::vector<LabelRule> labels;  // Required of each node.
   std::string program;
   int32_t priority = 0;
@@ -88,83 +89,84 @@ struct PlacedGroup {
   std::vector<Bundle> bundles;  // In the order of the request.
 };
 
-// What keeps a request from its place, where that is another request.
+// The request that keeps another one waiting.
 struct Blocker {
   enum class Why : uint8_t {
-    kReservation,  // `node` would hold it, but keeps `resources` for the other one.
-    kOrder,        // The other one is the first in the queue, and comes before it.
+    kReservation,  // `node` would fit, but keeps `resources` for the other request.
+    kOrder,        // The other request is first in the queue, before this one.
   };
   Why why = Why::kOrder;
-  HolderId holder;  // Of the other one.
+  HolderId holder;  // The other request.
   NodeId node;
   ResourceSet resources;
 };
 
 class Placement {
  public:
-  static constexpr std::chrono::minutes kReservedMax{10};  // That a first reservation waits for something to become free.
-  static constexpr int kReservationsDoubledMax = 7;        // How often this doubles.
-  static constexpr size_t kReservedNodesMax = 256;         // With reservations, at a time.
-  static constexpr size_t kDecisionsMax = 4096;            // Of one schedule().
-  // What people call a request: "actor trainer (3f2a91c0)".
+  static constexpr std::chrono::minutes kReservedMax{10};  // Duration of a first reservation without any progress.
+  static constexpr int kReservationsDoubledMax = 7;        // Maximum number of doublings of this duration.
+  static constexpr size_t kReservedNodesMax = 256;         // Nodes with reservations at a time.
+  static constexpr size_t kDecisionsMax = 4096;            // Per schedule() call.
+  // Display name of a request: "actor trainer (3f2a91c0)".
   using NameOf = std::function<Reason(HolderId)>;
 
   Placement(const Times& times, const Limits& limits);
   ~Placement();
 
-  // Also for a node that is known: its resources and labels are those of now and its grants are gone. Not placeable at first.
+  // Adds or replaces a node. Replacing sets new resources and labels and drops its grants. Not placeable at first.
   void set_node(NodeId id, const std::string& name, const Labels& labels, const ResourceSet& total, const std::vector<int32_t>& gpus);
   void remove_node(NodeId id);
-  // `why_not` ("suspect", "draining") explains; empty: placeable.
+  // Empty `why_not`: placeable; otherwise the reason ("suspect", "draining").
   void set_placeable(NodeId id, const std::string& why_not);
-  // The program cannot run there, until the node is set anew.
+  // Marks the program as not runnable on the node, until the next set_node().
   void exclude(NodeId id, const std::string& program);
   bool is_excluded(NodeId id, const std::string& program) const;
-  // Why nothing is placed on the node; empty: it takes requests.
+  // The reason why the node accepts no requests; empty: it does.
   std::string why_not(NodeId id) const;
 
-  // kInfeasible: no node of now could ever hold it; the message says what is asked and what the largest node has.
+  // kInfeasible: no current node could ever hold it; the message says what is requested and what the largest node has.
   // With no node at all everything is feasible.
   Result<void> check_feasible(const PlacementRequest& request, const std::string& who);
 
-  // The same of a group: whether it would find its place on the nodes of now if nothing else ran there.
+  // Same for a group: whether it could be placed on the current nodes if nothing else ran there.
   Result<void> check_feasible(const GroupRequest& request, const std::string& who);
 
-  // Repeated: no effect.
+  // Idempotent.
   void submit(BootTime now, const PlacementRequest& request);
   void submit(BootTime now, GroupRequest request);
-  // Not waiting: false.
+  // Returns false if not waiting.
   bool withdraw(HolderId holder);
   bool waits(HolderId holder) const;
   size_t waiting() const;
 
-  // Decides as much as can be decided, at most kDecisionsMax: call again while it returns so many. Grants are booked.
+  // Decides as much as possible, at most kDecisionsMax: call again if it returns that many. Grants are recorded in the
+  // ledger.
   std::vector<Placed> schedule(BootTime now);
   // The groups that schedule() placed since the last call.
   std::vector<PlacedGroup> take_placed_groups() { return std::exchange(placed_groups_, {}); }
-  // Grants of an earlier head, see ResourceLedger::adopt. `apart`: as in NodeWishes.
+  // Restores a grant of an earlier head; see ResourceLedger::adopt. `apart`: as in NodeWishes.
   bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus, const std::string& apart = {});
-  // See ResourceLedger. Repeated, or of one that holds nothing: no effect; false.
+  // See ResourceLedger. Returns false, without effect, on repeated calls and for a holder without a grant.
   bool lend_cpus(HolderId holder);
   bool take_back_cpus(HolderId holder);
-  // Repeated: no effect.
+  // Idempotent.
   void release(HolderId holder);
-  // Makes reservations for requests that waited too long, and gives up those that did not help.
+  // Makes reservations for requests that waited too long, and gives up those that made no progress.
   void on_tick(BootTime now);
 
-  // Why a waiting request waits; empty for another. `name_of`: what to call the requests before it.
+  // The reason why a request waits; empty if it does not. `name_of`: returns display names of the requests before it.
   Reason explain(HolderId holder, const NameOf& name_of) const;
-  // The request because of which this one waits; none: it is not because of one.
+  // The request because of which this one waits; nullopt: there is none.
   std::optional<Blocker> blocker(HolderId holder) const;
 
   const ResourceLedger& ledger() const { return ledger_; }
   struct Reserved {
     NodeId node;
-    ResourceSet resources;  // For which the reservation is.
-    ResourceSet kept;       // Of these what is free now and given to nobody behind it.
+    ResourceSet resources;  // Requested resources.
+    ResourceSet kept;       // The part of them that is free now and kept from the requests behind it.
   };
   std::vector<Reserved> reserved_for(HolderId holder) const;
-  // How many names of custom resources and sets of labels are in use.
+  // Number of custom resource names and label sets in use.
   size_t resource_names() const { return names_.size(); }
   size_t label_sets() const { return label_numbers_.size(); }
 
@@ -176,19 +178,19 @@ class Placement {
     std::map<std::string, Amount, std::less<>> resources;
     NodeWishes wishes;
     std::string program;
-    HolderId group;  // Nil: of actors.
+    HolderId group;  // Nil: a shape of actors.
     auto operator<=>(const ShapeKey&) const = default;
   };
   struct Shape {
     ShapeKey key;
-    ResourceSet resources;  // Of a group, of each amount the least that a bundle asks.
+    ResourceSet resources;  // For a group, the minimum of each amount over its bundles.
     Demand demand;
-    std::unique_ptr<GroupRequest> group;  // Null: of actors.
-    std::map<Order, BootTime> queue;      // With the time since which each waits.
-    ResourceSet named;                    // Whose names are in use because of it.
-    mutable std::vector<int8_t> matches;  // By number of a label set: 0 unknown, 1 yes, -1 no.
-    bool blocked = false;                 // Its first fits nowhere, as of the last look.
-    mutable uint64_t reason_version = 0;  // Of capacity_reason, which is kept.
+    std::unique_ptr<GroupRequest> group;  // Null: a shape of actors.
+    std::map<Order, BootTime> queue;      // With the start of each wait.
+    ResourceSet named;                    // Resources whose names are in use because of this shape.
+    mutable std::vector<int8_t> matches;  // By label set number: 0 unknown, 1 yes, -1 no.
+    bool blocked = false;                 // Its first request fitted nowhere at the last attempt.
+    mutable uint64_t reason_version = 0;  // Version of the cached capacity_reason.
     mutable Reason reason;
   };
   struct Node {
@@ -198,34 +200,34 @@ class Placement {
     Labels labels;
     uint32_t labels_number = 0;
     std::string why_not;
-    Capacity free;                 // As the index has it, or would.
+    Capacity free;                 // The node's capacity in the index, or the one it would have.
     std::set<std::string> excluded;
-    std::set<std::string> apart;   // Words of those that run there and want no second one of theirs.
+    std::set<std::string> apart;   // Anti-affinity keys of the holders on this node.
     struct Reservation {
       Order order;
       ResourceSet resources;
-      Backfill backfill;  // What the requests before it and this one leave.
-      Capacity left;      // The same as the index has it.
+      Backfill backfill;  // The rest left by the earlier reservations and this one.
+      Capacity left;      // Same, as an index entry.
     };
     std::vector<Reservation> reservations;  // In order.
   };
   // A request with reservations.
   struct Reserver {
-    std::chrono::nanoseconds patience{};  // It is given up where nothing becomes free for so long.
+    std::chrono::nanoseconds patience{};  // Its reservations are given up if nothing becomes free for this long.
     BootTime until{};
-    double missing = 0;  // On all its nodes, at the least so far.
+    double missing = 0;  // Minimum so far, summed over its nodes.
     std::set<uint32_t> slots;
   };
-  // Reservations for requests of a shape that did not help.
+  // Failed reservations for requests of a shape.
   struct InVain {
-    int times = 0;                     // Since one of them started.
-    std::chrono::nanoseconds pause{};  // Before the next one.
-    std::set<uint32_t> slots;          // Where they were.
+    int times = 0;                     // Since the last start of one of its requests.
+    std::chrono::nanoseconds pause{};  // Before the next reservation.
+    std::set<uint32_t> slots;          // Nodes of the failed reservations.
   };
 
   enum class Reservations : uint8_t { kKept, kIgnored };
-  class FreeNodes;   // Those that a group may use now.
-  class EmptyNodes;  // All, as if nothing ran there.
+  class FreeNodes;   // Nodes that a group may use now.
+  class EmptyNodes;  // All nodes, as if nothing ran there.
 
   Shape& shape_of(const PlacementRequest& request);
   std::unique_ptr<Shape> make_shape(ShapeKey key, ResourceSet resources);
@@ -272,8 +274,8 @@ class Placement {
   std::chrono::nanoseconds pause_before_reservation(const Shape& shape) const;
   double missing_for(const Order& order, const Reserver& reserver) const;
   void give_up_reservation(BootTime now, const Order& order);
-  using Chosen = std::map<uint32_t, ResourceSet>;  // By slot: what a group asks for there.
-  enum class Share : uint8_t { kFreely, kUnwillingly, kNever };  // Whether two bundles are on one node.
+  using Chosen = std::map<uint32_t, ResourceSet>;  // By slot: what a group asks for on the node.
+  enum class Share : uint8_t { kFreely, kUnwillingly, kNever };  // Whether two bundles may share a node.
   Node* choose_for_reservation(const Shape& shape, const Order& order, const Chosen& chosen, Share share) const;
   double missing_on(const ResourceSet& resources, const Order& order, const Node& node, const Chosen& chosen) const;
   void reserve(BootTime now, const Shape& shape, const Order& order);
@@ -297,19 +299,19 @@ class Placement {
   ResourceNames names_;
   struct LabelSet {
     Labels labels;
-    size_t nodes = 0;  // That have it.
+    size_t nodes = 0;  // Number of nodes that have it.
   };
   std::map<Labels, uint32_t> label_numbers_;
   std::vector<LabelSet> label_sets_;       // By number.
-  std::vector<uint32_t> unused_labels_;    // Numbers of sets that no node has.
+  std::vector<uint32_t> unused_labels_;    // Numbers of label sets without nodes.
   std::unordered_map<NodeId, std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string, Node*> names_of_nodes_;
-  std::unordered_map<HolderId, std::string> apart_;  // Who is on the list of its node, with which word.
+  std::unordered_map<HolderId, std::string> apart_;  // Holders with an anti-affinity key on their node.
   std::unordered_map<uint32_t, Node*> slots_;
   uint32_t next_slot_ = 1;
-  CapacityIndex free_;    // Of placeable nodes; what their reservations leave.
-  CapacityIndex totals_;  // Of all nodes.
-  std::set<uint32_t> grown_;  // Capacity grew since the last schedule().
+  CapacityIndex free_;    // Placeable nodes, after their reservations.
+  CapacityIndex totals_;  // All nodes.
+  std::set<uint32_t> grown_;  // Nodes whose capacity grew since the last schedule().
   std::set<uint32_t> reserved_;  // Nodes with reservations.
   std::map<Order, Reserver> reservers_;
   std::unordered_map<const Shape*, InVain> in_vain_;
@@ -317,15 +319,15 @@ class Placement {
   std::map<ShapeKey, std::unique_ptr<Shape>> shapes_;
   std::unordered_map<HolderId, std::pair<Shape*, Order>> waiting_;
   std::vector<PlacedGroup> placed_groups_;
-  std::map<Order, Shape*> fronts_;  // The first of each queue.
-  FrontIndex<Shape> asks_;          // The same, with what they ask.
-  std::map<Order, Shape*> ready_;   // Those of shapes that are not blocked.
+  std::map<Order, Shape*> fronts_;  // The first request of each queue.
+  FrontIndex<Shape> asks_;          // Same, by what they ask for.
+  std::map<Order, Shape*> ready_;   // First requests of shapes that are not blocked.
   struct Passing {
     uint64_t sequence_max = 0;
     BootTime last{};
   };
-  std::map<int32_t, Passing> passing_;  // By priority: what was placed so far.
-  uint64_t version_ = 1;                // Of everything that capacity_reason reads.
+  std::map<int32_t, Passing> passing_;  // By priority: the requests placed so far.
+  uint64_t version_ = 1;                // Version of all inputs of capacity_reason.
 };
 
 }  // namespace volador::head

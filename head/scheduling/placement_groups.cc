@@ -1,4 +1,4 @@
-// Placement groups in the queue: all bundles of one are granted at once, or none.
+// Placement groups in the queue: all bundles of a group are granted at once, or none.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace volador::head {
 namespace {
 
-// Of each amount the least that any of them asks: a node with less of one holds none of them.
+// The minimum of each amount over the bundles: a node with less of any amount holds none of them.
 ResourceSet least_of(const std::vector<GroupRequest::Bundle>& bundles) {
   ResourceSet least = bundles.front().resources;
   for (const GroupRequest::Bundle& bundle : bundles) {
@@ -27,14 +27,14 @@ ResourceSet sum_of(const std::vector<GroupRequest::Bundle>& bundles) {
 
 }  // namespace
 
-// ---- the nodes of a plan ----
+// ---- candidate nodes of a plan ----
 
 class Placement::FreeNodes : public PlanNodes {
  public:
   FreeNodes(const Placement& placement, const Shape& shape, const Order& order, Reservations reservations = Reservations::kKept)
       : placement_(placement), shape_(shape), order_(order), reservations_(reservations) {}
 
-  // Nodes with a reservation for the group come first, those on which it takes what is kept for a later request last.
+  // Prefers nodes with a reservation for the group; nodes that keep resources for a later request come last.
   std::optional<Slot> find(const ResourceSet& least, const std::function<bool(Slot)>& accepts) const override {
     const Demand demand{.gpus = least.get("gpus"),
                         .cpus = least.get("cpus"),
@@ -44,7 +44,7 @@ class Placement::FreeNodes : public PlanNodes {
     for (const uint32_t slot : placement_.reserved_) {
       const Node& node = *placement_.slots_.at(slot);
       const bool ignores = reservations_ == Reservations::kIgnored;
-      if (!ignores && node.reservations.back().order < order_) continue;  // The index has it.
+      if (!ignores && node.reservations.back().order < order_) continue;  // The index contains it.
       const Capacity& capacity = ignores ? node.free : capacity_for(node, order_);
       if (!may_use(slot) || !demand.fits(capacity) || !accepts(slot)) continue;
       if (has_reservation(node, order_)) return slot;
@@ -108,7 +108,7 @@ class Placement::EmptyNodes : public PlanNodes {
   mutable std::map<Slot, ResourcePool> pools_;
 };
 
-// Uses `group` and this as long as it lives.
+// The result refers to `group` and this.
 PlanRequest Placement::plan_request(const GroupRequest& group) const {
   PlanRequest plan{.strategy = group.strategy, .bundles = {}, .beside = {}};
   for (const GroupRequest::Bundle& bundle : group.bundles) {
@@ -120,7 +120,7 @@ PlanRequest Placement::plan_request(const GroupRequest& group) const {
   return plan;
 }
 
-// ---- asking and granting ----
+// ---- requests and grants ----
 
 Result<void> Placement::check_feasible(const GroupRequest& request, const std::string& who) {
   for (const GroupRequest::Bundle& bundle : request.bundles) VOLADOR_TRY(check_names(bundle.resources));
@@ -148,7 +148,7 @@ void Placement::submit(BootTime now, GroupRequest request) {
 
 namespace {
 
-// Where the placement knows them: a node that left is none of them any more.
+// Slots of the known nodes; nodes that left are skipped.
 template <class Nodes>
 std::vector<PlanNodes::Slot> slots_of(const std::vector<NodeId>& ids, const Nodes& nodes) {
   std::vector<PlanNodes::Slot> slots;
@@ -171,14 +171,14 @@ bool Placement::place_group(const Shape& shape, const Order& order) {
   ResourceSet in_use_then = ledger_.used();
   in_use_then += sum_of(group.bundles);
   in_use_then.set("cpus", in_use_then.get("cpus") - ledger_.overdrawn_cpus());
-  if (!in_use_then.fits_in(ledger_.total())) return false;  // Without a look at the nodes: a full cluster asks often.
+  if (!in_use_then.fits_in(ledger_.total())) return false;  // A cheap check first, since full clusters get here often.
   PlanRequest request = plan_request(group);
   request.beside = slots_of(group.beside, nodes_);
   const Plan plan = plan_bundles(request, FreeNodes(*this, shape, order));
   if (!plan.complete) return false;
   PlacedGroup placed{.holder = group.holder, .bundles = {}};
   placed.bundles.resize(group.bundles.size());
-  // Fractions of GPUs in the order in which the plan put them there.
+  // Take fractional GPUs in the order in which the plan assigned them.
   for (const size_t at : plan_order(request)) {
     const GroupRequest::Bundle& bundle = group.bundles[at];
     Node& node = *slots_.at(plan.slots[at]);
@@ -189,13 +189,13 @@ bool Placement::place_group(const Shape& shape, const Order& order) {
   return true;
 }
 
-// A node for each bundle, the largest bundle first; fewer where no more can be found.
+// Returns a node for each bundle, the largest bundle first; fewer if no more can be found.
 std::vector<std::pair<Placement::Node*, ResourceSet>> Placement::nodes_for_bundles(const Shape& shape, const Order& order) const {
   const GroupRequest& group = *shape.group;
   std::vector<std::pair<Node*, ResourceSet>> places;
   if (group.strategy == Strategy::kStrictPack) {
     Shape joint = joint_shape(shape);
-    if (!group.beside.empty()) {  // There or nowhere.
+    if (!group.beside.empty()) {  // Only this node is possible.
       const auto only = nodes_.find(group.beside.front());
       if (only == nodes_.end()) return places;
       joint.key.wishes.node = only->second->name;
@@ -218,7 +218,7 @@ std::vector<std::pair<Placement::Node*, ResourceSet>> Placement::nodes_for_bundl
   return places;
 }
 
-// As one actor that asks for it would wait.
+// The shape of a single actor with the bundle's request.
 Placement::Shape Placement::single_shape(const Shape& group, const GroupRequest::Bundle& bundle) const {
   const ResourceSet& resources = bundle.resources;
   Shape single;
@@ -235,7 +235,7 @@ Placement::Shape Placement::single_shape(const Shape& group, const GroupRequest:
   return single;
 }
 
-// The same of all its bundles together.
+// Same for all its bundles together.
 Placement::Shape Placement::joint_shape(const Shape& group) const {
   GroupRequest::Bundle all{.holder = {}, .resources = sum_of(group.group->bundles)};
   for (const GroupRequest::Bundle& bundle : group.group->bundles) all.labels.insert(all.labels.end(), bundle.labels.begin(), bundle.labels.end());
@@ -244,7 +244,7 @@ Placement::Shape Placement::joint_shape(const Shape& group) const {
 
 // ---- reasons ----
 
-// Of a group that would have its place if no node kept anything for others: the first that one of the nodes keeps something for.
+// For a group that would fit without reservations: the first request with a reservation on a suitable node.
 std::optional<Blocker> Placement::reservation_before_group(const Shape& shape, const Order& order) const {
   PlanRequest request = plan_request(*shape.group);
   request.beside = slots_of(shape.group->beside, nodes_);

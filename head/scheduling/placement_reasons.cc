@@ -1,4 +1,4 @@
-// Why requests wait, and why some can never run: the words of Placement.
+// Explanations of why requests wait or can never run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace volador::head {
 namespace {
 
-constexpr size_t kCountedMax = 1000;  // Of the requests ahead.
+constexpr size_t kCountedMax = 1000;  // Limit for counting the requests ahead.
 constexpr size_t kNamedMax = 3;       // Nodes named in one reason.
 
 std::string format(std::string_view resource, Amount amount) {
@@ -21,7 +21,7 @@ ResourceSet amount_of(std::string_view resource, Amount amount) {
   return set;
 }
 
-// What a node that matches might be started with: "zone=a,gpu=yes".
+// An example of labels that a node needs: "zone=a,gpu=yes".
 std::string example_of(const std::vector<LabelRule>& rules) {
   std::string text;
   for (const LabelRule& rule : rules) {
@@ -32,7 +32,7 @@ std::string example_of(const std::vector<LabelRule>& rules) {
   return text;
 }
 
-// The most of a resource that one request could get from this node now.
+// The maximum of a resource that one request could get from this node now.
 Amount available(const ResourceLedger::Node& node, std::string_view resource, Amount asked) {
   if (resource != "gpus") return std::max<Amount>(0, node.free.get(resource));
   const int64_t devices = node.devices_free();
@@ -42,12 +42,12 @@ Amount available(const ResourceLedger::Node& node, std::string_view resource, Am
 
 }  // namespace
 
-// By its labels and its name.
+// Checks labels and name.
 bool Placement::is_asked_for(const Shape& shape, const Node& node) const {
   return labels_match(shape, node.labels_number) && (!names_its_node(shape) || shape.key.wishes.node == node.name);
 }
 
-// Nodes that could hold the shape if nothing else ran there, in the order in which they joined.
+// Nodes that could hold the shape if nothing else ran there, in joining order.
 std::vector<const Placement::Node*> Placement::nodes_for(const Shape& shape) const {
   std::vector<const Node*> nodes;
   for (const auto& [id, node] : nodes_) {
@@ -58,7 +58,7 @@ std::vector<const Placement::Node*> Placement::nodes_for(const Shape& shape) con
   return nodes;
 }
 
-// "asks for gpus 2; the largest node (gpu-1) has 1", where no node could hold the shape.
+// "asks for gpus 2; the largest node (gpu-1) has 1", if no node could hold the shape.
 Reason Placement::lacking_everywhere(const Shape& shape, Reason* next_step) const {
   std::vector<const Node*> nodes;
   for (const auto& [id, node] : nodes_) {
@@ -190,7 +190,7 @@ Reason Placement::queue_reason(const Order& order, const NameOf& name_of) const 
   return reason(higher > 0 ? "waits.behind_higher" : "waits.behind_earlier", std::move(count), std::move(first));
 }
 
-// The first reservation of a request before this one without which a node would hold it.
+// The first reservation of an earlier request without which a node would fit.
 std::optional<Blocker> Placement::reservation_before(const Shape& shape, const Order& order) const {
   if (shape.group != nullptr) return reservation_before_group(shape, order);
   for (const uint32_t slot : reserved_) {

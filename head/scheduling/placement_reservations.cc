@@ -1,4 +1,4 @@
-// Requests that were passed by: the nodes that keep what they need for them.
+// Reservations on nodes for requests that were overtaken.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 namespace volador::head {
 namespace {
 
-constexpr size_t kPassingMax = 4096;    // Priorities of which it is kept who passed.
-constexpr size_t kReserveScanMax = 64;  // Queues that one tick looks at.
+constexpr size_t kPassingMax = 4096;    // Priorities for which overtaking is recorded.
+constexpr size_t kReserveScanMax = 64;  // Queues checked per tick.
 
 }  // namespace
 
@@ -41,14 +41,14 @@ void Placement::drop_reservation(const Order& order) {
   }
 }
 
-// The node is not what it was: the requests with reservations there get new ones, on all their nodes, at the next tick. The caller
-// indexes this node anew.
+// The node changed: requests with reservations there get new ones, on all their nodes, at the next tick. The caller
+// updates the index entry of this node.
 void Placement::drop_reservations_on(Node& node) {
   const auto reservations = std::exchange(node.reservations, {});
   reserved_.erase(node.slot);
   for (const Node::Reservation& one : reservations) {
     const auto reserver = reservers_.find(one.order);
-    if (reserver == reservers_.end()) continue;  // It had several there.
+    if (reserver == reservers_.end()) continue;  // It had several reservations there.
     reserver->second.slots.erase(node.slot);
     drop_reservation(one.order);
   }
@@ -91,7 +91,7 @@ void Placement::give_up_reservation(BootTime now, const Order& order) {
   in_vain.pause = times_.reserve_after;
   const std::vector<const Node*> nodes = nodes_for(shape);
   const auto is_tried = [&](const Node* node) { return !node->why_not.empty() || in_vain.slots.contains(node->slot); };
-  if (std::all_of(nodes.begin(), nodes.end(), is_tried)) {  // From the start.
+  if (std::all_of(nodes.begin(), nodes.end(), is_tried)) {  // Start over.
     in_vain.pause = reserver.patience;
     in_vain.slots = reserver.slots;
   }
@@ -115,7 +115,7 @@ double Placement::missing_for(const Order& order, const Reserver& reserver) cons
   return missing;
 }
 
-// How much is missing there for the request to start, of all that it asks for; each resource counts 1 at most.
+// The missing part of the request on the node; each resource counts at most 1.
 double Placement::missing_on(const ResourceSet& resources, const Order& order, const Node& node, const Chosen& chosen) const {
   const Capacity& capacity = capacity_for(node, order);
   const ResourcePool& pool = pool_for(node, order);
@@ -130,8 +130,8 @@ double Placement::missing_on(const ResourceSet& resources, const Order& order, c
   return missing;
 }
 
-// The node on which the least is missing. One on which a reservation was in vain, one that has others for requests before this one and one
-// on which a second of its kind must not run come last.
+// The node that lacks the least. Nodes with a failed reservation, with reservations for earlier requests, or with an
+// anti-affinity conflict come last.
 Placement::Node* Placement::choose_for_reservation(const Shape& shape, const Order& order, const Chosen& chosen, Share share) const {
   const auto waits = waiting_.find(order.holder);
   const auto in_vain = in_vain_.find(waits == waiting_.end() ? nullptr : waits->second.first);
@@ -158,7 +158,7 @@ Placement::Node* Placement::choose_for_reservation(const Shape& shape, const Ord
   return best;
 }
 
-// A request that comes earlier takes the place of the last one that has reservations, where there are as many as may be.
+// If the limit is reached, an earlier request replaces the last one with reservations.
 void Placement::reserve(BootTime now, const Shape& shape, const Order& order) {
   std::vector<std::pair<Node*, ResourceSet>> places;
   if (shape.group != nullptr) {

@@ -1,5 +1,5 @@
-// Who holds how much of which node, in fixed point; GPUs as numbered devices. Never grants what is not there; CPUs that
-// were lent to others while their holder waited may be overdrawn when it goes on.
+// Ledger of resource grants per node, in fixed point; GPUs are numbered devices. Never grants more than is free; CPUs
+// lent while their holder waited may be overdrawn when it resumes.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -22,37 +22,37 @@ class ResourceLedger {
  public:
   struct Node : ResourcePool {
     std::set<HolderId> holders;
-    Amount lent_cpus = 0;  // Of holders that wait; free for others until they are taken back.
+    Amount lent_cpus = 0;  // CPUs of waiting holders; free for others until taken back.
   };
 
-  // `gpus` are the indices of its devices; total["gpus"] is made to agree with them.
-  // Replaces an earlier node of this id, with its grants.
+  // `gpus` are the indices of its devices; total["gpus"] is adjusted to match. Replaces an earlier node with this id
+  // and its grants.
   void set_node(NodeId id, ResourceSet total, std::vector<int32_t> gpus);
-  // Its grants go with it. Unknown: no effect.
+  // Removes the node and its grants. Unknown nodes are ignored.
   void remove_node(NodeId id);
 
-  // As ResourcePool::take(). A holder that holds a grant already gets nothing.
+  // Same rules as ResourcePool::take(). Returns nullopt if the holder has a grant already.
   std::optional<std::vector<int32_t>> grant(NodeId node, HolderId holder, const ResourceSet& asked);
-  // Writes down what an earlier head granted. False where it does not fit; nothing is changed then.
+  // Restores a grant of an earlier head. Returns false, without effect, if it does not fit.
   bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus);
-  // The holder waits: its CPUs are free for others until it takes them back, there or not. The node whose CPUs changed; nothing
-  // where none did: it holds none, or has lent them (not lent them) already.
+  // The holder waits: its CPUs are free for others until it takes them back, even if they are in use. Returns the node
+  // whose CPUs changed; nullopt if the holder has no CPUs or they are lent (taken back) already.
   std::optional<NodeId> lend_cpus(HolderId holder);
   std::optional<NodeId> take_back_cpus(HolderId holder);
-  // Gives back exactly what was granted, and the node; nothing for a holder without a grant.
+  // Releases exactly what was granted and returns the node; nullopt for a holder without a grant.
   std::optional<NodeId> release(HolderId holder);
 
   const Node* find(NodeId id) const;
   std::optional<NodeId> node_of(HolderId holder) const;
-  // What each holder on the node has now.
+  // Current resources of each holder on the node.
   std::vector<Occupant> occupants(NodeId id) const;
   const ResourceSet& total() const { return total_; }
   const ResourceSet& used() const { return used_; }
-  // By how many CPUs nodes are overdrawn: so much of used() takes nothing from what others may have.
+  // Number of overdrawn CPUs over all nodes; used() counts them although they reduce no other node's capacity.
   Amount overdrawn_cpus() const { return overdrawn_cpus_; }
   const std::map<NodeId, Node>& nodes() const { return nodes_; }
 
-  // Aborts where sums, devices and grants disagree. O(nodes + grants).
+  // Aborts if sums, devices and grants are inconsistent. O(nodes + grants).
   void check_invariants() const;
 
  private:

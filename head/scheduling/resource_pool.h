@@ -1,4 +1,4 @@
-// What is free and in use of one node, or of one bundle of a placement group; GPUs as numbered devices.
+// Free and used resources of one node, or of one bundle of a placement group; GPUs are numbered devices.
 // Pure: no clock, thread, I/O or randomness.
 #pragma once
 
@@ -10,10 +10,10 @@
 
 namespace volador::head {
 
-// What one device gives to a request: a whole device, or the fraction asked.
+// Share of one device for a request: a whole device, or the requested fraction.
 Amount part_of_device(Amount gpus_asked);
 
-// Passes the CPUs of one set to the other: what was lent or is taken back; empty where there are none.
+// Moves the CPUs from one set to the other and returns them; empty if there are none.
 ResourceSet pass_cpus(ResourceSet& from, ResourceSet& to);
 
 class ResourcePool {
@@ -21,27 +21,28 @@ class ResourcePool {
   struct Device {
     int32_t index = 0;
     Amount used = 0;
-    Amount size = kUnit;  // Less where the pool has a part of it only.
+    Amount size = kUnit;  // Less than a unit if the pool has only a part of the device.
   };
 
   ResourcePool() = default;
-  // Whole devices; `total["gpus"]` is made to agree with them.
+  // Whole devices; `total["gpus"]` is adjusted to match.
   static ResourcePool of_node(ResourceSet total, std::vector<int32_t> gpus);
-  // What a request for `held` was granted: whole devices, or a part of the one.
+  // The pool of a grant: whole devices, or a fraction of one.
   static ResourcePool of_grant(const ResourceSet& held, const std::vector<int32_t>& gpus);
 
-  // Whole GPUs come from devices that nobody uses, a fraction from the fullest device that has it; lowest index first.
-  // The devices taken, or nothing where it does not fit.
+  // Takes whole GPUs from unused devices, a fraction from the fullest device with room; lowest index first. Returns the
+  // devices; nullopt if the request does not fit.
   std::optional<std::vector<int32_t>> take(const ResourceSet& asked);
-  // Takes these devices. False where it does not fit; nothing is changed then. CPUs may be overdrawn: `free` is below zero then.
+  // Takes these devices. Returns false, without effect, if it does not fit. CPUs may be overdrawn, which makes `free`
+  // negative.
   bool take_these(const ResourceSet& asked, const std::vector<int32_t>& gpus);
-  // What is there or not, of amounts without devices.
+  // Takes amounts without devices, even if they are not free.
   void overdraw(const ResourceSet& amounts) { book(amounts, {}, +1); }
-  // What was taken.
+  // Returns what was taken.
   void put_back(const ResourceSet& held, const std::vector<int32_t>& gpus) { book(held, gpus, -1); }
 
-  int64_t devices_free() const;  // Whole ones that nobody uses.
-  Amount largest_part() const;   // The most that is free of a device that is in use or not whole.
+  int64_t devices_free() const;  // Unused whole devices.
+  Amount largest_part() const;   // Largest free part of a device that is in use or partial.
   bool fits(const ResourceSet& asked) const;
 
   ResourceSet total;
