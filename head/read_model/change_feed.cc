@@ -12,9 +12,9 @@
 namespace volador::head {
 namespace {
 
-constexpr size_t kReasonsMax = 500;  // Of those that wait, at a time: each looks at the nodes.
+constexpr size_t kReasonsMax = 500;  // Waiting requests evaluated at a time; each one checks the nodes.
 
-// The first `room` of `ids`, taken out of it.
+// Removes and returns the first `room` elements of `ids`.
 template <class Set>
 Set take_first(Set& ids, size_t& room) {
   if (ids.size() <= room) {
@@ -79,7 +79,7 @@ void ChangeFeed::take_nodes(BootTime now, size_t& room, v1::Changes& out) {
     rows_.fill_node(*node, now, *out.add_nodes());
   }
   if (nodes_shown_.size() <= tables_.nodes.all().size()) return;
-  std::erase_if(nodes_shown_, [&](NodeId id) {  // The table has forgotten dead ones.
+  std::erase_if(nodes_shown_, [&](NodeId id) {  // The table has dropped dead nodes.
     if (tables_.nodes.find(id) != nullptr) return false;
     out.add_nodes_gone(to_string(id));
     return true;
@@ -116,7 +116,7 @@ void ChangeFeed::take_experiments(size_t& room, v1::Changes& out) {
     fill_experiment(found->second, tables_.experiment_notes, *out.add_experiments());
   }
   if (experiments_shown_.size() <= experiments.size()) return;
-  std::erase_if(experiments_shown_, [&](const std::string& name) {  // The oldest made room.
+  std::erase_if(experiments_shown_, [&](const std::string& name) {  // The oldest experiments were removed.
     if (experiments.contains(name)) return false;
     out.add_experiments_gone(name);
     return true;
@@ -195,7 +195,7 @@ void ChangeFeed::take_trials(BootTime now, size_t& room, v1::Changes& out) {
   }
 }
 
-// Of actors that are still there.
+// Only actors that still exist.
 void ChangeFeed::take_usages(v1::Changes& out) {
   for (const auto& [id, usage] : std::exchange(context_.changes.noted().usages, {})) {
     if (tables_.actors.find(id) == nullptr) continue;
@@ -208,7 +208,7 @@ void ChangeFeed::take_usages(v1::Changes& out) {
   }
 }
 
-// As they come from users' processes: what Prometheus would not take is left out here.
+// Metrics come from user processes: what Prometheus would reject is skipped.
 void ChangeFeed::take_metrics(v1::Changes& out) {
   for (const auto& [id, metrics] : std::exchange(context_.changes.noted().metrics, {})) {
     const Actor* actor = tables_.actors.find(id);

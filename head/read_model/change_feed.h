@@ -1,4 +1,4 @@
-// Feeds a copy of the cluster's state elsewhere: all rows at first, then those that changed.
+// Feeds a remote copy of the cluster's state: all rows first, then changed rows.
 #pragma once
 
 #include <chrono>
@@ -17,17 +17,17 @@ namespace volador::head {
 
 class ChangeFeed {
  public:
-  static constexpr std::chrono::seconds kUsageEvery{1};  // Rows of nodes that only reported their usage.
+  static constexpr std::chrono::seconds kUsageEvery{1};  // Interval for rows of nodes with only a usage report.
   static constexpr std::chrono::seconds kReasonsEvery{
-      1};  // Reasons of waiting requests, which change without an event of their own.
+      1};  // Interval for wait reasons, which change without an event.
 
   ChangeFeed(Context& context, const Tables& tables, const Rows& rows)
       : context_(context), tables_(tables), rows_(rows) {}
 
-  // Notes all rows at the first call; changes are noted from then on.
+  // The first call marks all rows as changed; from then on changes are recorded.
   void watch();
   bool any(BootTime now) const;
-  // At most about `rows_max` rows.
+  // Returns at most about `rows_max` rows.
   v1::Changes take(BootTime now, size_t rows_max);
 
  private:
@@ -49,7 +49,7 @@ class ChangeFeed {
   const Rows& rows_;
   std::set<NodeId> nodes_shown_;
   std::set<std::string> experiments_shown_;
-  std::set<ActorId> actors_waiting_;  // For a place.
+  std::set<ActorId> actors_waiting_;  // Waiting for placement.
   std::set<GroupId> groups_waiting_;
   BootTime usage_taken_{}, reasons_taken_{}, group_reasons_taken_{};
 };

@@ -14,14 +14,14 @@
 
 namespace volador::head {
 
-// Lines for people, each with its reason.
+// Lines for users, each with its reason.
 class Explanation {
  public:
   void add(size_t indent, const Reason& reason) {
     reply_.mutable_text()->append(indent, ' ').append(reason.text()).append("\n");
     reply_.add_why(reason.to_json());
   }
-  // Text of a program, line by line.
+  // Adds text of a program, line by line.
   void quote(std::string_view text) {
     for (size_t at = 0; at <= text.size();) {
       const size_t end = std::min(text.find('\n', at), text.size());
@@ -49,7 +49,7 @@ void explain_trial(const protocol::TrialRow& trial, const Experiment& experiment
   }
 }
 
-// Why the scheduler chose the node, of those that have room.
+// Why the scheduler chose this node among those with room.
 Reason why_there(const NodeWishes& wishes, std::string_view node) {
   const bool asked = !wishes.node.empty() && wishes.node == node;
   return reason(!asked                  ? "place.fullest"
@@ -59,7 +59,7 @@ Reason why_there(const NodeWishes& wishes, std::string_view node) {
                 wishes.apart.empty() ? Reason() : reason("place.apart", wishes.apart));
 }
 
-// "made  …", "+0.25 s  …", to the right of a column.
+// Aligns times such as "made  …" and "+0.25 s  …" to the right of a column.
 constexpr size_t kTimeIndent = 4, kTimeColumns = 10;
 size_t indent_of(std::string_view time) { return kTimeIndent + kTimeColumns - std::min(time.size(), kTimeColumns); }
 

@@ -1,4 +1,4 @@
-// Explains why an actor, trial, placement group or node is as it is, in lines for people.
+// Explains the state of an actor, trial, placement group or node in lines for users.
 #pragma once
 
 #include <string>
@@ -23,13 +23,13 @@ class Explainer {
   Explainer(const Context& context, const Tables& tables, const WaitReasons& reasons, const Names& names)
       : context_(context), tables_(tables), reasons_(reasons), names_(names) {}
 
-  // `id`: as Names::resolve(), errors too.
+  // `id`: as for Names::resolve(), with the same errors.
   Result<v1::ExplainReply> explain(BootTime now, std::string_view id) const;
   Result<std::string> text(BootTime now, std::string_view id) const;
 
  private:
   void explain_actor(const Actor& actor, BootTime now, Explanation& out) const;
-  // A line a state: when, counted from the first of them, and why.
+  // One line per state: the time since the first state, and the reason.
   void explain_history(const Actor& actor, Explanation& out) const;
   void explain_group(GroupId id, BootTime now, Explanation& out) const;
   void explain_node(NodeId id, BootTime now, Explanation& out) const;

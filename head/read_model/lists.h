@@ -23,15 +23,15 @@ class Lists {
  public:
   Lists(const Tables& tables, const Rows& rows) : tables_(tables), rows_(rows) {}
 
-  v1::StatusReply status(BootTime now) const;  // All but address and uptime_ms.
+  v1::StatusReply status(BootTime now) const;  // Without address and uptime_ms.
   v1::ListNodesReply nodes(BootTime now, const v1::ListRequest& request) const;
   // filter: state, or part of class, name or id.
   v1::ListActorsReply actors(BootTime now, const v1::ListRequest& request) const;
   v1::ListGroupsReply groups(const v1::ListRequest& request) const;  // filter: state, or part of name or id.
-  // What waits for a place, in the order in which it is served. filter: kind, experiment, or part of name or id.
+  // Requests that wait for placement, in service order. filter: kind, experiment, or part of name or id.
   v1::ListQueueReply queue(BootTime now, const v1::ListRequest& request) const;
-  // filter: an experiment, by its name or the start of it, which stands for the newest run. kNotFound: none, or
-  // several; names them.
+  // filter: an experiment, by name or a prefix, which denotes its newest run. kNotFound: none or several match; the
+  // message names them.
   Result<v1::ListTrialsReply> trials(BootTime now, const v1::ListRequest& request) const;
 
   // The two lists above in parts, so that the loop of the core handles other events in between. A call looks at up to kPartRows entries,

@@ -1,5 +1,5 @@
-// What changed in the cluster's state since the change feed was read last: ids only, so that noting costs next to
-// nothing. Pure: no clock, thread, I/O or randomness.
+// Changes of the cluster's state since the last read of the change feed. Records only ids, so that recording is cheap.
+// Pure: no clock, thread, I/O or randomness.
 #pragma once
 
 #include <map>
@@ -15,9 +15,9 @@ namespace volador::head {
 
 class LiveChanges {
  public:
-  static constexpr size_t kPointsMax = 100'000;  // Reports that are held until they are read; later ones are dropped.
+  static constexpr size_t kPointsMax = 100'000;  // Reports held until they are read; later ones are dropped.
 
-  // Notes nothing before the first watch(). False: it was called before.
+  // Nothing is recorded before the first call. Returns false on repeated calls.
   bool watch() { return !std::exchange(is_watched_, true); }
   bool is_watched() const { return is_watched_; }
 
@@ -45,7 +45,7 @@ class LiveChanges {
   void experiment(const std::string& name) {
     if (is_watched_) noted_.experiments.insert(name);
   }
-  // A later run took the name: the rows of the earlier one are gone.
+  // A later run took the name; the rows of the earlier run were removed.
   void experiment_gone(const std::string& name) {
     if (is_watched_) noted_.experiments_gone.insert(name);
     noted_.points.erase(name);
@@ -62,23 +62,23 @@ class LiveChanges {
 
   struct Noted {
     std::set<ActorId> actors;
-    std::set<NodeId> nodes, heard;  // Heard: nodes that reported their usage only.
+    std::set<NodeId> nodes, heard;  // `heard`: nodes with only a usage report.
     std::set<GroupId> groups;
     std::set<DriverId> drivers;
     std::set<std::string> experiments, experiments_gone;
     std::set<std::pair<std::string, std::string>> trials;  // Experiment and trial.
     std::map<std::string, std::map<std::string, std::vector<protocol::TrialPoint>>> points;
     size_t points_held = 0;
-    std::map<ActorId, protocol::HostUsage> usages;      // Newest of each.
-    std::map<ActorId, protocol::ActorMetrics> metrics;  // Newest of each.
+    std::map<ActorId, protocol::HostUsage> usages;      // The newest per actor.
+    std::map<ActorId, protocol::ActorMetrics> metrics;  // The newest per actor.
 
-    // Without `heard`, which the feed reads once a second.
+    // Ignores `heard`, which the feed reads once a second.
     bool any() const {
       return !actors.empty() || !nodes.empty() || !groups.empty() || !drivers.empty() || !experiments.empty() ||
              !experiments_gone.empty() || !trials.empty() || !usages.empty() || !metrics.empty();
     }
   };
-  // The feed takes what it reads out of it.
+  // The feed removes what it reads.
   Noted& noted() { return noted_; }
   const Noted& noted() const { return noted_; }
 

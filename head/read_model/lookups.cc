@@ -44,7 +44,7 @@ Result<LogSource> Lookups::find_log_source(std::string_view id) const {
                    .display = actor == nullptr ? std::string(id) : actor->display(),
                    .writers = {actor_id}};
   if (actor == nullptr || actor->shared_process.is_nil()) return source;
-  // Nobody can tell which actor of a process wrote a line: they bear the name of any of them.
+  // Lines of a shared process carry the name of one of its actors, so all of them count.
   for (const auto& [other, row] : tables_.actors.all()) {
     if (other != actor_id && row.shared_process == actor->shared_process) source.writers.push_back(other);
   }
@@ -106,7 +106,7 @@ Result<void> Lookups::may_certify(std::string_view asking, HostId host) const {
   const Node* node = actor == nullptr ? nullptr : tables_.nodes.find(actor->incarnation->node);
   if (node != nullptr && node->is_member() && node->name == asking) return {};
   if (const auto asks = tables_.nodes.resolve(asking);
-      actor == nullptr && asks) {  // A shared host that outlived the actor whose id it bears.
+      actor == nullptr && asks) {  // A shared host that outlived the actor with its id.
     for (const ActorId id : tables_.actors.on_node(*asks)) {
       if (tables_.actors.find(id)->address.host_id() == raw(host)) return {};
     }

@@ -1,4 +1,4 @@
-// Finds where things are: the node of an actor's logs, its process, an experiment's files, the program behind an actor.
+// Locates things: the node of an actor's logs, its process, an experiment's files, an actor's program.
 #pragma once
 
 #include <string>
@@ -14,15 +14,16 @@
 
 namespace volador::head {
 
-// The node that runs or ran an actor or trial, for its logs; a node itself has no actor and no writers.
+// The node that runs or ran an actor or trial, for its logs; for a node, actor and writers are empty.
 struct LogSource {
   std::string node_name;
   ActorId actor;
   std::string display;
-  std::vector<ActorId> writers;  // In whose names its process writes: it alone, or all that share its process.
+  std::vector<ActorId> writers;  // Actors under whose names its process writes: itself, or all actors of its shared
+                                 // process.
 };
 
-// Where an actor, or the one of a trial, runs now.
+// The current location of an actor, or of a trial's actor.
 struct RunningActor {
   ActorId actor;
   std::string display;
@@ -30,15 +31,15 @@ struct RunningActor {
   NodeSession session;
 };
 
-// A program that is connected, with the node on its machine; empty: there is none.
+// A connected program, and the node on its machine; empty: none.
 struct ConnectedProgram {
   std::string name;
   int32_t pid = 0;
   std::string node;
 };
 
-// Where the files of an experiment lie and who, of those that are connected, can read them there: nodes of its
-// program's machine, then the program itself.
+// The location of an experiment's files and the connected readers, in order: nodes on its program's machine, then the
+// program itself.
 struct RunFilesPlace {
   std::string directory;
   struct Reader {
@@ -53,21 +54,22 @@ class Lookups {
   Lookups(const Context& context, const Tables& tables, const WaitReasons& reasons, const Names& names)
       : context_(context), tables_(tables), reasons_(reasons), names_(names) {}
 
-  // Errors as Names::resolve(). kNotFound besides: it has not run anywhere.
+  // Errors as for Names::resolve(); also kNotFound: it has never run.
   Result<LogSource> find_log_source(std::string_view id) const;
-  // kUnavailable: it has no process, and why; errors as Names::resolve().
+  // kUnavailable: it has no process; the message says why. Other errors as for Names::resolve().
   Result<RunningActor> find_running(std::string_view id) const;
-  // kNotFound: no such experiment, or it keeps no files; kInfeasible: nobody; says where they lie.
+  // kNotFound: no such experiment, or it has no files; kInfeasible: no reader is connected; the message says where the
+  // files are.
   Result<RunFilesPlace> find_run_files(std::string_view experiment) const;
-  // Whether the node of this name may have a certificate for the host: the head placed it there, as the newest
-  // incarnation of its actor (a host's id stands for one actor at one epoch). kPermissionDenied otherwise.
+  // Checks whether the named node may get a certificate for the host: the head placed it there as the newest
+  // incarnation of its actor (a host id stands for one actor at one epoch). kPermissionDenied otherwise.
   Result<void> may_certify(std::string_view node_name, HostId host) const;
-  // The session of a node by its name; kUnavailable while it is not connected.
+  // The session of the named node; kUnavailable while it is disconnected.
   Result<NodeSession> node_session(std::string_view name) const;
   // The node on the machine; empty: none.
   std::string node_on(const std::string& machine_id) const { return tables_.nodes.node_on(machine_id); }
   std::vector<ConnectedProgram> connected_programs() const;
-  // The name of the program behind an actor; empty: no such actor, or the program is not known.
+  // The name of an actor's program; empty: no such actor, or unknown program.
   std::string program_of(ActorId actor) const;
 
  private:

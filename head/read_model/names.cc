@@ -9,8 +9,8 @@
 namespace volador::head {
 namespace {
 
-constexpr size_t kListedMax = 5;  // Of several matches.
-constexpr size_t kStartMin = 2;   // Characters of an id.
+constexpr size_t kListedMax = 5;  // Matches listed in a message.
+constexpr size_t kStartMin = 2;   // Minimum length of a prefix of an id.
 
 }  // namespace
 
@@ -63,7 +63,7 @@ Result<Named> Names::resolve(std::string_view text) const {
   if (const auto bytes = parse_id_bytes(text); bytes && tables_.actors.find(ActorId(*bytes)) != nullptr)
     return Named{.actor = ActorId(*bytes)};
   std::vector<Named> found;
-  // Whole names and ids come before what only starts so.
+  // Whole names and ids take precedence over prefixes.
   add_actors_named(text, found);
   for (const auto& [experiment, row] : tables_.experiments.find_trials(text, ExperimentTable::Match::kWhole))
     found.push_back({.experiment = experiment, .trial = row});

@@ -10,7 +10,7 @@
 
 namespace volador::head {
 
-// One of the four; a trial has its experiment.
+// Exactly one is set; a trial also has its experiment.
 struct Named {
   ActorId actor;
   const Experiment* experiment = nullptr;
@@ -23,8 +23,8 @@ class Names {
  public:
   explicit Names(const Tables& tables) : tables_(tables) {}
 
-  // By name, id, the start of an id, run/trial or namespace/name; a whole name comes before the start of an id.
-  // kNotFound: nothing, or several; the message lists them.
+  // Resolves a name, id, prefix of an id, run/trial or namespace/name; a whole name takes precedence over a prefix of
+  // an id. kNotFound: none or several match; the message lists them.
   Result<Named> resolve(std::string_view text) const;
   // "actor 3f2a91c0 (Learner, alive)", for messages.
   std::string in_words(const Named& named) const;

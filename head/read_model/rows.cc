@@ -57,7 +57,7 @@ void fill_machine(const protocol::MachineUsage& usage, v1::Node& out) {
   if (usage.has_cpu_power_watts()) out.set_cpu_power_watts(usage.cpu_power_watts());
 }
 
-// Requests of the queue and those that block them have the same members.
+// Queue entries and blockers have the same members.
 template <class Row>
 void fill_group_request(const Group& group, Row& row) {
   row.set_kind("group");
@@ -66,7 +66,7 @@ void fill_group_request(const Group& group, Row& row) {
   row.set_display(group.display());
 }
 
-// The trial for which the group was made: its actor is in it.
+// The trial for which the group was created: its actor is in the group.
 template <class Row>
 void fill_trial_of(const Group& group, const ExperimentTable& experiments, Row& row) {
   for (const ActorId member : group.actors) {
@@ -94,7 +94,7 @@ void fill_actor_request(const Actor& actor, const protocol::TrialRow* trial, con
 
 }  // namespace
 
-// "zone=a, gpu", of one bundle; empty: it asks for none of its own.
+// Labels of one bundle, such as "zone=a, gpu"; empty: none.
 std::string bundle_labels(const Group& group, size_t bundle) {
   const auto& labels = group.spec.bundle_labels();
   return bundle < static_cast<size_t>(labels.size()) ? to_string(labels_of(labels[static_cast<int>(bundle)].rules()))
@@ -197,7 +197,7 @@ void Rows::fill_trial(const std::string& experiment, const protocol::TrialRow& t
   fill_trial_row(experiment, trial, row);
   const Actor* actor = tables_.actors.find(id_from_raw<ActorId>(trial.actor_id()));
   if (actor != nullptr && actor->incarnation) row.set_node(tables_.nodes.name_of(actor->incarnation->node));
-  // Its driver knows what the head said earlier, in words.
+  // The driver has an older reason as text.
   if (actor != nullptr && actor->waits_for_place()) set_reason(row, reasons_.of_actor(*actor, now));
 }
 

@@ -1,4 +1,4 @@
-// Rows of lists and pages from the tables.
+// Conversion of table entries to rows of lists and pages.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ class Trial;
 
 namespace volador::head {
 
-// A request that waits for a place: an actor's or a placement group's.
+// An actor or placement group that waits for placement.
 struct Queued {
   explicit Queued(const Actor& actor);
   explicit Queued(const Group& group);
@@ -39,9 +39,9 @@ class Rows {
   void fill_actor(const Actor& actor, BootTime now, v1::Actor& row) const;
   void fill_group(const Group& group, v1::Group& row) const;
   void fill_trial(const std::string& experiment, const protocol::TrialRow& trial, BootTime now, v1::Trial& row) const;
-  // `position`: from 1.
+  // `position` starts at 1.
   void fill_queue_entry(const Queued& queued, size_t position, BootTime now, v1::QueueEntry& row) const;
-  // All but nodes and experiments.
+  // Without nodes and experiments.
   void fill_totals(v1::StatusReply& reply) const;
 
  private:
@@ -52,7 +52,7 @@ class Rows {
   const WaitReasons& reasons_;
 };
 
-// "zone=a, gpu", of one bundle; empty: it asks for none of its own.
+// Labels of one bundle, such as "zone=a, gpu"; empty: none.
 std::string bundle_labels(const Group& group, size_t bundle);
 
 }  // namespace volador::head

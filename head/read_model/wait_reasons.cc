@@ -32,7 +32,7 @@ Reason WaitReasons::of_request(HolderId holder) const {
   return tables_.placement.explain(holder, [this](HolderId other) { return name_of(other); });
 }
 
-// Of an actor that waits for room in its group.
+// For an actor that waits for room in its group.
 Reason WaitReasons::in_group(const Actor& actor) const {
   const Group* group = tables_.groups.find(actor.group());
   if (group == nullptr) return {};

@@ -1,4 +1,4 @@
-// Why requests wait for a place: reasons for lists, explanations and watchers.
+// Reasons why requests wait for placement, for lists, explanations and watchers.
 #pragma once
 
 #include "head/kernel/context.h"
@@ -10,9 +10,9 @@ class WaitReasons {
  public:
   WaitReasons(const Context& context, const Tables& tables) : context_(context), tables_(tables) {}
 
-  // Of an actor that waits for a place.
+  // Requires an actor that waits for placement.
   Reason of_actor(const Actor& actor, BootTime now) const;
-  // Of a request in the queue; empty: it does not wait there.
+  // For a request in the queue; empty if it is not queued.
   Reason of_request(HolderId holder) const;
 
  private:
