@@ -54,8 +54,9 @@ class ExperimentTable {
   // removed. Returns false, without effect, if the update is a repeat (by its number), has no name, or there is no room
   // because all experiments run.
   bool update(DriverId driver, const protocol::ExperimentUpdate& update, const std::string& machine_id = {});
-  // Of what was there before this table was: a part, which counts as updated before anything else. False: the name is another run's by now, or
-  // there is no room but that of newer ones; nothing changed. `rank`: in the order of their last updates, below kRankMax.
+  // Restores a part of an older experiment; it counts as updated before everything else. Returns false, without effect,
+  // if another run has the name or only newer experiments could make room. `rank`: order of the last updates, below
+  // kRankMax.
   bool restore(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank);
   static constexpr uint64_t kRankMax = uint64_t{1} << 32;
   // The driver is gone without reporting the end of its experiments: running ones become crashed. Returns their names.
