@@ -17,14 +17,15 @@
 namespace volador::head {
 namespace {
 
-// Methods of gRPC's own services. Probes, which have no token, may call Check: it says only whether the head serves.
+// Methods of gRPC's own services. Check is open to health probes, which have no token; it only reports whether the head
+// serves.
 constexpr std::array<std::pair<std::string_view, v1::Access>, 3> kServicesOfGrpc{{
     {"/grpc.health.v1.Health/Check", v1::OPEN},
     {"/grpc.health.v1.Health/Watch", v1::READ},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", v1::READ},
 }};
 
-// None: there is no such method.
+// nullopt: no such method.
 std::optional<v1::Access> access_of(std::string_view path) {
   if (const operations::Entry* entry = operations::find_path(path)) return entry->rule->access();
   for (const auto& [known, access] : kServicesOfGrpc) {

@@ -1,4 +1,4 @@
-// Decides who may call which method of the head, by the catalogue of operations, for every call before its handler runs.
+// Checks every call against the access rules of the operation catalogue, before its handler runs.
 #pragma once
 
 #include <memory>
@@ -28,35 +28,36 @@ class Authorizer {
  public:
   Authorizer(ClusterId cluster, const Clock& clock) : cluster_(cluster), clock_(clock) {}
 
-  // kUnauthenticated: no certificate or token, or one that does not count here (any more); kPermissionDenied: the role may not;
-  // kInvalidArgument: no such method. Messages name the method and what to show.
+  // kUnauthenticated: no certificate or token, or an invalid or revoked one; kPermissionDenied: the role lacks access;
+  // kInvalidArgument: no such method. Messages name the method and the required credentials.
   [[nodiscard]] Result<void> admit(std::string_view path, std::string_view certificate_pem, std::string_view bearer) const;
-  // The principal of a call that admit() has let in: by its certificate, else by its bearer token.
+  // The principal of a call admitted by admit(): from its certificate, else from its bearer token.
   [[nodiscard]] Result<security::Principal> principal(std::string_view certificate_pem, std::string_view bearer) const;
-  // The principal of a certificate that admit() has seen.
+  // The principal of a certificate seen by admit().
   [[nodiscard]] Result<security::Principal> identify(std::string_view certificate_pem) const;
 
-  // Proves a token at the join. `peer`: its address without the port, for the throttle.
-  // kUnavailable: too many failures from there; kUnauthenticated; kPermissionDenied: the token does not allow this role.
+  // Verifies a token at the join. `peer`: the caller's address without port, for the throttle.
+  // kUnavailable: too many failures from this peer; kUnauthenticated; kPermissionDenied: the token does not allow this
+  // role.
   [[nodiscard]] Result<void> check_join(const std::string& token_id, std::string_view secret, security::Role role, const std::string& peer);
 
-  // One row of the journal, before anything is served.
+  // Loads a journal row; call before serving.
   bool load_token(std::string_view key, std::string_view value);
   [[nodiscard]] Result<TokenTable::Created> create_token(const security::Fingerprint& authority, security::TokenRole role,
                                                          std::chrono::milliseconds valid_for, std::string note);
-  // Certificates that were made from the token do not count from here on.
+  // Revokes the token; certificates issued for it become invalid.
   [[nodiscard]] Result<TokenTable::Revoked> revoke_token(std::string_view id);
   std::vector<std::string> revoked_tokens() const;
   std::vector<protocol::TokenRecord> list_tokens() const;
-  // Whose text it is. kUnauthenticated: as for TokenTable::check.
+  // Identifies a bearer token. kUnauthenticated: as for TokenTable::check.
   struct Bearer {
     std::string token_id;
     security::TokenRole role = security::TokenRole::kDriver;
   };
   [[nodiscard]] Result<Bearer> bearer(std::string_view text) const;
-  // Whether the token of this id still counts.
+  // Whether the token with this id is valid.
   bool counts(std::string_view token_id) const;
-  // Whether a token's text is still good: the ones that were printed at the first start.
+  // Whether a token's text is still valid; used for the tokens printed at the first start.
   bool usable(std::string_view text) const;
 
  private:
@@ -70,13 +71,13 @@ class Authorizer {
   FailureThrottle throttle_;
 };
 
-// Whether calls of the method need a certificate or token.
+// Whether calls of the method require a certificate or token.
 bool needs_proof(std::string_view method);
-// Calls admit() for every call; outlives the server.
+// Calls admit() for every call. The authorizer must outlive the server.
 std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Authorizer& authorizer);
 // The principal of a call, by what its peer showed.
 [[nodiscard]] Result<security::Principal> principal_of(const Authorizer& authorizer, const grpc::CallbackServerContext& context);
-// PEM text; empty: the peer showed none.
+// PEM text; empty: the peer sent none.
 std::string certificate_of(const grpc::AuthContext& context);
 
 }  // namespace volador::head

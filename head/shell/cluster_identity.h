@@ -1,4 +1,4 @@
-// What makes a cluster the same one after a restart of its head: name, id, address and the tokens that were printed.
+// The identity of a cluster, which survives restarts of its head: name, id, address and the printed tokens.
 #pragma once
 
 #include <filesystem>
@@ -18,19 +18,19 @@ namespace volador::head {
 struct ClusterIdentity {
   std::string name;
   ClusterId id;
-  std::string bind;          // Host or IP address; empty: not served yet.
+  std::string bind;          // Host name or IP address; empty: never served.
   int port = 0;
-  std::string advertise;     // host:port that others dial.
-  uint64_t generation = 0;   // Of the journal, at its last opening.
-  std::string operator_token, join_token, driver_token;  // Texts; secret.
+  std::string advertise;     // host:port under which others reach the head.
+  uint64_t generation = 0;   // Generation of the journal at its last opening.
+  std::string operator_token, join_token, driver_token;  // Token texts; secret.
 
   bool operator==(const ClusterIdentity&) const = default;
 };
 
-// A short word of which no cluster of this user's exists on this machine ("heron"; with a number once all are taken).
+// A short name ("heron") that no cluster of this user on this machine has; with a number once all are taken.
 std::string pick_cluster_name(const Paths& paths, Random& random);
 
-// kNotFound: no such file. kInvalidArgument: it holds something else; kPermissionDenied: others may read it.
+// kNotFound: no such file. kInvalidArgument: invalid content; kPermissionDenied: other users may read it.
 [[nodiscard]] Result<ClusterIdentity> load_identity(const std::filesystem::path& file);
 [[nodiscard]] Result<void> save_identity(const std::filesystem::path& file, const ClusterIdentity& identity);
 

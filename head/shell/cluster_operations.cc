@@ -72,15 +72,15 @@ class Operations : public std::enable_shared_from_this<Operations> {
   void serve_tokens();
 
  private:
-  // An operation that reads the core's state: question(core, now, request) gives the reply, or an error.
+  // Registers an operation that reads the core's state: question(core, now, request) returns the reply or an error.
   template <class Request, class Reply, class Question>
   void read(std::string_view name, Question question) {
     registry_.serve<Request, Reply>(name, [self = shared_from_this(), question](const Principal&, const Request& request, Done<Reply> done) {
       self->parts_.runner.ask([question, request, done = std::move(done)](const HeadCore& core, BootTime now) { done(question(core, now, request)); });
     });
   }
-  // A list that the core gives in parts: add(core, now, request, cursor, reply) says whether there are more. Between parts the loop of the
-  // core handles other events.
+  // Registers a list built in parts: add(core, now, request, cursor, reply) returns whether more parts follow. The core's
+  // loop handles other events between the parts.
   template <class Request, class Reply, class Cursor, class Add>
   void read_in_parts(std::string_view name, Add add) {
     struct Listing {
@@ -102,7 +102,7 @@ class Operations : public std::enable_shared_from_this<Operations> {
       listing->done(std::move(listing->reply));
     });
   }
-  // An operation that is answered by nodes: ask(runner, request, done).
+  // Registers an operation answered by nodes: ask(runner, request, done).
   template <class Request, class Reply, class Ask>
   void ask(std::string_view name, Ask ask_nodes) {
     registry_.serve<Request, Reply>(name, [self = shared_from_this(), ask_nodes](const Principal&, const Request& request, Done<Reply> done) {
@@ -112,7 +112,8 @@ class Operations : public std::enable_shared_from_this<Operations> {
   struct Audited {
     std::string action, object;
   };
-  // An operation that changes the core durably, with its entry of the audit log: step(core, principal, request, reply).
+  // Registers an operation that durably changes the core, with an audit log entry: step(core, principal, request,
+  // reply).
   template <class Request, class Reply, class Describe, class Step>
   void change(std::string_view name, Describe describe, Step step) {
     registry_.serve<Request, Reply>(name, [self = shared_from_this(), describe, step](const Principal& by, const Request& request, Done<Reply> done) {
@@ -133,11 +134,11 @@ class Operations : public std::enable_shared_from_this<Operations> {
     });
   }
 
-  // Writes the outcome of a request into the audit log; on the loop, within an event of the core.
+  // Adds the outcome of a request to the audit log; on the loop, within an event of the core.
   void record(const AuditRequest& asked, const Result<void>& outcome) const {
     parts_.audit.record(parts_.clock.wall().time_since_epoch().count(), asked, outcome);
   }
-  // The same in an event of its own, for a request that the core does not see.
+  // Same in a separate event, for a request outside the core.
   void record_later(AuditRequest asked, const Result<void>& outcome) {
     parts_.runner.change(
         [self = shared_from_this(), asked = std::move(asked), outcome](HeadCore& core, BootTime now) {

@@ -1,4 +1,4 @@
-// The unary operations of volador.v1.Cluster: lists, questions to nodes, and requests that change the cluster.
+// The unary operations of volador.v1.Cluster: lists, requests that nodes answer, and requests that change the cluster.
 #pragma once
 
 #include <functional>
@@ -27,12 +27,12 @@ struct ClusterOperations {
   const security::Authority& authority;
   const Clock& clock;
   BootTime started;
-  std::function<std::string()> address;  // As others dial the head.
+  std::function<std::string()> address;  // The address under which others reach the head.
   std::function<Result<std::string>()> login_link;
   std::function<void(const std::string& token_id)> on_revoked;
 };
 
-// Registers the handlers. They use the parts until withdraw("Cluster").
+// Registers the handlers, which use the parts until withdraw("Cluster").
 void serve_cluster(operations::Registry& registry, ClusterOperations parts);
 
 }  // namespace volador::head

@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::chrono::minutes kSkewMax{5};
 
-// "ipv4:10.0.0.7:41234" -> "10.0.0.7".
+// Converts "ipv4:10.0.0.7:41234" to "10.0.0.7".
 std::string peer_host(const std::string& peer) {
   const size_t from = peer.find(':');
   const size_t to = peer.rfind(':');
@@ -43,7 +43,7 @@ Result<void> check_skew(const protocol::JoinRequest& request, WallTime now) {
                                 std::chrono::seconds(kSkewMax).count()));
 }
 
-// The end of one Certify call, exactly once: a question that the stopping head dropped is answered as well.
+// Finishes one Certify call exactly once, even if the stopping head dropped its callback.
 class CertifyAnswer {
  public:
   CertifyAnswer(grpc::ServerUnaryReactor* reactor, protocol::JoinReply* reply) : reactor_(reactor), reply_(reply) {}
@@ -100,7 +100,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
       fill(*reply, std::move(*certificate));
       answer->give();
     } else {
-      // Signed already, away from the core's loop, but it leaves only where the core knows the host.
+      // Signed already, outside the core's loop, but sent only if the core knows the host.
       parts_.runner.ask([this, answer, reply, certificate = std::move(*certificate), node = caller->name,
                          host = id_from_raw<HostId>(request->host_id())](const HeadCore& core, BootTime) mutable {
         if (auto allowed = core.lookups().may_certify(node, host); !allowed) {
@@ -181,10 +181,10 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
   struct Stream {
     std::string token_id;
     std::function<void()> revoke;
-    std::weak_ptr<WorkerStream> worker;  // Where a node is at its other end.
+    std::weak_ptr<WorkerStream> worker;  // The stream of a node.
   };
 
-  // Its hosts and its store are called by others than us.
+  // Its hosts and its store accept calls from peers other than the head.
   static void tell_revoked(WorkerStream& worker, const std::vector<std::string>& token_ids) {
     protocol::HeadToWorker message;
     for (const std::string& id : token_ids) message.mutable_revoked()->add_token_ids(id);
@@ -201,7 +201,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
                                  {.role = *role, .name = request.name(), .token_id = request.token_id(), .now = parts_.clock.wall()});
   }
 
-  // Whether the node may have it is for the core to say.
+  // Signs the request; the core decides whether the node may get the certificate.
   Result<std::string> certify(const protocol::CertifyRequest& request, const security::Principal& caller) {
     const WallTime now = parts_.clock.wall();
     if (request.role() == to_string(security::Role::kNode)) {
@@ -215,7 +215,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kHost, .name = to_string(host), .token_id = caller.token_id, .now = now});
   }
 
-  // A certificate speaks for one node: with it nobody registers as another.
+  // A certificate is bound to one node name and cannot register another.
   static void refuse_name(StreamReactor<protocol::WorkerMessage, protocol::HeadToWorker>& stream, const std::string& own, const std::string& claimed) {
     const Error error{ErrorCode::kPermissionDenied,
                       fmt::format("node name \"{}\": this node's certificate is for \"{}\"; join again with a token to change the name", claimed, own)};

@@ -32,13 +32,13 @@ class ControlService {
     const Clock& clock;
     std::string cluster_name;
     ClusterId cluster;
-    std::function<void(const std::string& peer)> on_joined;  // As grpc::ServerContext::peer() names it.
+    std::function<void(const std::string& peer)> on_joined;  // In the format of grpc::ServerContext::peer().
   };
   explicit ControlService(Parts parts);
   ~ControlService();
 
   grpc::Service* service();
-  // Cuts the streams of everybody who joined with the token.
+  // Cuts the streams of all peers that joined with the token.
   void end_streams_of(const std::string& token_id);
 
  private:

@@ -19,10 +19,10 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 200ms;
-constexpr size_t kWatchRows = 400;      // At a time: about a millisecond.
-constexpr size_t kWatchEventsMax = 2000;  // That wait to be handed over; the oldest are dropped.
+constexpr size_t kWatchRows = 400;      // Rows at a time: about a millisecond.
+constexpr size_t kWatchEventsMax = 2000;  // Events queued for the watcher; the oldest are dropped.
 
-// They renew leases and show life; they say nothing that the journal holds, so they need not wait for it.
+// They renew leases and show liveness but report no journaled state, so they need not wait for the journal.
 bool needs_no_journal(const protocol::HeadToWorker& message) { return message.has_heartbeat_ack(); }
 bool needs_no_journal(const protocol::HeadMessage& message) { return message.has_pong(); }
 
@@ -50,9 +50,9 @@ void fill(protocol::Reply& reply, const Error& why) {
   fill(*reply.mutable_error(), why);
 }
 
-// The refusal of a request that would change something, while the head is read-only; none: the message may pass.
-// A checkpoint has no request of a user behind it that could be repeated later: it waits with its actor's answers while there is room.
-// What was accepted before and comes again has its answer when the journal has it: a refusal would leave its actor to nobody.
+// Returns the refusal of a request that would change state while the head is read-only; nullopt: the message may pass.
+// Checkpoints have no user request that could be retried, so they wait in the backlog while there is room. A repeated
+// request that was accepted before gets its reply from the journal; refusing it would orphan its actor.
 std::optional<protocol::HeadMessage> refusal(const HeadCore& core, const protocol::ClientMessage& message, const JournalWriter& writer) {
   const std::string* request = nullptr;
   if (message.has_spawn()) request = &message.spawn().request_id();
@@ -69,7 +69,7 @@ std::optional<protocol::HeadMessage> refusal(const HeadCore& core, const protoco
   return answer;
 }
 
-// What acknowledged a change that the journal refused says so instead.
+// Turns acknowledgements of a change that the journal refused into errors.
 void refuse_replies(Actions& actions, const Error& why) {
   for (ToClient& one : actions.to_clients) {
     if (one.message.has_reply() && !one.message.reply().has_error()) fill(*one.message.mutable_reply(), why);
@@ -88,7 +88,7 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
       : core(parts.core), writer(parts.writer), logs(parts.logs), clock(parts.clock), keep_experiment(parts.keep_experiment),
         loop(parts.loops, "head core", EventLoop::Thread::kShared, EventLoop::OnThrow::kAbort) {}
 
-  // `durable` runs once the journal has stored the changes, or has refused them.
+  // `durable` runs once the journal has stored or refused the changes.
   void carry_out(Actions actions, std::function<void(Result<void>)> durable = nullptr);
   void release(Actions& actions);
   void send_unjournaled(Actions& actions);
@@ -96,7 +96,7 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   void note_changes(const Actions& actions);
   void hand_over_changes();
   void answer(uint64_t request, Result<protocol::WorkerMessage> answer);
-  // Whether it was one: the message has been handed on then.
+  // Handles replies of nodes; returns false if the message is not a reply.
   bool answer_of_node(NodeSession session, protocol::WorkerMessage& message);
   void node_message(NodeSession session, const protocol::WorkerMessage& message);
   void client_message(ClientSession session, const protocol::ClientMessage& message);
@@ -111,14 +111,14 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   const std::function<void(ExperimentNews)> keep_experiment;
   std::atomic<uint64_t> next_session{1};
   DurationHistogram decision_times;
-  // Of the loop.
+  // Confined to the loop.
   std::unordered_map<uint64_t, std::shared_ptr<NodeOutbox>> nodes;
   struct Client {
     std::shared_ptr<ClientOutbox> outbox;
     security::Principal by;
   };
   std::unordered_map<uint64_t, Client> clients;
-  struct Question {  // Of a node, or of a driver: their sessions differ.
+  struct Question {  // Pending request to a node or driver; their session numbers are distinct.
     uint64_t session = 0;
     NodeAnswered done;
   };
@@ -307,7 +307,7 @@ void CoreRunner::Impl::send(const Reader& reader, protocol::ReadRunFiles questio
 void CoreRunner::Impl::client_message(ClientSession session, const protocol::ClientMessage& message) {
   const auto found = clients.find(static_cast<uint64_t>(session));
   if (found == clients.end()) return;
-  Actions actions;  // Of a batch together: one step of the journal.
+  Actions actions;  // Actions of the whole batch: one journal step.
   const bool sound = for_each_in_batch(message, [&](const protocol::ClientMessage& one) {
     if (one.has_run_files()) {
       const auto question = questions.find(one.run_files().request());
@@ -340,7 +340,7 @@ void CoreRunner::start() {
 void CoreRunner::stop() {
   impl_->loop.stop();
   if (std::exchange(impl_->stopped, true)) return;
-  // No other thread runs the loop's functions any more.
+  // The loop runs no more functions now.
   const Error why{ErrorCode::kUnavailable, "the head stops; connect again when it is back"};
   for (auto& [session, outbox] : impl_->nodes) outbox->close(why);
   for (auto& [session, client] : impl_->clients) client.outbox->close(why);

@@ -22,7 +22,7 @@ using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
 constexpr auto kGather = 20ms;
-constexpr size_t kRecordBytes = size_t{1} << 20;  // Of a part of a summary.
+constexpr size_t kRecordBytes = size_t{1} << 20;  // Size of one part of a summary.
 constexpr size_t kStemDigits = 32;
 constexpr std::string_view kOpen = ".open", kEnded = ".ended", kHalf = ".half";
 
@@ -35,10 +35,10 @@ struct ExperimentKeeper::Impl {
 
   struct File {
     bool open = true;
-    uint64_t bytes = 0;       // 0: not there yet.
+    uint64_t bytes = 0;       // 0: does not exist yet.
     uint64_t summed_up = 0;   // Bytes of the last summary.
-    uint64_t touched = 0;     // In the order of the last writings.
-    bool checked = false;     // Its end is known to be whole.
+    uint64_t touched = 0;     // Order of the last writes.
+    bool checked = false;     // Its end was verified to be complete.
   };
 
   Result<void> look();
@@ -51,7 +51,7 @@ struct ExperimentKeeper::Impl {
     WallTime came;
   };
   void write(std::vector<Queued> batch, const Written& written);
-  // False: it is not on the disk.
+  // Returns false if it is not on disk.
   bool write_one(const std::string& stem, const std::string& records, bool open);
   void sum_up(const std::string& stem, File& file);
   void fold_into_summary(const std::string& stem, File& file);
@@ -62,9 +62,9 @@ struct ExperimentKeeper::Impl {
 
   const ExperimentKeeperOptions options;
   const Clock& clock;
-  std::map<std::string, File> files;  // By stem. Of the thread once it runs.
+  std::map<std::string, File> files;  // By stem. Confined to the thread once it runs.
   uint64_t touches = 0;
-  uint64_t bytes = 0;  // Of all.
+  uint64_t bytes = 0;  // Total.
   bool failing = false;
 
   std::mutex mutex;
@@ -76,7 +76,7 @@ struct ExperimentKeeper::Impl {
   std::thread thread;
 };
 
-// ---- what is there ----
+// ---- scanning the folder ----
 
 Result<void> ExperimentKeeper::Impl::look() {
   VOLADOR_TRY(make_private_directory(options.directory));
@@ -91,7 +91,7 @@ Result<void> ExperimentKeeper::Impl::look() {
   for (const auto& entry : fs::directory_iterator(options.directory, code)) {
     const std::string name = entry.path().filename().string();
     std::error_code gone;
-    if (name.ends_with(kHalf)) fs::remove(entry.path(), gone);  // Of a summary that was not finished.
+    if (name.ends_with(kHalf)) fs::remove(entry.path(), gone);  // Left by an unfinished summary.
     const bool open = name.ends_with(kOpen);
     const std::string stem = name.substr(0, name.rfind('.'));
     if ((!open && !name.ends_with(kEnded)) || stem.size() != kStemDigits) continue;
@@ -101,12 +101,12 @@ Result<void> ExperimentKeeper::Impl::look() {
   if (code) return make_error(file_error("read", options.directory, code.value()));
   std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return std::tie(a.written, a.stem) < std::tie(b.written, b.stem); });
   for (const Found& one : found) {
-    if (files.contains(one.stem)) continue;  // Both of a name: a rename that the file system did not finish. The older one counts.
+    if (files.contains(one.stem)) continue;  // Both names exist after an unfinished rename; the older file counts.
     files[one.stem] = {.open = one.open, .bytes = one.bytes, .touched = ++touches};
     bytes += one.bytes;
   }
   size_t open = 0;
-  for (auto one = found.rbegin(); one != found.rend(); ++one) {  // Of very old ones nothing runs.
+  for (auto one = found.rbegin(); one != found.rend(); ++one) {  // Very old experiments are no longer running.
     if (File& file = files.at(one->stem); file.open && ++open > options.restored_max) set_open(one->stem, file, false);
   }
   make_room();
@@ -173,7 +173,7 @@ void ExperimentKeeper::Impl::write(std::vector<Queued> batch, const Written& wri
   struct Due {
     std::string records;
     bool open = true;
-    std::map<std::pair<DriverId, std::string>, uint64_t> numbers;  // The last ones, to be told.
+    std::map<std::pair<DriverId, std::string>, uint64_t> numbers;  // The last numbers, to be reported.
   };
   std::map<std::string, Due> due;
   for (auto& [news, came] : batch) {
@@ -196,7 +196,7 @@ void ExperimentKeeper::Impl::write(std::vector<Queued> batch, const Written& wri
 bool ExperimentKeeper::Impl::write_one(const std::string& stem, const std::string& records, bool open) {
   File& file = files[stem];
   if (file.bytes == 0) file.checked = true;
-  if (!file.checked) read(stem, file);  // One beyond those that are shown again.
+  if (!file.checked) read(stem, file);  // Not among the experiments that are shown again.
   if (open && !file.open) set_open(stem, file, true);
   const auto written = write_records(path(stem, file.open), file.bytes, records, options.sync);
   said(written ? Result<void>() : make_error(written.error()));
@@ -210,7 +210,8 @@ bool ExperimentKeeper::Impl::write_one(const std::string& stem, const std::strin
   return true;
 }
 
-// A new file takes the old one's place once it is whole. The whole history was in memory for it, which goes back to the system at once.
+// Replaces the file once the summary is complete. The whole history was in memory; trim returns that memory to the
+// system.
 void ExperimentKeeper::Impl::sum_up(const std::string& stem, File& file) {
   fold_into_summary(stem, file);
   malloc_trim(0);
@@ -242,7 +243,7 @@ void ExperimentKeeper::Impl::fold_into_summary(const std::string& stem, File& fi
   said(result);
   if (!result) {
     fs::remove(half, code);
-    file.summed_up = file.bytes;  // Not again at once.
+    file.summed_up = file.bytes;  // Prevents an immediate retry.
     return;
   }
   bytes += length;
@@ -282,7 +283,7 @@ void ExperimentKeeper::Impl::said(const Result<void>& written) {
   }
 }
 
-// ---- the public face ----
+// ---- ExperimentKeeper ----
 
 ExperimentKeeper::ExperimentKeeper(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ExperimentKeeper::~ExperimentKeeper() { stop(); }

@@ -1,11 +1,11 @@
-// What drivers say of their experiments, on the head's disk, so that those whose programs are gone are there after a restart.
+// Stores the drivers' experiment updates on the head's disk, so that experiments of ended programs survive a restart.
 //
-//   <head's folder>/experiments/<32 hex digits of the name's sha256>.open     one that runs
-//                                                                  .ended    one that does not
+//   <head's folder>/experiments/<32 hex digits of the name's sha256>.open     a running experiment
+//                                                                  .ended    an ended experiment
 //
-// One thread writes, all that came within 20 ms at once; nobody waits for it. A file is a record_file.h of ExperimentRecords; where it has
-// grown too long its records give way to a summary of them. A store of another kind (Redis) changes nothing here: these files stay on the
-// machine of the head.
+// One thread writes the updates of 20 ms in one batch, asynchronously. A file is a record_file.h of ExperimentRecords;
+// a file that has grown too long is replaced by a summary of its records. Other stores (Redis) make no difference:
+// these files stay on the head's machine.
 #pragma once
 
 #include <cstdint>
@@ -23,38 +23,41 @@ namespace volador::head {
 
 struct ExperimentKeeperOptions {
   std::filesystem::path directory;
-  uint64_t bytes_max = uint64_t{2} << 30;  // Of all files; the experiment that was updated longest ago is removed, those that ended first.
-  size_t files_max = 1'000;                // The same.
-  uint64_t summary_bytes = uint64_t{8} << 20;  // A file beyond it, and beyond twice its last summary, is summed up.
-  size_t queue_bytes_max = size_t{64} << 20;   // Waiting to be written; what comes beyond is not kept, and the log says so.
-  size_t restored_max = 100;               // The newest are shown again.
-  bool sync = false;                       // On the disk with each writing.
+  uint64_t bytes_max = uint64_t{2} << 30;  // Total of all files. Beyond it the experiment with the oldest update is
+                                           // removed, ended ones first.
+  size_t files_max = 1'000;                // Same.
+  uint64_t summary_bytes = uint64_t{8} << 20;  // A file larger than this and than twice its last summary is summarized.
+  size_t queue_bytes_max = size_t{64} << 20;   // Limit of the write queue; updates beyond it are dropped and a warning
+                                               // is logged.
+  size_t restored_max = 100;               // Number of newest experiments shown again.
+  bool sync = false;                       // Flushes each write to disk.
   HistoryLimits limits = {};
 };
 
 class ExperimentKeeper {
  public:
-  // Looks at what is there; the folder is made. Nothing is read yet. kPermissionDenied, kUnavailable: the folder. `clock` outlives it.
+  // Creates the folder if needed and lists its files without reading them. kPermissionDenied, kUnavailable: the folder.
+  // `clock` must outlive it.
   [[nodiscard]] static Result<std::unique_ptr<ExperimentKeeper>> open(const ExperimentKeeperOptions& options, const Clock& clock);
-  // As stop().
+  // Calls stop().
   ~ExperimentKeeper();
 
   struct Kept {
     ExperimentHistory history;
-    uint64_t rank = 0;  // As HeadCore::restore_experiment.
+    uint64_t rank = 0;  // As for HeadCore::restore_experiment.
   };
-  // Those that ran when the head ended, oldest first. Reads them now: call it before keep().
+  // Reads the experiments that ran when the head ended, oldest first. Call before keep().
   std::vector<Kept> read_open();
-  // Reads those that had ended, oldest first, and gives them to `restore` on the thread, before anything is written. False: no more of them.
-  // Once; without it nothing is written.
+  // Called on the thread with each ended experiment, oldest first, before anything is written. Returns false to stop.
+  // Without start() nothing is written; call it once.
   using Restore = std::function<bool(const Kept&)>;
-  // On the thread: a driver's updates of an experiment are on the disk, up to this one's number.
+  // Called on the thread when a driver's updates of an experiment up to this number are on disk.
   using Written = std::function<void(DriverId driver, const std::string& experiment, uint64_t number)>;
   void start(Restore restore, Written written = {});
 
-  // Thread safe, never blocks.
+  // Thread safe; never blocks.
   void keep(ExperimentNews news);
-  // Writes what waits. Repeated calls do nothing.
+  // Writes the queued updates. Idempotent.
   void stop();
 
  private:

@@ -13,7 +13,7 @@
 namespace volador::head {
 namespace {
 
-constexpr size_t kCorePieceBytes = 128 << 10;  // Some hundred rows: less than a millisecond of the core's.
+constexpr size_t kCorePieceBytes = 128 << 10;  // Some hundred rows: less than a millisecond on the core's loop.
 constexpr size_t kShownPieceBytes = 1 << 20;
 
 }  // namespace

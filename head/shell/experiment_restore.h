@@ -1,5 +1,5 @@
-// Brings experiments of before the head's start back: their rows into the core, in pieces that cost it little, and all there is of them to
-// whoever shows them.
+// Restores experiments that predate the head's start: their rows into the core, in small pieces, and their complete
+// data into the consumer that shows them.
 #pragma once
 
 #include <cstdint>
@@ -21,17 +21,17 @@ namespace volador::head {
 
 class CoreRunner;
 
-// A piece of an experiment's past: the first one has its row.
+// A part of an older experiment; the first part has its row.
 struct PastExperiment {
   std::string name;
   std::shared_ptr<const v1::Changes> rows;
   int64_t started_ms = 0, updated_ms = 0;
 };
 
-// Into a core that does not run yet.
+// Restores into a core that does not run yet.
 void restore_rows(HeadCore& core, const ExperimentKeeper::Kept& kept);
 
-// Used by one thread at a time; cancel() by any.
+// Used by one thread at a time, except cancel(), which any thread may call.
 class ExperimentRestore {
  public:
   using Show = std::function<void(PastExperiment piece, std::function<void()> done)>;
@@ -40,12 +40,13 @@ class ExperimentRestore {
   ~ExperimentRestore();
   void set_show(Show show) { show_ = std::move(show); }
 
-  // Both of these wait until it is done. False: it was cancelled.
-  bool restore(const ExperimentKeeper::Kept& kept);  // Into the core, then shown, unless a later run has the name.
+  // Both block until done and return false if cancelled.
+  bool restore(const ExperimentKeeper::Kept& kept);  // Restores into the core and then shows it, unless a later run has
+                                                     // the name.
   bool show(const ExperimentKeeper::Kept& kept);
-  // Of those in the core, all at once: with what people say of them.
+  // Shows all restored experiments of the core at once, with user notes.
   void show_known(const std::vector<ExperimentKeeper::Kept>& all);
-  // Whoever waits goes on; nothing is waited for any more.
+  // Wakes blocked calls; later calls do not block.
   void cancel();
 
  private:

@@ -1,4 +1,4 @@
-// Slows down who guesses: after too many failures from one peer its attempts are refused for a while. Pure.
+// Limits guessing: after too many failures of one peer its attempts are refused for a while. Pure.
 #pragma once
 
 #include <chrono>
@@ -13,14 +13,14 @@ namespace volador::head {
 struct FailureThrottleOptions {
   int failures_max = 10;                     // Within `window`.
   std::chrono::seconds window{60};
-  size_t peers_max = 4096;                   // Remembered; the one that failed longest ago is forgotten.
+  size_t peers_max = 4096;                   // Limit of tracked peers; the one with the oldest failure is dropped.
 };
 
 class FailureThrottle {
  public:
   explicit FailureThrottle(const FailureThrottleOptions& options = {}) : options_(options) {}
 
-  // How long the peer has to wait before its next attempt counts; 0: it may try.
+  // Time until the peer's next attempt is accepted; 0: now.
   std::chrono::nanoseconds wait(BootTime now, const std::string& peer) const;
   void failed(BootTime now, const std::string& peer);
   void succeeded(const std::string& peer) { peers_.erase(peer); }

@@ -1,4 +1,5 @@
-// What a server in the same process, such as the dashboard, uses of a running head beside its operations (runtime/operations/registry.h).
+// Interface for a server in the same process, such as the dashboard, to a running head; complements its operations
+// (runtime/operations/registry.h).
 #pragma once
 
 #include <functional>
@@ -34,17 +35,17 @@ class CoreRunner;
 class HeadCore;
 class LogRings;
 
-// How many lines at the end of a log the request asks for, limited.
+// Number of trailing log lines requested, limited.
 size_t tail_of(const v1::LogsRequest& request);
 
-// Thread safe, until the head stops. Functions given to it run on the core's loop, once (watchers: repeatedly), and must not block; those
-// that the stopping head drops are not called.
+// Thread safe until the head stops. Callbacks run on the core's loop, once (watchers: repeatedly), and must not block;
+// the stopping head may drop them.
 class HeadAccess {
  public:
   struct Parts {
     CoreRunner& runner;
     Authorizer& authorizer;
-    LogRings& logs;  // Used on the runner's loop only.
+    LogRings& logs;  // Only for use on the runner's loop.
     const security::Authority& authority;
     const Clock& clock;
   };
@@ -53,23 +54,23 @@ class HeadAccess {
   template <class T>
   using Done = std::function<void(Result<T>)>;
 
-  // As CoreRunner.
+  // See CoreRunner.
   const DurationHistogram& decision_times() const;
   void watch(std::function<void(v1::Changes)> on_changes);
   void watch_logs(std::function<void(const protocol::LogLines&)> on_lines);
 
-  // The newest lines of an actor, a trial, or a node with what its actors wrote; not of "head", and without following.
+  // The newest lines of an actor, a trial, or a node with its actors' output; no support for "head" or following.
   void logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done);
-  // The id of the actor that runs or ran an actor or trial, in hex.
+  // The id, in hex, of the actor that runs or ran an actor or trial.
   void actor_of(std::string id, Done<std::string> done);
-  // As run_file_reader.h.
+  // See run_file_reader.h.
   void list_run_files(std::string experiment, std::string trial, Done<std::vector<RunFiles::Entry>> done);
   void open_run_file(std::string experiment, std::string trial, std::string name, Done<RemoteFile> done);
 
   Result<Authorizer::Bearer> bearer(std::string_view text) const { return parts_.authorizer.bearer(text); }
   bool token_counts(std::string_view token_id) const { return parts_.authorizer.counts(token_id); }
 
-  // A key and certificate of the cluster's own authority for a server on these names.
+  // A key and certificate from the cluster's own authority for a server with these names.
   Result<security::Credentials> issue_certificate(const std::vector<std::string>& names) const;
 
  private:

@@ -52,22 +52,24 @@ namespace volador::head {
 namespace {
 
 constexpr std::string_view kLoopback = "127.0.0.1";
-constexpr int kKeepaliveMs = 5000;         // Silent peers only; the core suspects them before.
+constexpr int kKeepaliveMs = 5000;         // For silent peers only; the core suspects nodes earlier.
 constexpr int kKeepaliveTimeoutMs = 3000;
-constexpr int kReadBytes = 2048;           // At first; gRPC reads more at once where more comes.
-constexpr int kTlsRecordBytes = 4096;      // gRPC keeps so much a connection to put one together.
-constexpr int kHandshakeMs = 5000;         // A connection that does not finish its handshake is closed; see also net::AdmissionLimits.
-constexpr int kStreamsMax = 256;           // Of one connection.
-// gRPC still reads what has arrived on a connection that was ended, so little may have arrived.
+constexpr int kReadBytes = 2048;           // Initial read size; gRPC reads more when more arrives.
+constexpr int kTlsRecordBytes = 4096;      // gRPC buffers this much per connection to assemble records.
+constexpr int kHandshakeMs = 5000;         // Connections that do not finish their handshake in time are closed; see
+                                           // also net::AdmissionLimits.
+constexpr int kStreamsMax = 256;           // Per connection.
+// gRPC still reads data that arrived on an ended connection, so the limit is low.
 constexpr int kUnprovedReceiveBytes = 32 << 10;
-constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Of messages in transit; beyond it connections are slowed and refused.
+constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Messages in transit; beyond it connections are slowed down and
+                                                     // refused.
 
-// Tells the port which peers the authorizer has admitted.
+// Reports authenticated peers to the port.
 class ProofObserver final : public grpc::experimental::ServerInterceptorFactoryInterface {
  public:
   explicit ProofObserver(net::GuardedPort& port) : port_(port) {}
 
-  // Called for each call after the authorizer has admitted it; intercepts nothing.
+  // Called for each admitted call; intercepts nothing.
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
     if (port_.expects_proofs() && needs_proof(info->method())) port_.on_proved(plain_peer(info->server_context()->peer()));
     return nullptr;
@@ -109,7 +111,7 @@ struct HeadProcess::Impl {
   mutable std::mutex failure_mutex;
   std::optional<Error> failure;
 
-  // In the order of their making; stop() ends them in reverse.
+  // In construction order; stop() ends them in reverse.
   HeadPaths files;
   std::optional<DirectoryLock> lock;
   std::optional<ProcessFile> process_file;
@@ -124,7 +126,7 @@ struct HeadProcess::Impl {
   LogRings logs;
   std::unique_ptr<LoopSystem> loops;
   std::unique_ptr<ExperimentKeeper> keeper;
-  std::vector<ExperimentKeeper::Kept> ran;  // When the last head ended; until they are shown.
+  std::vector<ExperimentKeeper::Kept> ran;  // Experiments that ran when the last head ended; kept until they are shown.
   std::unique_ptr<CoreRunner> runner;
   std::unique_ptr<ExperimentRestore> restore;
   std::unique_ptr<ProgramExchange> programs;
@@ -168,7 +170,7 @@ Result<void> HeadProcess::Impl::load_or_create_cluster() {
     return {};
   }
   if (known.error().code != ErrorCode::kNotFound) return make_error(known.error());
-  // Without its description the cluster is not complete: nobody can have joined it yet.
+  // Without its description the cluster is incomplete and no peer can have joined it.
   identity = {.name = options.cluster, .id = new_id<ClusterId>(random)};
   auto created = security::Authority::create(identity.id, clock.wall());
   if (!created) return make_error(created.error());
@@ -234,7 +236,7 @@ Result<void> HeadProcess::Impl::ensure_tokens() {
   return {};
 }
 
-// This machine's own command line goes on with a new token where its own was revoked. On the core's loop.
+// Replaces the revoked token of this machine's command line by a new one. Runs on the core's loop.
 void HeadProcess::Impl::on_token_revoked(const std::string& id) {
   control->end_streams_of(id);
   std::vector<Mutation> rows;
@@ -255,7 +257,7 @@ Result<void> HeadProcess::Impl::serve() {
   const int wanted = options.port != 0 ? options.port : bind == identity.bind || identity.bind.empty() ? identity.port : 0;
   auto opened = open_port(bind, wanted);
   if (!opened) return make_error(opened.error());
-  // gRPC's own listener has no such limits: a thousand idle connections take every descriptor of the head.
+  // gRPC's own listener has no such limits: a thousand idle connections would use up the head's descriptors.
   auto guarded = net::GuardedPort::create(std::move(opened->fd), clock, {.component = "head", .unproved_receive_bytes = kUnprovedReceiveBytes});
   if (!guarded) return make_error(guarded.error());
   port = std::move(*guarded);
@@ -274,11 +276,11 @@ Result<void> HeadProcess::Impl::serve() {
   credentials->SetAuthMetadataProcessor(processor);
 
   VOLADOR_TRY(control::prepare_grpc());
-  // For every server that is built from here on in this process: there is this one.
+  // Affects every server built later in this process; this is the only one.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
-  // Reflection alone has threads of its own.
+  // Only reflection has its own threads.
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::SyncServerOption::MAX_POLLERS, 1);
@@ -387,7 +389,7 @@ void HeadProcess::Impl::register_operations() {
                              .authority = *authority,
                              .clock = clock,
                              .started = clock.now(),
-                             .address = [this] { return identity.advertise; },  // Known once a port is found.
+                             .address = [this] { return identity.advertise; },  // Known once a port is bound.
                              .login_link = [this] { return login_link(); },
                              .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
   log_lines = std::make_unique<LogService>(LogService::Parts{.runner = *runner, .logs = logs, .files = *programs, .log_file = files.log()});

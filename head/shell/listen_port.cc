@@ -22,7 +22,7 @@
 namespace volador::head {
 namespace {
 
-constexpr int kBacklog = 4096;  // The kernel's own limit is lower on most machines.
+constexpr int kBacklog = 4096;  // Most machines have a lower kernel limit.
 
 struct FreeAddresses {
   void operator()(addrinfo* list) const { freeaddrinfo(list); }
@@ -89,7 +89,7 @@ Result<OpenPort> open_port(const std::string& host, int port) {
   net::UniqueFd listener(socket(list->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   const int fd = listener.get();
   if (fd < 0) return make_error(ErrorCode::kUnavailable, fmt::format("--bind={}: no socket: {}", host, std::strerror(errno)));
-  // Connections of an earlier head that still time out do not count.
+  // Ignores connections of an earlier head in TIME_WAIT.
   const int on = 1;
   setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const int off = 0;

@@ -9,17 +9,17 @@
 namespace volador::head {
 
 struct OpenPort {
-  net::UniqueFd fd;  // Listens, does not block.
+  net::UniqueFd fd;  // A listening, non-blocking socket.
   int port = 0;
 };
-// Listens on host:port (0: any). kUnavailable: in use; names the process where /proc tells. kInvalidArgument: not an address
-// of this machine. kPermissionDenied: a port below 1024.
+// Listens on host:port (0: any). kUnavailable: the port is in use; the message names the process if /proc shows it.
+// kInvalidArgument: not an address of this machine. kPermissionDenied: a port below 1024.
 [[nodiscard]] Result<OpenPort> open_port(const std::string& host, int port);
 
-// "volador (pid 4711)" of the process that listens on the TCP port; empty where /proc does not tell.
+// The process that listens on the TCP port, such as "volador (pid 4711)"; empty if /proc does not show it.
 std::string listener_of(int port);
 
-// The address that other machines reach this one by, where `host` is a wildcard; else `host` itself.
+// The address under which other machines reach this one if `host` is a wildcard; otherwise `host`.
 std::string reachable_host(const std::string& host);
 
 // "10.0.0.1:6380", "[::1]:6380".

@@ -14,7 +14,8 @@
 namespace volador::head {
 namespace {
 
-// Of the newest lines of a file; `heard` ends with the line that was written last, and loses those that are in the file.
+// Sets source and time of the newest lines of a file. `heard` ends with the newest line; matched lines are removed from
+// it.
 void take_times(std::vector<KeptLine>& lines, std::vector<const KeptLine*>& heard) {
   for (auto line = lines.rbegin(); line != lines.rend() && !heard.empty() && heard.back()->text == line->text; ++line) {
     line->source = heard.back()->source;
@@ -47,9 +48,10 @@ void state_facts(v1::NumberedLine& line) {
 
 std::vector<v1::LogLine> node_lines(const protocol::LogTails& answer, const std::string& node, const LogRings& rings) {
   constexpr size_t kShortId = 8;
-  std::map<std::pair<std::string, bool>, std::vector<const KeptLine*>> heard;  // By the start of an actor's id and its stream.
+  // By prefix of an actor's id, and output stream.
+  std::map<std::pair<std::string, bool>, std::vector<const KeptLine*>> heard;
   std::vector<std::vector<v1::LogLine>> files;
-  for (auto tail = answer.tails().rbegin(); tail != answer.tails().rend(); ++tail) {  // Of an actor's runs the newest comes last.
+  for (auto tail = answer.tails().rbegin(); tail != answer.tails().rend(); ++tail) {  // The newest of an actor's runs comes last.
     std::vector<KeptLine> lines;
     for (const std::string& text : tail->lines()) lines.push_back({.source = tail->source(), .node = node, .is_stderr = tail->is_stderr(), .text = text});
     if (tail->source() != "worker") {
@@ -63,7 +65,7 @@ std::vector<v1::LogLine> node_lines(const protocol::LogTails& answer, const std:
   }
   std::vector<v1::LogLine> all;
   for (auto file = files.rbegin(); file != files.rend(); ++file) all.insert(all.end(), file->begin(), file->end());
-  // A line without a time stays behind the one before it in its file.
+  // A line without a time stays behind its predecessor in the file.
   std::vector<std::pair<int64_t, size_t>> order;
   int64_t last = 0;
   for (size_t at = 0; at < all.size(); ++at) {

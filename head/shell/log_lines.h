@@ -1,4 +1,4 @@
-// Lines of logs as the API gives them.
+// Conversion of log lines to the API.
 #pragma once
 
 #include <string>
@@ -16,15 +16,15 @@ class NumberedLine;
 
 namespace volador::head {
 
-// With its level, and its time: the one that the line says, else when it was read.
+// Sets level and time; the time is the one in the line, else the time of reading.
 v1::LogLine to_api(KeptLine line);
-// As above, of a line of the head's own log.
+// Same for a line of the head's own log.
 v1::LogLine head_line(std::string text);
-// Fills level and time from the text.
+// Sets level and time from the text.
 void state_facts(v1::NumberedLine& line);
 
-// What a node answered of its logs in the order of time. Files keep no times: lines that the head has heard of have theirs and the name of
-// their actor, older ones stand first, file by file.
+// Orders a node's log lines by time. Files have no times: lines that the head received earlier get their time and actor
+// name; older ones come first, file by file.
 std::vector<v1::LogLine> node_lines(const protocol::LogTails& answer, const std::string& node, const LogRings& rings);
 
 }  // namespace volador::head

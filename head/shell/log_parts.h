@@ -1,4 +1,4 @@
-// Parts of the whole log of an actor or of a node's worker: asked of the node, where the files lie.
+// Reads parts of the complete log of an actor or of a node's worker from the node with the files.
 #pragma once
 
 #include <functional>
@@ -15,14 +15,14 @@ namespace volador::head {
 
 class CoreRunner;
 
-// `done` runs on the runner's loop, once, unless the head stops. kInvalidArgument: what was asked for cannot be; kNotFound: no such
-// actor, trial or node, or it has no log; kUnavailable: its node is not connected or did not answer.
+// `done` runs once on the runner's loop, unless the head stops. kInvalidArgument: invalid request; kNotFound: no such
+// actor, trial or node, or it has no log; kUnavailable: its node is not connected or did not reply.
 void read_log(CoreRunner& runner, v1::ReadLogRequest request, std::function<void(Result<v1::ReadLogReply>)> done);
 
-// The same of an actor that was found; the request's id and node are not looked at.
+// Same for a known actor; ignores the id and node of the request.
 void read_log_of(CoreRunner& runner, const LogSource& source, v1::ReadLogRequest request,
                  std::function<void(Result<v1::ReadLogReply>)> done);
-// The source of an actor or trial; kNotFound of a node, whose log is asked for by its name.
+// The source of an actor or trial; kNotFound for a node, whose log is requested by its name.
 [[nodiscard]] Result<LogSource> actor_log_source(const HeadCore& core, std::string_view id);
 
 }  // namespace volador::head

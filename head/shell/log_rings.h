@@ -1,4 +1,4 @@
-// The last output of every actor, for `volador logs`: bounded, in memory, forgotten with the head. One thread.
+// Recent output of every actor, for `volador logs`: bounded, in memory, lost with the head. Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -22,22 +22,22 @@ class LogLines;
 namespace volador::head {
 
 struct LogRingLimits {
-  size_t actor_lines = 2000;                    // The oldest go first.
+  size_t actor_lines = 2000;                    // Beyond it the oldest lines are dropped.
   size_t actor_bytes = size_t{256} << 10;
-  size_t bytes = size_t{16} << 20;              // Of all; the actor that wrote longest ago goes first.
-  size_t line_bytes = 16 << 10;                 // The rest of a longer line is cut.
+  size_t bytes = size_t{16} << 20;              // Total; beyond it the actor with the oldest output is dropped first.
+  size_t line_bytes = 16 << 10;                 // Longer lines are truncated.
 };
 
 struct KeptLine {
-  std::string source;  // What logs call the actor.
+  std::string source;  // Name of the actor in logs.
   std::string node;
   bool is_stderr = false;
   std::string text;
-  int64_t time_ms = 0;  // Unix time at which its worker read it; 0: not known.
-  uint64_t number = 0;  // In the order in which they came, of all actors.
+  int64_t time_ms = 0;  // Unix time at which the worker read it; 0: unknown.
+  uint64_t number = 0;  // Order of arrival over all actors.
 };
 
-// With a line for those that were left out.
+// Adds a line for lines that were left out.
 std::vector<KeptLine> kept_lines(const protocol::LogLines& lines);
 
 class LogRings {
@@ -45,13 +45,14 @@ class LogRings {
   explicit LogRings(const LogRingLimits& limits = {}) : limits_(limits) {}
 
   void add(const protocol::LogLines& lines);
-  // The newest `count` lines of these actors together, oldest first. None: nothing of any of them is held.
+  // The newest `count` lines of these actors together, oldest first. nullopt: no lines of these actors are stored.
   std::optional<std::vector<KeptLine>> tail(const std::vector<ActorId>& actors, size_t count) const;
 
-  // The newest `count` lines of one stream of the actor whose id begins with `short_id`, as it wrote them on this node, oldest first.
+  // The newest `count` lines of one output stream of the actor whose id starts with `short_id`, written on this node,
+  // oldest first.
   std::vector<const KeptLine*> stream_tail(std::string_view short_id, std::string_view node, bool is_stderr, size_t count) const;
 
-  // Gets every line of these from now on, until unfollow. The function returns at once.
+  // Calls on_line for every further line of these actors until unfollow(). on_line must not block.
   uint64_t follow(const std::vector<ActorId>& actors, std::function<void(const KeptLine&)> on_line);
   void unfollow(uint64_t follower);
 
@@ -71,7 +72,7 @@ class LogRings {
 
   LogRingLimits limits_;
   std::unordered_map<ActorId, Ring> rings_;
-  std::list<ActorId> order_;  // Front: wrote longest ago.
+  std::list<ActorId> order_;  // Front: oldest output.
   std::map<uint64_t, Follower> followers_;
   uint64_t next_follower_ = 1;
   uint64_t next_line_ = 1;

@@ -60,12 +60,12 @@ grpc::ServerWriteReactor<v1::LogLine>* LogService::open(const v1::LogsRequest& r
       return;
     }
     if (lines) return stream->finish({});
-    send_log_file(stream, *source, tail, false, false);  // Older than this head: its files lie on the node.
+    send_log_file(stream, *source, tail, false, false);  // Written before this head started; the files are on the node.
   });
   return reactor;
 }
 
-// stdout and then stderr of an actor, from the files on its node.
+// Sends stdout and then stderr of an actor, from the files on its node.
 void LogService::send_log_file(const std::shared_ptr<LogStream>& stream, const LogSource& source,
                                      size_t tail, bool is_stderr, bool any) {
   v1::ReadLogRequest request;
@@ -121,7 +121,7 @@ void LogService::follow_head_log(const std::shared_ptr<LogStream>& stream, std::
   if (stream->ended()) return;
   std::error_code gone;
   const auto size = std::filesystem::file_size(parts_.log_file, gone);
-  if (!gone && static_cast<std::streamoff>(size) < from) from = 0;  // Rotated.
+  if (!gone && static_cast<std::streamoff>(size) < from) from = 0;  // The file was rotated.
   std::ifstream in(parts_.log_file, std::ios::binary);
   in.seekg(from);
   for (std::string line; std::getline(in, line) && !in.eof();) {

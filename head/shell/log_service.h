@@ -29,7 +29,7 @@ class LogService {
  public:
   struct Parts {
     CoreRunner& runner;
-    LogRings& logs;          // Used on the runner's loop only.
+    LogRings& logs;          // Only for use on the runner's loop.
     ProgramExchange& files;  // Reads the head's log file on its thread.
     std::filesystem::path log_file;
   };

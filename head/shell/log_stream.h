@@ -13,16 +13,16 @@
 
 namespace volador::head {
 
-// Thread safe. Owned by itself from start() until gRPC is done with it, and by whoever sends.
+// Thread safe. Owns itself from start() until gRPC releases it; senders also hold references.
 class LogStream final : public grpc::ServerWriteReactor<v1::LogLine>, public std::enable_shared_from_this<LogStream> {
  public:
-  static constexpr size_t kQueueMax = 10'000;  // Lines; beyond it lines are left out, and a line says how many.
+  static constexpr size_t kQueueMax = 10'000;  // Lines beyond it are dropped, and a line reports their number.
 
-  // on_end: once, when nothing can be sent any more.
+  // on_end: called once, when nothing more can be sent.
   grpc::ServerWriteReactor<v1::LogLine>* start(std::function<void()> on_end);
-  // False: the call has ended.
+  // Returns false if the call has ended.
   bool send(v1::LogLine line);
-  // Ends the call once all lines have left.
+  // Ends the call after all lines are sent.
   void finish(Result<void> result);
   bool ended() const;
 
@@ -36,7 +36,7 @@ class LogStream final : public grpc::ServerWriteReactor<v1::LogLine>, public std
   mutable std::mutex mutex_;
   std::function<void()> on_end_;
   std::shared_ptr<LogStream> self_;
-  std::deque<v1::LogLine> queue_;  // The first one is being written while writing_ holds.
+  std::deque<v1::LogLine> queue_;  // The first line is being written while writing_ is true.
   uint64_t left_out_ = 0;
   bool writing_ = false;
   bool closing_ = false;

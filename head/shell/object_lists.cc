@@ -16,7 +16,7 @@ namespace {
 constexpr int kLimitDefault = 1000;
 constexpr int kGroupsMax = 10'000;
 
-// Of one request; the loop's thread.
+// State of one request; confined to the loop.
 struct Gathering {
   v1::ListObjectsReply* reply;
   int limit;

@@ -1,4 +1,4 @@
-// Which objects lie in the nodes' stores: asked of every node, since only they know.
+// Lists the objects in the nodes' stores by querying every node.
 #pragma once
 
 #include <functional>
@@ -14,8 +14,8 @@ namespace volador::head {
 
 class CoreRunner;
 
-// The largest `limit` of all nodes into *reply, then `done` on the runner's loop; both must last until then. A node that does not answer
-// is listed with its reason.
+// Stores the largest `limit` objects of all nodes in *reply, then calls `done` on the runner's loop; both must live
+// until then. A node without a reply is listed with its reason.
 void list_objects(CoreRunner& runner, int limit, v1::ListObjectsReply* reply, std::function<void(const Result<void>&)> done);
 
 }  // namespace volador::head

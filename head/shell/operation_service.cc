@@ -45,7 +45,7 @@ Result<security::Principal> OperationService::principal(const grpc::CallbackServ
 
 grpc::ServerUnaryReactor* OperationService::call(const operations::Entry& entry, grpc::CallbackServerContext& context, const grpc::ByteBuffer& request,
                                                  grpc::ByteBuffer& reply) {
-  auto* reactor = context.DefaultReactor();  // Makes a new one each time it is called.
+  auto* reactor = context.DefaultReactor();  // Each call would create another reactor.
   const auto answer = std::make_shared<UnaryAnswer>(reactor);
   const std::unique_ptr<Message> message(google::protobuf::MessageFactory::generated_factory()->GetPrototype(entry.method->input_type())->New());
   grpc::ByteBuffer bytes(request);

@@ -1,4 +1,4 @@
-// One gRPC service of the catalogue: its unary methods call the registry, its streaming methods have a handler of their own.
+// One gRPC service of the catalogue: unary methods call the registry, streaming methods have their own handlers.
 #pragma once
 
 #include <grpcpp/impl/service_type.h>
@@ -26,13 +26,14 @@ namespace volador::head {
 
 class Authorizer;
 
-// Thread safe. Outlives the server.
+// Thread safe. Must outlive the server.
 class OperationService final : public grpc::Service {
  public:
-  // `service`: "Cluster". The authorizer has admitted each call before (make_auth_processor).
+  // `service`: "Cluster". The authorizer has admitted each call (make_auth_processor).
   OperationService(std::string_view service, operations::Registry& registry, const Authorizer& authorizer);
 
-  // The handler of a method that streams replies: "Logs". Before the server starts; each streaming method needs one.
+  // Sets the handler of a method that streams replies, such as "Logs". Call before the server starts; each streaming
+  // method needs one.
   template <class Request, class Reply>
   void stream(std::string_view method,
               std::function<grpc::ServerWriteReactor<Reply>*(const Result<security::Principal>& by, const Request& request)> open) {

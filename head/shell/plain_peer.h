@@ -1,4 +1,4 @@
-// Peers as gRPC names them.
+// Conversion of gRPC peer names.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace volador::head {
 
-// "ipv4:10.0.0.1:6380" and "ipv6:%5B::1%5D:6380" without the scheme and the escapes, as net::GuardedPort names peers.
+// Strips scheme and escapes from "ipv4:10.0.0.1:6380" or "ipv6:%5B::1%5D:6380", giving the format of net::GuardedPort.
 std::string plain_peer(std::string_view peer);
 
 }  // namespace volador::head

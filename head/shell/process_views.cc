@@ -18,8 +18,8 @@
 namespace volador::head {
 namespace {
 
-constexpr int kEventsDefault = 4096;      // Of each thread of a process: all that it keeps.
-constexpr int kEventsInAllMax = 200'000;  // Of one answer; about 8 MB.
+constexpr int kEventsDefault = 4096;      // Per thread of a process: everything it stores.
+constexpr int kEventsInAllMax = 200'000;  // Per reply; about 8 MB.
 
 Result<v1::StackReply> stack_reply(const protocol::Stacks& stacks, const RunningActor& of) {
   if (stacks.error().code() != 0) {
@@ -56,7 +56,7 @@ void add_process(v1::TimelineReply& reply, const std::string& node, const protoc
     row.set_id(thread.id());
     row.set_name(thread.name());
   }
-  const int left_out = std::max(0, host.events_size() - room);  // The oldest of each thread come first.
+  const int left_out = std::max(0, host.events_size() - room);  // Each thread's oldest events come first.
   process.set_forgotten(host.forgotten() + static_cast<uint64_t>(left_out));
   for (int at = left_out; at < host.events_size(); ++at) {
     const protocol::TimelineEvent& event = host.events(at);
@@ -77,7 +77,7 @@ void add_process(v1::TimelineReply& reply, const std::string& node, const protoc
   room -= process.events_size();
 }
 
-// Of one request; the loop's thread.
+// State of one request; confined to the loop.
 struct TimelineGathering {
   v1::TimelineReply reply;
   std::function<void(Result<v1::TimelineReply>)> done;
@@ -96,14 +96,14 @@ struct TimelineGathering {
   }
 };
 
-// A process that no worker has started.
+// A process not started by a worker.
 struct Other {
   int32_t pid = 0;
   const char* kind = "";
   std::string program;
 };
 
-// By the node on their machine; an empty name: no node is there.
+// By the node on their machine; an empty name: no node there.
 std::map<std::string, std::vector<Other>> others_by_node(const HeadCore& core) {
   std::map<std::string, std::vector<Other>> others;
   others[core.lookups().node_on(machine_id().value_or(""))].push_back({::getpid(), "head", "volador"});
@@ -111,7 +111,7 @@ std::map<std::string, std::vector<Other>> others_by_node(const HeadCore& core) {
   return others;
 }
 
-// Of one request; the loop's thread.
+// State of one request; confined to the loop.
 struct ProcessGathering : std::enable_shared_from_this<ProcessGathering> {
   ProcessGathering(CoreRunner& of, std::function<void(Result<v1::NodeProcesses>)> answer) : runner(of), done(std::move(answer)) {}
 
@@ -139,7 +139,7 @@ struct ProcessGathering : std::enable_shared_from_this<ProcessGathering> {
       row.set_started_ms(one.started_ms());
     }
   }
-  // Hosts are called after the program whose actors they run.
+  // Hosts are labelled with the program whose actors they run.
   void finish() {
     runner.ask([self = shared_from_this()](const HeadCore& core, BootTime) {
       for (v1::NodeProcess& row : *self->reply.mutable_processes()) {

@@ -1,4 +1,4 @@
-// What processes of actors do now, and did lately: asked of their nodes, since only they know.
+// Stacks, timelines and lists of actor processes, read from their nodes.
 #pragma once
 
 #include <functional>
@@ -16,17 +16,17 @@ namespace volador::head {
 
 class CoreRunner;
 
-// Of the process in which an actor runs. `done` runs on the runner's loop, once, unless the head stops. kNotFound: no
+// Reads the stacks of an actor's process. `done` runs once on the runner's loop, unless the head stops. kNotFound: no
 // such actor; kUnavailable: it has no process, or its node is not connected; kTimeout: the process or its node did not
-// answer.
+// reply.
 void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1::StackReply>)> done);
-// Of the whole cluster, or of one actor. A node that does not answer is named in the reply. Errors, of one actor, as
-// above.
+// Reads the timeline of the whole cluster or of one actor. The reply names nodes that did not respond. For one actor,
+// errors as above.
 void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
                    std::function<void(Result<v1::TimelineReply>)> done);
 
-// The processes of the cluster on a node, or on all (empty), where nodes that do not answer are named in the reply. One node: kNotFound: no
-// such node; kUnavailable: it is not connected; kTimeout: it did not answer.
+// Lists the cluster's processes on one node, or on all (empty); for all, the reply names nodes that did not respond.
+// For one node, kNotFound: no such node; kUnavailable: it is not connected; kTimeout: it did not reply.
 void read_processes(CoreRunner& runner, std::string node, std::function<void(Result<v1::NodeProcesses>)> done);
 
 }  // namespace volador::head

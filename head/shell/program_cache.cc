@@ -24,7 +24,7 @@ std::string hex_of(std::string_view bytes) {
   return out;
 }
 
-// The 32 bytes behind a file name of 64 hex digits; empty: another file.
+// The 32 bytes of a file name of 64 hex digits; empty: not such a name.
 std::string hash_of_name(const std::string& name) {
   std::string out;
   if (name.size() != 2 * kHashBytes || name.find_first_not_of("0123456789abcdef") != name.npos) return out;
@@ -68,7 +68,7 @@ std::optional<std::filesystem::path> ProgramCache::find(const std::string& sha25
   if (found == entries_.end()) return std::nullopt;
   std::error_code ignored;
   const auto path = path_of(sha256);
-  if (!std::filesystem::exists(path, ignored)) {  // Somebody cleaned up.
+  if (!std::filesystem::exists(path, ignored)) {  // The file was deleted externally.
     bytes_ -= found->second.bytes;
     order_.erase(found->second.order);
     entries_.erase(found);

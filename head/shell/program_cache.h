@@ -1,4 +1,4 @@
-// Executables of drivers, kept under the hash of their content, for workers that have no copy. One thread.
+// Executables of drivers, stored by content hash, for workers without a copy. Single-threaded.
 #pragma once
 
 #include <cstdint>
@@ -18,9 +18,10 @@
 namespace volador::head {
 
 struct ProgramCacheLimits {
-  int64_t program_bytes = control::kProgramBytesMax;  // A larger program is refused.
-  int64_t bytes = int64_t{8} << 30;          // Of all; the one used longest ago goes first, unless it is in use.
-  size_t uploads = 16;                       // At a time.
+  int64_t program_bytes = control::kProgramBytesMax;  // Larger programs are refused.
+  int64_t bytes = int64_t{8} << 30;          // Total; the least recently used program that is not in use is removed
+                                             // first.
+  size_t uploads = 16;                       // Concurrent uploads.
 };
 
 class ProgramCache {
@@ -28,21 +29,23 @@ class ProgramCache {
   // Whether a driver or actor may still need a program.
   using InUse = std::function<bool(const std::string& sha256)>;
 
-  // Takes over what lies in the folder and removes unfinished uploads. Errors as make_private_directory.
+  // Takes over existing files of the folder and removes unfinished uploads. Errors as for make_private_directory.
   [[nodiscard]] static Result<std::unique_ptr<ProgramCache>> open(std::filesystem::path folder, const ProgramCacheLimits& limits);
 
-  // Where the program lies, which now counts as used; none: no copy. sha256: 32 raw bytes.
+  // Path of the program, which is marked as used; nullopt: no copy. sha256: 32 raw bytes.
   std::optional<std::filesystem::path> find(const std::string& sha256);
 
-  // One program on its way in; it appears in the cache when finish() has checked its hash. Destroyed earlier: nothing is left.
+  // An incoming program; added to the cache after finish() has verified its hash. Destroying it earlier removes all its
+  // data.
   class Upload {
    public:
     ~Upload();
     Upload(const Upload&) = delete;
     Upload& operator=(const Upload&) = delete;
-    // The next piece. kInvalidArgument: it does not follow the last one, or is beyond the size. kUnavailable: no space.
+    // Writes the next piece. kInvalidArgument: it does not follow the last one, or exceeds the size. kUnavailable: no
+    // space.
     [[nodiscard]] Result<void> write(int64_t offset, std::string_view bytes);
-    // kInvalidArgument: bytes are missing, or they are not what the hash says.
+    // kInvalidArgument: bytes are missing, or the hash does not match.
     [[nodiscard]] Result<void> finish();
     const std::string& sha256() const { return sha256_; }
 
@@ -58,7 +61,7 @@ class ProgramCache {
     int fd_;
     security::Sha256 hash_;
   };
-  // Makes room first. kInvalidArgument: no hash, or too large; kUnavailable: no room, or too many uploads.
+  // Makes room first. kInvalidArgument: invalid hash, or too large; kUnavailable: no room, or too many uploads.
   [[nodiscard]] Result<std::unique_ptr<Upload>> begin(const std::string& sha256, int64_t size, const InUse& in_use);
 
   std::vector<std::string> hashes() const { return {order_.begin(), order_.end()}; }
@@ -76,8 +79,8 @@ class ProgramCache {
   std::filesystem::path folder_;
   ProgramCacheLimits limits_;
   std::unordered_map<std::string, Entry> entries_;
-  std::list<std::string> order_;  // Front: used longest ago.
-  int64_t bytes_ = 0;             // Of entries and of uploads under way.
+  std::list<std::string> order_;  // Front: least recently used.
+  int64_t bytes_ = 0;             // Entries and running uploads.
   size_t uploads_ = 0;
   uint64_t next_upload_ = 1;
 };

@@ -61,7 +61,7 @@ void ProgramExchange::expire() {
 
 void ProgramExchange::begin(const std::string& sha256, int64_t size, Begun done) {
   if (cache_->find(sha256)) return done(nullptr);
-  // The cache makes room by what the core says is not in use.
+  // The core determines which programs are in use; the cache may remove the others.
   runner_.ask([this, sha256, size, done = std::move(done), cached = cache_->hashes()](const HeadCore& core, BootTime) {
     auto used = std::make_shared<std::set<std::string>>();
     for (const std::string& one : cached) {

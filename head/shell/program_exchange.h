@@ -1,4 +1,5 @@
-// Programs in transit: workers ask, a driver uploads, the cache keeps. Its own thread does the file work.
+// Program transfers: workers request programs, a driver uploads them, the cache stores them. A separate thread does the
+// file I/O.
 #pragma once
 
 #include <chrono>
@@ -17,7 +18,7 @@
 namespace volador::head {
 
 struct ProgramExchangeOptions {
-  // A worker's request fails when no driver has sent anything of the program for so long.
+  // A worker's request fails if no driver sends data of the program for this long.
   std::chrono::milliseconds silence_max{30'000};
 };
 
@@ -26,23 +27,24 @@ class ProgramExchange {
   ProgramExchange(std::unique_ptr<ProgramCache> cache, CoreRunner& runner, const Clock& clock, LoopSystem& loops, const ProgramExchangeOptions& options = {});
   ~ProgramExchange();
 
-  // Runs on the exchange's thread, where functions may block on files.
+  // Runs the function on the exchange's thread, where it may block on files.
   void post(std::function<void()> function);
   void post_after(std::chrono::nanoseconds delay, std::function<void()> function);
   void stop();
 
-  // ---- on the exchange's thread; `done` runs there as well ----
+  // ---- on the exchange's thread, as is `done` ----
 
   using Found = std::function<void(Result<std::filesystem::path>)>;
-  // At once where the cache has it; else after asking a driver. kNotFound: no connected driver has it; kUnavailable: none sent it.
+  // Immediate if the cache has the program; otherwise a driver is asked for it. kNotFound: no connected driver has it;
+  // kUnavailable: no driver sent it.
   void fetch(const std::string& sha256, Found done);
 
   using Begun = std::function<void(Result<std::unique_ptr<ProgramCache::Upload>>)>;
-  // Null with no error: the head has the program already. kNotFound: no driver announced a program of this hash.
+  // Null without an error: the head has the program already. kNotFound: no driver announced a program with this hash.
   void begin(const std::string& sha256, int64_t size, Begun done);
-  // A piece of the upload has arrived: who waits for it goes on waiting.
+  // A piece of the upload has arrived; extends the wait of its requesters.
   void progressed(const std::string& sha256);
-  // The upload is in the cache: answers who waits for it.
+  // The upload is in the cache; replies to its requesters.
   void finished(const std::string& sha256);
 
  private:

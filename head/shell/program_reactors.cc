@@ -18,8 +18,8 @@ namespace {
 
 constexpr size_t kChunkBytes = 1 << 20;
 
-// Functions on the exchange's thread hold the reactor, so that it outlives the call where they are late; where they are dropped
-// (the head stops), the call ends by the server's shutdown.
+// Functions on the exchange's thread hold a reference to the reactor, so that it outlives the call if they are late. If
+// they are dropped because the head stops, the server's shutdown ends the call.
 class PutProgram final : public grpc::ServerReadReactor<protocol::ProgramChunk>, public std::enable_shared_from_this<PutProgram> {
  public:
   PutProgram(ProgramExchange& programs, protocol::ErrorInfo* reply) : programs_(programs), reply_(reply) {}
@@ -34,7 +34,7 @@ class PutProgram final : public grpc::ServerReadReactor<protocol::ProgramChunk>,
     programs_.post([self = shared_from_this(), ok] { ok ? self->on_chunk() : self->on_end(); });
   }
   void OnCancel() override {
-    // Reads fail as well, but one that waits on the exchange would not.
+    // A pending read fails on cancellation too, but a call that waits for the exchange has no pending read.
     programs_.post([self = shared_from_this()] { self->answer(Error{ErrorCode::kCancelled, "the upload was cut off"}); });
   }
   void OnDone() override { auto last = std::move(self_); }

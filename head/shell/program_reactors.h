@@ -1,4 +1,4 @@
-// The two streams that carry programs. Include from .cc files only: it brings gRPC.
+// The two streams that transfer programs. Include from .cc files only: it includes gRPC.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -11,7 +11,7 @@ namespace volador::head {
 
 class ProgramExchange;
 
-// Each deletes itself when gRPC is done with it. `reply` lives as long as the call.
+// Both delete themselves when gRPC releases them. `reply` lives as long as the call.
 grpc::ServerReadReactor<protocol::ProgramChunk>* new_put_program(ProgramExchange& programs, protocol::ErrorInfo* reply);
 grpc::ServerWriteReactor<protocol::ProgramChunk>* new_get_program(ProgramExchange& programs, std::string sha256);
 

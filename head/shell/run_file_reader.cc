@@ -15,13 +15,13 @@ namespace {
 
 using Reader = RunFilesPlace::Reader;
 
-// What comes of a question: the answer, and from whom.
+// The reply to a request, and its sender.
 struct Answered {
   Reader reader;
   protocol::RunFilesAnswer answer;
 };
 
-// Of one question; the loop's thread.
+// State of one request; confined to the loop.
 struct Asking {
   CoreRunner& runner;
   protocol::ReadRunFiles question;
@@ -30,7 +30,7 @@ struct Asking {
   size_t next = 0;
 };
 
-// Another one on that machine, or of another user, may still answer.
+// Another process on that machine, or of another user, may succeed.
 bool may_differ_elsewhere(ErrorCode code) {
   return code == ErrorCode::kPermissionDenied || code == ErrorCode::kUnavailable || code == ErrorCode::kTimeout;
 }
@@ -69,7 +69,7 @@ void ask_readers(CoreRunner& runner, const std::string& experiment, protocol::Re
       });
 }
 
-// One piece a question: a reader as slow as it likes has one piece under way.
+// One request per piece: a slow reader has only one piece in transit.
 class PiecesFromThere final : public LaterPieces {
  public:
   PiecesFromThere(CoreRunner& runner, Reader reader, protocol::RunFilesAnswer begin)
@@ -104,7 +104,7 @@ class PiecesFromThere final : public LaterPieces {
   const Reader reader_;
   const uint64_t transfer_;
   std::optional<std::string> first_;
-  const std::shared_ptr<std::atomic<bool>> ended_;  // An answer may come when this is gone.
+  const std::shared_ptr<std::atomic<bool>> ended_;  // A reply may arrive after this object is destroyed.
 };
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Files of runs that lie on other machines: read there by a node, or by the run's program, and brought a piece at a
-// time.
+// Reads files of runs on other machines, through a node or the run's program, one piece at a time.
 #pragma once
 
 #include <functional>
@@ -14,12 +13,12 @@ namespace volador::head {
 
 class CoreRunner;
 
-// `done` runs on the runner's loop, once. Those that can read them are asked in turn, as HeadCore::find_run_files names
-// them, until one can. Errors: as of find_run_files and of RunFiles there; kUnavailable, kTimeout: nobody answered;
-// kPermissionDenied: nobody may read them. The message says who refused.
+// `done` runs once on the runner's loop. Tries the readers in the order of Lookups::find_run_files until one succeeds.
+// Errors: those of find_run_files and of RunFiles on the reader; kUnavailable, kTimeout: no reader replied;
+// kPermissionDenied: no reader has access. The message names the reader that refused.
 void list_run_files(CoreRunner& runner, std::string experiment, std::string trial,
                     std::function<void(Result<std::vector<RunFiles::Entry>>)> done);
-// The runner outlives the file's pieces.
+// The runner must outlive the file's pieces.
 void open_run_file(CoreRunner& runner, std::string experiment, std::string trial, std::string name,
                    std::function<void(Result<RemoteFile>)> done);
 

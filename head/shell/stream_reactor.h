@@ -1,5 +1,5 @@
-// One bidirectional gRPC stream of the head: reads one message at a time (the next when the last was handled), writes from a
-// bounded queue. Include from .cc files only: it brings gRPC.
+// One bidirectional gRPC stream of the head: reads the next message after the last one was handled, and writes from a
+// bounded queue. Include from .cc files only: it includes gRPC.
 #pragma once
 
 #include <fmt/format.h>
@@ -20,23 +20,23 @@
 namespace volador::head {
 
 struct StreamLimits {
-  size_t queue_bytes = size_t{64} << 20;  // Not yet written; beyond either the stream is cut.
+  size_t queue_bytes = size_t{64} << 20;  // Not yet written; beyond either limit the stream is cut.
   size_t queue_messages = 100'000;
 };
 
-// Owned by itself from start() until gRPC is done with it, and by whoever sends.
+// Owns itself from start() until gRPC releases it; senders also hold references.
 template <class In, class Out>
 class StreamReactor final : public grpc::ServerBidiReactor<In, Out>, public Outbox<Out>, public std::enable_shared_from_this<StreamReactor<In, Out>> {
  public:
   struct Hooks {
     std::function<void(In message, std::function<void()> handled)> on_message;
-    std::function<void()> on_end;  // Once; nothing is sent or received after it.
+    std::function<void()> on_end;  // Called once; nothing is sent or received afterwards.
   };
 
   StreamReactor(grpc::CallbackServerContext* context, std::string peer, const StreamLimits& limits)
       : context_(context), peer_(std::move(peer)), limits_(limits) {}
 
-  // The reactor to hand to gRPC.
+  // Returns the reactor to pass to gRPC.
   grpc::ServerBidiReactor<In, Out>* start(Hooks hooks) {
     hooks_ = std::move(hooks);
     self_ = this->shared_from_this();
@@ -77,14 +77,14 @@ class StreamReactor final : public grpc::ServerBidiReactor<In, Out>, public Outb
     this->StartRead(&in_);
   }
 
-  // With the lock.
+  // Requires the lock.
   void write_next() {
     if (writing_ || queue_.empty() || cancelled_ || finished_) return;
     writing_ = true;
     if constexpr (requires(Out& message) { message.batch(); }) join_waiting();
     this->StartWrite(&queue_.front());
   }
-  // What waits leaves together.
+  // Joins the queued messages into one batch.
   void join_waiting() {
     if (queue_.size() == 1) return;
     Out batch;
@@ -96,7 +96,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<In, Out>, public Outb
       batch.add_batch(queue_.front().SerializeAsString());
       queue_.pop_front();
     }
-    if (batch.batch_size() == 0) return;  // The first is large.
+    if (batch.batch_size() == 0) return;  // The first message is large.
     queue_bytes_ = queue_bytes_ - std::min(queue_bytes_, bytes) + batch.ByteSizeLong();
     queue_.push_front(std::move(batch));
   }
@@ -155,11 +155,11 @@ class StreamReactor final : public grpc::ServerBidiReactor<In, Out>, public Outb
   In in_;
 
   std::mutex mutex_;
-  std::deque<Out> queue_;  // The first one is being written while writing_ holds.
+  std::deque<Out> queue_;  // The first message is being written while writing_ is true.
   size_t queue_bytes_ = 0;
   bool writing_ = false;
-  bool closing_ = false;    // Nothing more is accepted; finish once the queue is empty.
-  bool cancelled_ = false;  // Nothing more can be written.
+  bool closing_ = false;    // Accepts no more messages; finish once the queue is empty.
+  bool cancelled_ = false;  // Nothing can be written any more.
   bool finished_ = false;
   bool ended_ = false;
   grpc::Status status_;

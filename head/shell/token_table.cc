@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::chrono::hours kRememberExpired{30 * 24};
 constexpr size_t kNoteBytesMax = 256;
-constexpr size_t kRevokeDigitsMin = 4;  // Fewer are as likely a slip as a token.
+constexpr size_t kRevokeDigitsMin = 4;  // A shorter prefix is as likely a typing error.
 
 std::string utc(int64_t wall_ns) {
   return fmt::format("{:%Y-%m-%d %H:%M:%S} UTC", fmt::gmtime(static_cast<std::time_t>(wall_ns / 1'000'000'000)));

@@ -1,4 +1,4 @@
-// The cluster's tokens: who may join, until when. Secrets are kept as hashes. Pure: no clock, no I/O.
+// The cluster's join tokens with role and expiry. Stores hashes of the secrets. Pure: no clock, no I/O.
 #pragma once
 
 #include <chrono>
@@ -21,30 +21,32 @@ class TokenTable {
  public:
   static constexpr size_t kTokensMax = 10'000;
 
-  // A row of the journal. False: it cannot be read and was left out.
+  // Loads a journal row. Returns false and skips it if it cannot be read.
   bool load(std::string_view key, std::string_view value);
 
   struct Created {
     security::JoinToken token;
     protocol::TokenRecord record;
-    std::vector<Mutation> journal;  // With it, records that expired long ago are forgotten.
+    std::vector<Mutation> journal;  // Also removes records that expired long ago.
   };
-  // valid_for 0: without end. kInvalidArgument: negative, or a note above 256 bytes. kUnavailable: kTokensMax are there.
+  // valid_for 0: unlimited. kInvalidArgument: negative, or a note above 256 bytes. kUnavailable: kTokensMax exist.
   [[nodiscard]] Result<Created> create(const security::Fingerprint& authority, security::TokenRole role, std::chrono::milliseconds valid_for,
                                        std::string note, WallTime now);
 
-  // By id or the first digits of one, at least four. Repeated: no effect, no mutation. kNotFound; kInvalidArgument: several match, or fewer digits.
+  // By id, or by a prefix of at least four digits. Idempotent: no mutation on repeated calls. kNotFound;
+  // kInvalidArgument: several match, or the prefix is too short.
   struct Revoked {
     std::string id;
     std::vector<Mutation> journal;
   };
   [[nodiscard]] Result<Revoked> revoke(std::string_view id);
 
-  // Who holds this secret. kUnauthenticated: unknown or wrong (one answer for both), revoked, or expired, with the next step.
+  // Returns the role of the secret's token. kUnauthenticated: unknown or wrong (the same message for both), revoked, or
+  // expired; the message says what to do.
   [[nodiscard]] Result<security::TokenRole> check(const std::string& id, std::string_view secret, WallTime now,
                                                   security::TokenRole wanted = security::TokenRole::kOperator) const;
 
-  // Known, not revoked and not expired.
+  // Whether the token is known, not revoked and not expired.
   bool counts(std::string_view id, WallTime now) const;
 
   // Oldest first.

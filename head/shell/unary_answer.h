@@ -1,4 +1,4 @@
-// The end of one unary call, exactly once: a question that the stopping head dropped is answered as well.
+// Finishes one unary call exactly once, even if the stopping head dropped its callback.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>

@@ -1,4 +1,4 @@
-// The streaming operation Live/Watch. The server beside the head that keeps the live state sends the messages.
+// The streaming operation Live/Watch. The server that holds the live state (the dashboard) sends the messages.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -20,14 +20,14 @@ namespace volador::head {
 
 class WatchStream;
 
-// A watch ends with the token of its caller.
+// Opens a watch; it ends with the token of its caller.
 using OpenWatch = std::function<void(const v1::WatchRequest& request, std::string token_id, std::shared_ptr<WatchStream> stream)>;
 
 // Thread safe.
 class WatchService {
  public:
   grpc::ServerWriteReactor<v1::WatchReply>* open(const Result<security::Principal>& by, const v1::WatchRequest& request);
-  // Null (the start): watches fail with kNotFound. When it returns, the former function is not called any more.
+  // Null (initially): watches fail with kNotFound. After the return the previous function is not called any more.
   void set_watch(OpenWatch open);
 
  private:

@@ -1,4 +1,5 @@
-// One Live.Watch call: one message at a time, so that a slow client gets fewer and newer ones. Include from .cc files only: it brings gRPC.
+// One Live.Watch call: one message at a time, so that a slow client gets fewer and newer ones. Include from .cc files
+// only: it includes gRPC.
 #pragma once
 
 #include <grpcpp/support/server_callback.h>
@@ -13,21 +14,21 @@
 
 namespace volador::head {
 
-// Thread safe. Owned by itself from start() until gRPC is done with it, and by whoever sends.
+// Thread safe. Owns itself from start() until gRPC releases it; senders also hold references.
 class WatchStream final : public grpc::ServerWriteReactor<v1::WatchReply>, public std::enable_shared_from_this<WatchStream> {
  public:
   struct Hooks {
-    std::function<void()> on_written;  // Not busy any more. On a thread of gRPC's.
-    std::function<void()> on_end;      // Once; last.
+    std::function<void()> on_written;  // The stream is not busy any more. Called on a gRPC thread.
+    std::function<void()> on_end;      // Called once, last.
   };
 
   grpc::ServerWriteReactor<v1::WatchReply>* start();
-  // Once, of who sends; where the call has ended already, on_end runs at once.
+  // Called once by the sender; on_end runs at once if the call has ended already.
   void follow(Hooks hooks);
   bool busy() const;
-  // Not while busy.
+  // Requires !busy().
   void send(v1::WatchReply message);
-  // After what is being written.
+  // Finishes after the pending write.
   void finish(Result<void> result);
 
  private:
