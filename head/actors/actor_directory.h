@@ -73,13 +73,13 @@ struct Actor {
   DriverId driver;
   ActorId owner;  // The actor that created it; nil: the driver.
   protocol::ActorState state = protocol::PENDING;
-  uint64_t epoch = 0;  // Of the newest incarnation; 0 before the first.
+  uint64_t epoch = 0;  // Epoch of the newest incarnation; 0 before the first.
   uint64_t sequence = 0;
   int32_t restarts = 0;
   std::unique_ptr<Incarnation> incarnation;  // Null: none. Stored by pointer because it would dominate the memory of
                                              // dead actors.
   protocol::HostAddress address;  // Set while alive.
-  HostId shared_process;          // Of the newest incarnation that lived in a shared host; kept after its end.
+  HostId shared_process;          // Shared host of the newest incarnation that had one; kept after its end.
   int32_t pid = 0;
   BootTime alive_since{};
   protocol::DeathCause cause;  // Cause of the last death.
@@ -90,7 +90,7 @@ struct Actor {
   uint64_t version = 0;
   std::optional<BootTime> wake;  // Its entry in the core's timers.
   bool touched = false;
-  enum class Saved : uint8_t { kNothing, kSpec, kTrimmedSpec } saved = Saved::kNothing;  // What the journal contains.
+  enum class Saved : uint8_t { kNothing, kSpec, kTrimmedSpec } saved = Saved::kNothing;  // State of the journal rows.
 
   bool is_dead() const { return state == protocol::DEAD; }
   bool waits_for_place() const { return state == protocol::PENDING || state == protocol::RESTARTING; }

@@ -14,7 +14,7 @@ namespace volador::head {
 namespace {
 
 constexpr int64_t kFailuresTold = 50;    // Failed trials per experiment that get their own event.
-constexpr size_t kErrorBytesTold = 300;  // Of the first line of their errors.
+constexpr size_t kErrorBytesTold = 300;  // Limit for the first line of their errors.
 
 constexpr std::string_view kFailed = "failed";
 

@@ -65,7 +65,7 @@ class NodeTable {
   // Classification of a Register message.
   enum class Verdict : uint8_t {
     kNew,         // The node was unknown or dead.
-    kReconnected,  // The same worker process on a new stream.
+    kReconnected,  // Same worker process on a new stream.
     kRestarted,   // A new worker process of a member node: what ran under the old one has ended, or ends with its
                   // lease.
     kRepeated,    // This stream has registered already; no effect.
@@ -110,7 +110,7 @@ class NodeTable {
   const Limits limits_;
   std::map<NodeId, Node> nodes_;
   std::unordered_map<uint64_t, NodeId> sessions_;
-  std::map<std::string, NodeId, std::less<>> names_;  // Of members.
+  std::map<std::string, NodeId, std::less<>> names_;  // Names of members.
   std::vector<NodeId> dead_;                          // Oldest first.
 };
 

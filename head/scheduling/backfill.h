@@ -19,7 +19,7 @@
 
 namespace volador::head {
 
-// What one holder has on the node.
+// A holder on the node.
 struct Occupant {
   ResourceSet held;
 };
