@@ -75,7 +75,7 @@ class Authorizer {
 bool needs_proof(std::string_view method);
 // Calls admit() for every call. The authorizer must outlive the server.
 std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Authorizer& authorizer);
-// The principal of a call, by what its peer showed.
+// The principal of a call, from its peer's credentials.
 [[nodiscard]] Result<security::Principal> principal_of(const Authorizer& authorizer, const grpc::CallbackServerContext& context);
 // PEM text; empty: the peer sent none.
 std::string certificate_of(const grpc::AuthContext& context);
