@@ -18,7 +18,7 @@ std::string number_text(double value) {
   return fmt::format("{}", value);
 }
 
-// A line of help has no line break, and its backslashes are doubled.
+// Help lines need escaped line breaks and backslashes.
 std::string help_text(std::string_view text) {
   std::string out;
   for (const char c : text) {

@@ -14,8 +14,8 @@ namespace volador::dashboard {
 namespace {
 
 struct Kind {
-  std::string_view name;  // As the head's event has it.
-  std::string_view experiment_has;  // What became of it, for the sentence.
+  std::string_view name;  // As in the head's event.
+  std::string_view experiment_has;  // Predicate of the sentence.
 };
 constexpr std::array kKinds{Kind{"experiment.finished", "finished"}, Kind{"experiment.stopped", "stopped before its end"}, Kind{"experiment.failed", "failed"},
                             Kind{"experiment.crashed", "crashed: its program has left"}, Kind{"node.lost", ""}};
@@ -39,7 +39,7 @@ std::string sentence(const Kind& kind, const v1::Event& event) {
   return text;
 }
 
-// Of a path: what is no letter, digit, "-", "_" or "." as %XX.
+// Percent-encodes everything except letters, digits, "-", "_" and ".".
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {

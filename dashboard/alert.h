@@ -1,4 +1,4 @@
-// What an alert says: events of the head that somebody who does not look at the page wants to know, and where it goes. Pure.
+// Alerts: content, destination and retries for head events that matter to absent users. Pure.
 #pragma once
 
 #include <chrono>
@@ -15,16 +15,17 @@ class Event;
 
 namespace volador::dashboard {
 
-// Whether alert_of() makes one of it: cheap, for the head's loop.
+// Whether alert_of() makes an alert of it; cheap enough for the head's loop.
 bool is_alert(const v1::Event& event);
 
 struct AlertContext {
   std::string cluster;
   std::string cluster_id;
-  std::string page;  // The dashboard's address; empty: there is none.
+  std::string page;  // The dashboard's URL; empty: none.
 };
-// The body of the request: {"id","event","text","cluster","time_ms","fields","url"}. `event` is experiment.finished, .stopped, .failed,
-// .crashed or node.lost; `text` a sentence, which chat programs show. `number` tells alerts of one time apart. None: it is no alert.
+// The request body: {"id","event","text","cluster","time_ms","fields","url"}. `event` is experiment.finished, .stopped,
+// .failed, .crashed or node.lost; `text` is a sentence for chat programs. `number` distinguishes alerts with equal
+// times. nullopt: not an alert.
 std::optional<std::string> alert_of(const v1::Event& event, const AlertContext& context, uint64_t number);
 
 struct Webhook {
@@ -33,16 +34,16 @@ struct Webhook {
   std::string port;
   std::string target;  // "/services/T0/B1?x=y"
 };
-// kInvalidArgument: it is no http:// or https:// address. The address may hold a secret: the message does not repeat it.
+// kInvalidArgument: not an http:// or https:// URL. The URL may contain a secret, so the message does not repeat it.
 Result<Webhook> parse_webhook(std::string_view url);
-// POST with `body` as JSON; with a secret as a bearer token.
+// A POST request with `body` as JSON and the secret as a bearer token.
 std::string webhook_request(const Webhook& to, std::string_view secret, std::string_view body);
 
 struct AlertPlan {
   int attempts = 5;
   std::chrono::milliseconds first_pause{1000};  // Doubled after each attempt.
 };
-// How long to wait before the next attempt. `status`: of the answer, 0 where none came. None: it has arrived, or will not.
+// Delay before the next attempt. `status`: of the response, 0 if none. nullopt: delivered, or given up.
 std::optional<std::chrono::milliseconds> pause_before_next(const AlertPlan& plan, int attempts_made, int status);
 inline bool has_arrived(int status) { return status >= 200 && status < 300; }
 

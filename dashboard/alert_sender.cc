@@ -24,7 +24,7 @@ constexpr size_t kStatusLineMax = 4096;
 
 }  // namespace
 
-// One POST, from the name of the machine to the first line of the answer.
+// One POST, from name resolution to the first line of the response.
 class AlertSender::Attempt {
  public:
   explicit Attempt(const AlertOptions& options) : to_(options.to), timeout_(options.timeout), tls_(asio::ssl::context::tls_client), resolver_(io_), stream_(io_, tls_) {
@@ -36,7 +36,7 @@ class AlertSender::Attempt {
     if (is_name) SSL_set_tlsext_host_name(stream_.native_handle(), to_.host.c_str());
   }
 
-  // The status of the answer; 0: none came, and why() says why.
+  // Returns the status of the response; 0: none, see why().
   int run(const std::string& request) {
     resolver_.async_resolve(to_.host, to_.port, [this, &request](error_code error, const tcp::resolver::results_type& found) {
       if (error) return fail(error);
@@ -51,7 +51,7 @@ class AlertSender::Attempt {
     return status_;
   }
   const std::string& why() const { return why_; }
-  // From any thread.
+  // Thread safe.
   void end() { io_.stop(); }
 
  private:
@@ -142,7 +142,7 @@ void AlertSender::deliver(const v1::Event& event) {
   }
 }
 
-// False: it is stopped.
+// Returns false if stopped.
 bool AlertSender::wait(std::chrono::milliseconds pause) {
   std::unique_lock<std::mutex> hold(mutex_);
   return !changed_.wait_for(hold, pause, [this] { return stopped_; });

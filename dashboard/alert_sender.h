@@ -1,4 +1,4 @@
-// Sends alerts to a webhook, one after the other, on a thread of its own.
+// Sends alerts to a webhook, one at a time, on its own thread.
 #pragma once
 
 #include <condition_variable>
@@ -19,22 +19,23 @@ struct AlertOptions {
   std::string secret = {};  // Empty: none is sent.
   AlertContext context = {};
   AlertPlan plan = {};
-  std::chrono::milliseconds timeout{10'000};  // Of an attempt, from the name of the machine to the first line of the answer.
+  std::chrono::milliseconds timeout{10'000};  // Per attempt, from name resolution to the first line of the response.
 };
 
 class AlertSender {
  public:
-  static constexpr size_t kWaitingMax = 256;  // The oldest makes room.
+  static constexpr size_t kWaitingMax = 256;  // Beyond it the oldest alert is dropped.
 
   explicit AlertSender(AlertOptions options);
-  // As stop().
+  // Calls stop().
   ~AlertSender();
   AlertSender(const AlertSender&) = delete;
   AlertSender& operator=(const AlertSender&) = delete;
 
-  // Thread safe; returns at once. What is no alert is left out. An alert may arrive twice, with the same id.
+  // Thread safe; returns at once. Events that are no alerts are ignored. An alert may be delivered twice, with the same
+  // id.
   void take(const v1::Event& event);
-  // Ends what is under way at once; alerts that wait are not sent. Repeatable.
+  // Aborts the running attempt; queued alerts are not sent. Idempotent.
   void stop();
 
  private:
@@ -44,7 +45,7 @@ class AlertSender {
   bool wait(std::chrono::milliseconds pause);
 
   const AlertOptions options_;
-  uint64_t number_ = 0;  // Of the thread.
+  uint64_t number_ = 0;  // Used by the thread.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<v1::Event> waiting_;

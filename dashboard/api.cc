@@ -115,7 +115,7 @@ void Api::list(Topic topic, const std::string& experiment, bool newest_first, co
   respond(json_response(wanted->page(rows)));
 }
 
-// Of what the nodes answer now; the largest first where no order is asked for.
+// Lists the nodes' current replies; sorted by size if no order is requested.
 void Api::list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call, const Respond& respond) {
   const auto wanted = RowList::parse(call.query);
   if (!wanted) return respond(problem(wanted.error()));
@@ -190,7 +190,7 @@ void Api::curves(const Call& call, const Respond& respond) {
   respond(json_response(body + "]}"));
 }
 
-// What is measured: all whose names, with a "/" behind, begin so.
+// Prefix of the requested series: matches names that start with it, followed by "/".
 std::string Api::series_prefix(const Query& query) const {
   const std::string actor = text_in(query, "actor"), experiment = text_in(query, "experiment"), node = text_in(query, "node");
   if (!actor.empty()) return model_.series_of_actor(actor) + "/";

@@ -1,4 +1,4 @@
-// The routes of the HTTP API: one table from which requests are answered, access is decided, and openapi.json is made.
+// Routes of the HTTP API: one table for dispatching, access control and openapi.json.
 // Confined to the server's thread.
 #pragma once
 
@@ -29,9 +29,9 @@ class HttpRoute;
 namespace volador::dashboard {
 
 HttpResponse json_response(std::string body, int status = 200);
-// application/problem+json. `next`: what to do about it; may be empty.
+// application/problem+json. `next`: what the user can do; may be empty.
 HttpResponse problem(int status, const Error& error, std::string_view next = {});
-// With the status that fits the code.
+// With the status for the error code.
 HttpResponse problem(const Error& error);
 HttpResponse no_experiment(const std::string& name);
 
@@ -43,14 +43,14 @@ class Api {
     std::map<std::string, std::string> path;  // Parameters of the route's pattern.
     std::map<std::string, std::string> query;
     std::string_view body;
-    const nlohmann::ordered_json* json = nullptr;  // The body, as the route's fields say.
+    const nlohmann::ordered_json* json = nullptr;  // The parsed body, according to the route's fields.
     security::Principal by;
     const Route* route = nullptr;
   };
   struct Parameter {
     std::string_view name;
     std::string_view about;
-    int64_t least = 0, most = 0;  // Of a whole number; both 0: a text.
+    int64_t least = 0, most = 0;  // Range of an integer; both 0: a text.
   };
   struct Route {
     std::string_view method;
@@ -58,37 +58,38 @@ class Api {
     Access access;
     std::string_view about;
     std::vector<Parameter> query;
-    std::string_view body;     // An example; empty: none is read.
+    std::string_view body;     // An example; empty: no body.
     void (Api::*handler)(const Call& call, const Respond& respond);
     std::vector<BodyField> fields = {};
-    const operations::Entry* operation = nullptr;  // Set by the catalogue's routes, with `http`.
+    const operations::Entry* operation = nullptr;  // Set for routes of the catalogue, with `http`.
     const v1::HttpRoute* http = nullptr;
   };
   static std::span<const Route> routes();
-  // kInvalidArgument: a member of the query that the route does not know, which would be left out silently; names those
-  // it knows.
+  // kInvalidArgument: a query member unknown to the route, which would otherwise be ignored silently; the message lists
+  // the known ones.
   [[nodiscard]] static Result<void> check_query(const Route& route, const std::map<std::string, std::string>& query);
 
   struct Match {
-    const Route* route = nullptr;       // Null: the path or the method is unknown.
-    std::string allowed;                // Methods of the path; empty: there is no such path.
+    const Route* route = nullptr;       // Null: unknown path or method.
+    std::string allowed;                // Methods of the path; empty: no such path.
     std::map<std::string, std::string> parameters;
   };
   static Match match(std::string_view method, std::string_view path);
-  // The route of a list by its last word, or "study_trials"; of one thing (an experiment's trials), or of all. Null: there is none.
+  // The route of a list, by its last part or "study_trials", either of one object (an experiment's trials) or of all.
+  // Null: none.
   static const Route* list_of(std::string_view topic, bool of_one);
 
-  // `to_here` brings a function to the server's thread; `now_ms` is Unix time.
+  // `to_here` runs a function on the server's thread; `now_ms` is Unix time.
   Api(const LiveModel& model, ClusterPort& port, std::function<void(std::function<void()>)> to_here, std::function<int64_t()> now_ms)
       : model_(model), port_(port), to_here_(std::move(to_here)), now_ms_(std::move(now_ms)) {}
   void answer(const Route& route, Call call, const Respond& respond);
 
   static std::string openapi();
 
-  static constexpr int64_t kTimeMostMs = int64_t{1} << 45;  // Of the query.
+  static constexpr int64_t kTimeMostMs = int64_t{1} << 45;  // Limit in queries.
   static constexpr int64_t kLineMost = int64_t{1} << 52;
-  static constexpr int kAuditMax = 10'000;  // Entries: all that are kept.
-  static constexpr int kObjectsMax = 1000;  // Rows of one listing of the nodes' stores; the largest.
+  static constexpr int kAuditMax = 10'000;  // Entries: all that are stored.
+  static constexpr int kObjectsMax = 1000;  // Maximum rows of one listing of the nodes' stores.
 
   size_t clients = 0;  // Open WebSockets, for /metrics.
 
@@ -115,7 +116,7 @@ class Api {
   void processes(const Call& call, const Respond& respond);
   void stack(const Call& call, const Respond& respond);
   void timeline(const Call& call, const Respond& respond);
-  // Calls the operation of the route with a request made of path and body, and answers with its reply as JSON.
+  // Calls the route's operation with a request built from path and body, and responds with its reply as JSON.
   void operate(const Call& call, const Respond& respond);
   // api_downloads.cc
   void trials_table(const Call& call, const Respond& respond);
@@ -145,10 +146,10 @@ class Api {
   std::string series_prefix(const std::map<std::string, std::string>& query) const;
   void list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const;
   void list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call, const Respond& respond);
-  // An answer that the head gives on a thread of its own.
+  // Sends a response that is computed on another thread of the head.
   template <class T, class Make>
   auto later(Respond respond, Make make);
-  // Calls an operation; make(reply) gives the answer.
+  // Calls an operation; make(reply) builds the response.
   template <class Reply, class Make>
   void call_for(std::string_view operation, const Call& call, const google::protobuf::Message& request, Respond respond, Make make);
 

@@ -1,4 +1,4 @@
-// Routes of experiments that hand out files and tables, and that take what people say of a run.
+// Experiment routes for file and table downloads, and for user notes.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -17,7 +17,7 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-// To be saved, never to be shown: what lies in a run's folder is anybody's text.
+// Sent as attachment and never displayed: files in a run's folder are untrusted.
 HttpResponse attachment(std::string_view file_name, std::string content_type) {
   return {.content_type = std::move(content_type),
           .headers = {{"Cache-Control", "no-store"}, {"Content-Disposition", fmt::format("attachment; filename=\"{}\"", safe_file_name(file_name))}}};
@@ -33,7 +33,7 @@ class LocalBody final : public BodySource {
   const std::unique_ptr<FilePieces> pieces_;
 };
 
-// What this process may not read, the program itself or a node of its user may.
+// The run's program or a node of its user may read files that this process may not.
 bool is_for_others(const Error& error) { return error.code == ErrorCode::kPermissionDenied; }
 
 HttpResponse files_json(const std::string& directory, const std::vector<RunFiles::Entry>& entries) {
@@ -74,7 +74,7 @@ void Api::curves_table(const Call& call, const Respond& respond) {
   respond(std::move(response));
 }
 
-// The best trial's where none is named.
+// Uses the best trial if none is given.
 void Api::config(const Call& call, const Respond& respond) {
   const std::string& name = call.path.at("name");
   if (!model_.has_experiment(name)) return respond(no_experiment(name));

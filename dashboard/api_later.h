@@ -1,4 +1,4 @@
-// An answer that comes from another thread, given on the server's own: for the .cc files of Api only.
+// Replies computed on another thread and sent on the server's thread. For the .cc files of Api only.
 #pragma once
 
 #include "dashboard/api.h"

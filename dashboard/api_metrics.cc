@@ -1,4 +1,4 @@
-// What Prometheus reads.
+// The Prometheus metrics.
 #include "dashboard/api.h"
 
 #include <fmt/format.h>

@@ -1,4 +1,4 @@
-// The table of routes, and which of them a request asks for.
+// The table of routes, and the matching of requests.
 #include "dashboard/api.h"
 
 #include <fmt/format.h>
@@ -25,7 +25,7 @@ std::vector<std::string_view> segments_of(std::string_view path) {
   }
 }
 
-// "{name}:drain" against "heron:drain".
+// Matches "{name}:drain" with "heron:drain".
 bool matches(std::string_view pattern, std::string_view segment, std::map<std::string, std::string>& parameters) {
   if (!pattern.starts_with('{')) return pattern == segment;
   const size_t end = pattern.find('}');
@@ -47,7 +47,7 @@ const BodyField kRequestId{"request_id", BodyField::Type::kText, "of your choice
 
 }  // namespace
 
-// The routes, and those of the catalogue.
+// Adds the routes of the catalogue.
 std::vector<Api::Route> Api::with_operations(std::vector<Route> routes) {
   for (const operations::Entry& operation : operations::catalogue()) {
     for (const v1::HttpRoute& http : operation.rule->http()) {

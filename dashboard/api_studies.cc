@@ -1,4 +1,4 @@
-// Shared studies over HTTP: what volador.v1.Studies answers, as JSON.
+// Shared studies over HTTP: replies of volador.v1.Studies as JSON.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -12,9 +12,9 @@
 namespace volador::dashboard {
 namespace {
 
-constexpr int32_t kTrialsMost = 20'000;  // Of a study: all of them.
+constexpr int32_t kTrialsMost = 20'000;  // All trials of a study.
 
-// 400 where the number in the path is none.
+// 400 if the number in the path is invalid.
 Result<int64_t> number_in(const Query& path) { return integer_in(path, "number", -1, 0, int64_t{1} << 40); }
 
 }  // namespace

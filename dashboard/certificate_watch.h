@@ -1,4 +1,5 @@
-// Says when the files of the owner's certificate have changed, so that a renewed one is used without a restart. One thread.
+// Detects changes of the owner's certificate files, so that a renewed certificate is used without a restart.
+// Single-threaded.
 #pragma once
 
 #include <array>
@@ -15,12 +16,12 @@ class CertificateWatch {
  public:
   explicit CertificateWatch(security::OwnCertificateFiles files) : files_(std::move(files)), seen_(look()) {}
 
-  // Nothing where both files are as they were at the last call; else what they hold now. A pair that is wrong is told once: while one of
-  // the two has been replaced and the other not yet, it does not match.
+  // Returns the content if a file changed since the last call, else nullopt. An invalid pair is reported once: while
+  // only one of the two files has been replaced, they do not match.
   std::optional<Result<security::OwnCertificate>> changed(WallTime now);
 
  private:
-  using Seen = std::array<int64_t, 6>;  // Time, size and inode of each; 0 where there is none.
+  using Seen = std::array<int64_t, 6>;  // Time, size and inode of each; 0 for a missing file.
   Seen look() const;
 
   const security::OwnCertificateFiles files_;

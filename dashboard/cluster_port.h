@@ -1,4 +1,4 @@
-// What the dashboard uses of the head in its process. volador/roles implements it.
+// Interface of the dashboard to the head in its process. Implemented in volador/roles.
 #pragma once
 
 #include <functional>
@@ -20,27 +20,27 @@ class Registry;
 
 namespace volador::dashboard {
 
-// Thread safe; returns at once. `done` runs once on any thread, or never where the head stops meanwhile.
+// Thread safe; returns at once. `done` runs once on any thread; a stopping head may drop it.
 class ClusterPort {
  public:
   template <class T>
   using Done = std::function<void(Result<T>)>;
 
   virtual ~ClusterPort() = default;
-  // The operations that the HTTP API calls: Cluster and Studies.
+  // The operations called by the HTTP API: Cluster and Studies.
   virtual operations::Registry& registry() = 0;
   // The newest lines of an actor or trial (id), or of a node.
   virtual void logs(const std::string& id, const std::string& node, int tail, Done<LiveClient::FoundLogs> done) = 0;
-  // While on, each line that actors write is handed to Dashboard::add_log_lines.
+  // While on, each line written by actors is passed to Dashboard::add_log_lines.
   virtual void follow_logs(bool on) = 0;
-  // Files of a run that are not readable on this machine, read by a process of the cluster that can. Errors: that process's;
-  // kInfeasible: there is none.
+  // Access to run files that this machine cannot read, through a process of the cluster that can. Errors: those of that
+  // process; kInfeasible: there is none.
   virtual void list_run_files(const std::string& experiment, const std::string& trial, Done<std::vector<RunFiles::Entry>> done) = 0;
   virtual void open_run_file(const std::string& experiment, const std::string& trial, const std::string& name, Done<RemoteFile> done) = 0;
   // kUnauthenticated; kPermissionDenied: the token's role has no access to the dashboard.
   virtual Result<Visitor> bearer(std::string_view token) = 0;
   virtual bool token_counts(const std::string& token_id) = 0;
-  // The head's time from a message to its decision. Null: there is no head.
+  // Times from message arrival to decision in the head. Null: there is no head.
   virtual const DurationHistogram* decision_times() const { return nullptr; }
 };
 

@@ -8,12 +8,12 @@
 
 namespace volador::dashboard {
 
-// With a comma before it where it is not the first of its row.
+// Adds a comma before each value except the first of a row.
 class CsvRow {
  public:
   explicit CsvRow(std::string& out) : out_(out) {}
   CsvRow& cell(std::string_view text) { return sep(), append_csv_text(out_, text), *this; }
-  // The shortest decimal that reads back the same; "nan", "inf", "-inf".
+  // The shortest decimal that round-trips; "nan", "inf", "-inf".
   CsvRow& number(double value);
   CsvRow& number(float value);
   void end() { out_ += "\r\n"; }

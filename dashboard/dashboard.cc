@@ -19,9 +19,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kFlushEvery = 20ms;
-constexpr auto kObjectsEvery = 2s;  // Asked of the nodes, while somebody looks.
-constexpr auto kCheckEvery = 2s;  // That open WebSockets are still allowed; each is told the time.
-constexpr auto kCertificateEvery = 5s;  // Looked at for changes.
+constexpr auto kObjectsEvery = 2s;  // Interval of polling the nodes while clients subscribe.
+constexpr auto kCheckEvery = 2s;  // Interval of checking the access of open WebSockets and sending them the time.
+constexpr auto kCertificateEvery = 5s;  // Interval of checking for changes.
 constexpr size_t kStateBytesMax = 1 << 20;
 
 }  // namespace
@@ -45,7 +45,7 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
     dashboard_.follow_logs();
   }
 
-  // The next message that is due, if the connection can take one.
+  // Sends the next due message if the connection can take one.
   void pump() {
     if (feed_) {
       while (!feed_->busy()) {
@@ -63,7 +63,7 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
     if (feed_) return feed_->close(bye_text(why));
     if (const auto socket = socket_.lock()) socket->close(bye_text(why));
   }
-  // Tells a browser how old its rows are; other readers know it from their feed.
+  // Tells a browser how old its rows are; other readers get the time from their feed.
   void tell_time(int64_t now_ms) {
     if (feed_) return;
     live_.tell_time(now_ms);
@@ -92,7 +92,7 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
 
   Impl& dashboard_;
   const std::weak_ptr<Socket> socket_;
-  const std::shared_ptr<Feed> feed_;  // In its place.
+  const std::shared_ptr<Feed> feed_;  // Instead of a socket.
   const Credentials who_;
   LiveClient live_;
 };
@@ -231,7 +231,7 @@ void Dashboard::Impl::follow_logs() {
   cluster.follow_logs(wanted);
 }
 
-// From the first who looks until a while after the last one.
+// Polls from the first subscriber until a while after the last one.
 void Dashboard::Impl::follow_objects() {
   const bool wanted = std::any_of(clients.begin(), clients.end(), [](const auto& client) { return client->wants_objects(); });
   if (wanted && !std::exchange(objects_followed, true)) ask_objects();
@@ -254,7 +254,7 @@ void Dashboard::Impl::ask_objects() {
   });
 }
 
-// ---- the public face ----
+// ---- Dashboard ----
 
 Dashboard::Dashboard(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Dashboard::~Dashboard() { stop(); }
@@ -281,7 +281,8 @@ std::string Dashboard::login_link(const Visitor& visitor) {
 }
 
 Dashboard::Follower Dashboard::follow(Visitor visitor, std::shared_ptr<Feed> feed, std::string first) {
-  const auto client = std::make_shared<std::shared_ptr<Impl::Client>>();  // Made, used and ended on the server's thread.
+  const auto client = std::make_shared<std::shared_ptr<Impl::Client>>();  // Created, used and destroyed on the server's
+                                                                          // thread.
   impl_->server->post([impl = impl_.get(), client, visitor = std::move(visitor), feed = std::move(feed), first = std::move(first)] {
     *client = std::make_shared<Impl::Client>(*impl, std::weak_ptr<Socket>(), Impl::Credentials{.visitor = visitor}, feed);
     impl->clients.insert(*client);

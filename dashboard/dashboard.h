@@ -1,4 +1,4 @@
-// The dashboard's server: the page, the HTTP API and live state over WebSocket, from a read copy that the head feeds.
+// The dashboard server: web page, HTTP API and live state over WebSocket, from a read copy fed by the head.
 #pragma once
 
 #include <filesystem>
@@ -23,40 +23,43 @@ struct PastRun;
 
 struct DashboardOptions {
   std::string bind = "127.0.0.1";
-  uint16_t port = 0;                   // 0: that of last time where it is free, else a free one.
-  std::string host;                    // In the address that is printed; empty: `bind`.
-  std::vector<std::string> names = {};  // Further names under which it is called.
-  std::string public_url;              // Of a proxy before it; empty: none.
-  std::string certificate_pem, key_pem;  // Both or neither.
-  std::optional<security::OwnCertificateFiles> own_certificate = {};  // Where these two come from; read again when the files change.
-  std::string cluster;                 // Its name.
-  std::string cluster_address;         // Of the head.
-  std::string view_of;                 // Of results on disk and no cluster: where they lie; the page shows experiments only.
-  std::string machine_id = {};         // Of this one; files of runs on it can be downloaded. Empty: none can.
-  std::filesystem::path state_file;    // Port and sessions, 0600; they survive a restart.
+  uint16_t port = 0;                   // 0: the previous port if it is free, else any free one.
+  std::string host;                    // Host in the printed address; empty: `bind`.
+  std::vector<std::string> names = {};  // Additional accepted host names.
+  std::string public_url;              // URL of a reverse proxy; empty: none.
+  std::string certificate_pem, key_pem;  // Set both or neither.
+  std::optional<security::OwnCertificateFiles> own_certificate = {};  // Source files of the certificate and key;
+                                                                      // reloaded when they change.
+  std::string cluster;                 // Cluster name.
+  std::string cluster_address;         // Address of the head.
+  std::string view_of;                 // Folder of results on disk, for a view without a cluster; the page then shows
+                                       // experiments only.
+  std::string machine_id = {};         // This machine; files of its runs can be downloaded. Empty: no downloads.
+  std::filesystem::path state_file;    // Port and sessions (mode 0600); survives a restart.
   HttpLimits http = {};
 };
 
 class Dashboard {
  public:
-  // Serves when it returns. kUnavailable: the port that was asked for is in use; kInvalidArgument: the address or the certificate.
-  // `port` and `clock` outlive it.
+  // Serves when it returns. kUnavailable: the requested port is in use; kInvalidArgument: the address or the
+  // certificate. `port` and `clock` must outlive it.
   [[nodiscard]] static Result<std::unique_ptr<Dashboard>> start(const DashboardOptions& options, ClusterPort& port, const Clock& clock);
-  // As stop().
+  // Calls stop().
   ~Dashboard();
 
-  // "http://127.0.0.1:41234"; the public one where there is a proxy.
+  // "http://127.0.0.1:41234"; the public URL if there is a proxy.
   std::string url() const;
   uint16_t port() const;
-  // A link that signs in once, within SignIn::kKeyLife, with what this visitor may. Thread safe.
+  // A single-use sign-in link with the visitor's access, valid for SignIn::kKeyLife. Thread safe.
   std::string login_link(const Visitor& visitor);
 
-  // Somebody who came another way than by a WebSocket, and is told the same: `socket` takes the messages, `first` is what it says first
-  // ({"op":"sub",…}). It is cut where the token behind it ends. The events are to be told, on any thread. Thread safe.
+  // A client without a WebSocket that gets the same messages: `socket` receives them, `first` is its first message
+  // ({"op":"sub",…}). It is disconnected when its token ends. The caller must report the events, on any thread. Thread
+  // safe.
   struct Follower {
     std::function<void()> on_written, on_closed;
   };
-  // A message with what a reader needs to go on from it elsewhere.
+  // Receives each message with the data a reader needs to resume from it on another connection.
   class Feed {
    public:
     virtual ~Feed() = default;
@@ -66,19 +69,20 @@ class Dashboard {
   };
   Follower follow(Visitor visitor, std::shared_ptr<Feed> feed, std::string first);
 
-  // A page of a list as its route answers it: topic is that route's last word, or "study_trials", and `of` the experiment or study. `done` runs
-  // on the server's thread, or is dropped where it stops. kInvalidArgument: there is no such list, or the query is wrong. Thread safe.
+  // A page of a list in the format of its route: `topic` is the last part of the route or "study_trials", `of` the
+  // experiment or study. `done` runs on the server's thread; a stopping server drops it. kInvalidArgument: no such
+  // list, or an invalid query. Thread safe.
   void list(std::string topic, std::string of, std::map<std::string, std::string> query, std::function<void(Result<std::string>)> done);
 
-  // What the head says has changed. Thread safe; returns at once.
+  // Applies changes reported by the head. Thread safe; returns at once.
   void apply(v1::Changes changes);
-  // As LiveModel; `done` on the server's thread, or never where it stops. Thread safe; returns at once.
+  // See LiveModel; `done` runs on the server's thread; a stopping server drops it. Thread safe; returns at once.
   void restore(PastRun past, std::function<void()> done);
-  // As LiveModel. Thread safe; returns at once.
+  // See LiveModel. Thread safe; returns at once.
   void set_times(std::string experiment, WallTime started, WallTime updated);
   void add_log_lines(std::string actor, std::vector<v1::LogLine> lines);
 
-  // Connections are closed when it returns. Repeated calls do nothing.
+  // Closes all connections before it returns. Idempotent.
   void stop();
 
  private:

@@ -1,4 +1,4 @@
-// What the dashboard's server is made of: for its .cc files only.
+// Implementation of the dashboard server. For its .cc files only.
 #pragma once
 
 #include <mutex>
@@ -13,7 +13,7 @@
 
 namespace volador::dashboard {
 
-// Headers that every answer carries.
+// Headers of every response.
 const std::vector<std::pair<std::string, std::string>>& guarding_headers();
 
 struct Dashboard::Impl final : HttpHandler {
@@ -41,16 +41,16 @@ struct Dashboard::Impl final : HttpHandler {
   std::string cookie_name() const { return fmt::format("volador_session_{}", server->port()); }
   std::string cookie(std::string_view value, std::chrono::seconds life) const;
 
-  // HttpHandler, all on the server's thread.
+  // HttpHandler; all on the server's thread.
   void on_request(HttpRequest request, Respond respond) override;
   tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> on_socket(const HttpRequest& request, std::weak_ptr<Socket> socket) override;
   const std::vector<std::pair<std::string, std::string>>& common_headers() const override { return guarding_headers(); }
 
-  // What a request shows of who sent it.
+  // The authenticated sender of a request.
   struct Credentials {
     Visitor visitor;
     std::string session;  // Empty: a bearer token.
-    WallTime expires{};   // Of the session.
+    WallTime expires{};   // End of the session.
   };
   bool may_ask(const HttpRequest& request);
   tl::expected<Target, HttpResponse> admit(const HttpRequest& request);
@@ -77,7 +77,7 @@ struct Dashboard::Impl final : HttpHandler {
   ClusterPort& cluster;
   const Clock& clock;
   const HostGuard guard;
-  std::mutex sign_in_mutex;  // Links are made by other threads.
+  std::mutex sign_in_mutex;  // Links are created by other threads.
   SignIn sign_ins;
   RequestBrake brake;
   std::optional<CertificateWatch> certificate;
@@ -89,7 +89,7 @@ struct Dashboard::Impl final : HttpHandler {
   bool logs_followed = false;
   bool objects_followed = false;
   uint16_t port_before = 0;
-  std::unique_ptr<HttpServer> server;  // Last: nothing runs once it has ended.
+  std::unique_ptr<HttpServer> server;  // Last member: nothing runs once it is destroyed.
 };
 
 }  // namespace volador::dashboard

@@ -1,4 +1,4 @@
-// What the dashboard's server answers to requests: who may, the page's files, sessions; the rest goes to the API.
+// Request handling of the dashboard server: access, page files and sessions; other requests go to the API.
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
@@ -16,7 +16,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Shown while no page has been built into the binary.
+// Shown if no page was built into the binary.
 constexpr std::string_view kNoPage = R"(<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Volador</title></head>
 <body><h1>Volador</h1>
@@ -43,7 +43,7 @@ std::string_view type_of(std::string_view path) {
   return "application/octet-stream";
 }
 
-// Made once for each file: anybody may ask for them, as often as he likes.
+// Computed once per file, since anyone may request the files any number of times.
 std::string digest_of(const WebAsset& asset) {
   static const auto digests = [] {
     std::map<std::string_view, std::string> made;
@@ -72,7 +72,8 @@ std::string Dashboard::Impl::cookie(std::string_view value, std::chrono::seconds
   return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", cookie_name(), value, life.count(), is_tls() ? "; Secure" : "");
 }
 
-// Strangers at its address may have used up what that may ask: who shows a token or a session has a share of his own then.
+// Unauthenticated requests from the same address may have used up its quota: a request with a token or session has its
+// own.
 bool Dashboard::Impl::may_ask(const HttpRequest& request) {
   if (brake.may_ask(request.peer, clock.now())) return true;
   const auto who = identify(request);
@@ -110,7 +111,7 @@ tl::expected<Dashboard::Impl::Credentials, HttpResponse> Dashboard::Impl::identi
     auto visitor = cluster.bearer(authorization.substr(kBearer.size()));
     if (visitor) return proved(request, {.visitor = std::move(*visitor)});
     if (visitor.error().code == ErrorCode::kPermissionDenied) return tl::unexpected(problem(visitor.error()));
-    // A token that counts is served whatever others at its address tried.
+    // A valid token is accepted even if other guesses came from the address.
     if (!brake.may_guess(request.peer, clock.now())) {
       return tl::unexpected(problem(429, {ErrorCode::kUnavailable, "too many wrong tokens from there; wait a minute"}));
     }
@@ -133,7 +134,7 @@ Dashboard::Impl::Credentials Dashboard::Impl::proved(const HttpRequest& request,
   return who;
 }
 
-// A browser sends its cookie whoever made the page: what changes something must come from ours.
+// Browsers send cookies with requests of any page, so requests with side effects must come from our origin.
 std::optional<HttpResponse> Dashboard::Impl::check_change(const HttpRequest& request, const Credentials& who) const {
   if (request.method == "GET" || request.method == "HEAD" || who.session.empty()) return std::nullopt;
   const bool from_our_page = request.header("x-volador-request") == "1" && guard.same_origin(request.header("origin"), request.header("host"), request.tls);

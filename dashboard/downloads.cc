@@ -21,7 +21,7 @@ constexpr size_t kCsvPieceBytes = 64 << 10;
 constexpr size_t kRowsATurn = 500;  // About 5 ms of parsing.
 constexpr size_t kColumnsMax = 2000;
 
-// Members of members become "a.b"; lists stand as JSON.
+// Nested members become "a.b"; lists stay JSON.
 void flatten(const Value& value, const std::string& path, const std::function<void(const std::string&, const Value&)>& visit) {
   if (!value.is_object()) return visit(path, value);
   for (const auto& [key, inner] : value.items()) flatten(inner, path.empty() ? key : path + "." + key, visit);
@@ -32,7 +32,7 @@ std::string cell_of(const Value& value) {
   return value.is_string() ? value.get<std::string>() : value.dump(-1, ' ', false, Value::error_handler_t::replace);
 }
 
-// Texts of a list, which have no spaces, with one between.
+// Joins the texts of a list, which contain no spaces, with spaces.
 std::string words_of(const Value& list) {
   std::string words;
   for (const Value& one : list) words += (words.empty() ? "" : " ") + cell_of(one);
@@ -56,7 +56,7 @@ class TrialsCsv final : public BodySource, public std::enable_shared_from_this<T
   }
 
  private:
-  // The row after the last one, in the order of ids; null: that was all.
+  // The next row by id; null: no more rows.
   const LiveTable::Row* following() {
     const auto& rows = model_.table(Topic::kTrials).rows();
     const auto at = last_.empty() ? rows.lower_bound(trial_key(experiment_, "")) : rows.upper_bound(last_);
@@ -88,7 +88,7 @@ class TrialsCsv final : public BodySource, public std::enable_shared_from_this<T
   }
 
   void title(std::string& out) {
-    // The map is in the order of names: configuration before metrics.
+    // The map is sorted by name: configuration before metrics.
     size_t place = 0;
     for (auto& [path, at] : columns_) at = place++;
     CsvRow row(out);
@@ -152,11 +152,11 @@ class CurvesCsv final : public BodySource {
   const std::string experiment_;
   const std::vector<std::string> metrics_;
   size_t metric_ = 0;
-  std::string last_;  // Line of the metric.
+  std::string last_;  // Last line of the metric.
   bool titled_ = false;
 };
 
-// Whether YAML would take a plain text for a number, a truth value or nothing.
+// Whether YAML would read plain text as a number, boolean or null.
 bool reads_otherwise(const std::string& text) {
   static const std::set<std::string> kWords{"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf", "-.inf"};
   char* end = nullptr;

@@ -36,10 +36,10 @@ namespace websocket = beast::websocket;
 using tcp = asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr int kNotSentBytesMax = 128 << 10;  // Of a connection, in the kernel, beyond what its peer's window takes.
+constexpr int kNotSentBytesMax = 128 << 10;  // Per connection, in the kernel, beyond its peer's window.
 using NotSentMax = asio::detail::socket_option::integer<IPPROTO_TCP, TCP_NOTSENT_LOWAT>;
 
-// One connection, with or without TLS: the protocols above it are compiled once.
+// One connection, with or without TLS; the protocols above it are compiled only once.
 class Stream {
  public:
   using executor_type = beast::tcp_stream::executor_type;
@@ -71,7 +71,7 @@ class Stream {
   void async_handshake(Handler&& handler) {
     tls_->async_handshake(asio::ssl::stream_base::server, std::forward<Handler>(handler));
   }
-  // Closing by TCP suffices: every message carries its length.
+  // Closing TCP suffices: every message carries its length.
   void shutdown() {
     error_code ignored;
     tcp_.socket().shutdown(tcp::socket::shutdown_both, ignored);
@@ -94,7 +94,7 @@ void async_teardown(beast::role_type, Stream& stream, Handler&& handler) {
   asio::post(stream.get_executor(), beast::bind_front_handler(std::forward<Handler>(handler), error_code()));
 }
 
-// Whether the head of a request waits on a socket; as net::GuardedPortOptions::has_hello.
+// Whether a request head waits on a socket; used as net::GuardedPortOptions::has_hello.
 Result<bool> peek_request_head(int fd, size_t header_bytes) {
   std::string bytes(header_bytes, '\0');
   const ssize_t got = ::recv(fd, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
@@ -146,15 +146,15 @@ struct Server {
   std::unique_ptr<net::GuardedPort> guard;
   size_t connections = 0;
   std::map<std::string, size_t> of_peer;
-  // Its end destroys the connections, which use what stands above.
+  // Its destructor destroys the connections, which use the members above.
   asio::io_context context{1};
-  const asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};  // Also while there is no connection.
+  const asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};  // Keeps run() alive without connections.
   std::optional<asio::ssl::context> tls;
-  // Connections that wait for their handler: nobody else holds them, so that none outlives what stands above.
+  // Connections that wait for their handler. Held only here, so that none outlives the members above.
   std::set<std::shared_ptr<HttpConnection>> waiting;
 };
 
-// Counts a connection for as long as it lives, and tells the port whether it is a stranger's.
+// Counts a connection while it exists, and tells the port whether it is authenticated.
 class Place {
  public:
   Place(Server& server, uint64_t number, std::string peer) : server_(server), number_(number), peer_(std::move(peer)) {
@@ -183,7 +183,7 @@ class Place {
   bool proved_ = false;
 };
 
-// What a connection consists of; a WebSocket takes it over from the HTTP connection that it began as.
+// The parts of a connection; a WebSocket takes them over from its HTTP connection.
 struct Line {
   Place place;
   Stream stream;
@@ -203,7 +203,7 @@ class SocketConnection final : public Socket, public std::enable_shared_from_thi
     }));
     socket_.read_message_max(limits.socket_message_bytes);
     socket_.text(true);
-    socket_.auto_fragment(false);  // A message is one frame: pieces of 4 kB would be a write each.
+    socket_.auto_fragment(false);  // A message is one frame; fragments of 4 kB would each be a write.
     socket_.async_accept(request, [self = shared_from_this()](error_code error) {
       if (error) return self->end();
       self->open_ = true;
@@ -255,7 +255,7 @@ class SocketConnection final : public Socket, public std::enable_shared_from_thi
     });
   }
 
-  // A peer that does not read holds nothing of ours for longer.
+  // Bounds the time for which a peer that does not read occupies resources.
   void watch_writing() {
     write_timer_.expires_after(server_.options.limits.write_time);
     write_timer_.async_wait([self = weak_from_this()](error_code error) {
@@ -283,7 +283,7 @@ class SocketConnection final : public Socket, public std::enable_shared_from_thi
   std::shared_ptr<SocketEvents> events_;
   beast::flat_buffer in_;
   std::string out_;
-  std::deque<std::string> waiting_;  // At most two: send() is refused while busy, close() adds one.
+  std::deque<std::string> waiting_;  // At most two: send() requires !busy(), close() adds one.
   bool open_ = false;
   bool writing_ = false;
   bool closing_ = false;
@@ -306,7 +306,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   const HttpLimits& limits() const { return server_.options.limits; }
   bool is_stranger() const { return !line_->place.proved(); }
 
-  // Between requests a connection may rest; a request that has begun must end soon.
+  // A connection may be idle between requests, but a started request must complete in time.
   void wait_for_bytes() {
     if (buffer_.size() > 0) return read_request();
     line_->stream.async_read_some(buffer_.prepare(4096), [self = shared_from_this()](error_code error, size_t bytes) {
@@ -338,13 +338,13 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     request.prove = [line = std::weak_ptr(line_)] {
       if (const auto here = line.lock()) here->place.prove();
     };
-    line_->stream.tcp_layer().expires_never();  // The answer may take a while; writing it has a limit of its own.
+    line_->stream.tcp_layer().expires_never();  // The response may take a while; writing it has a separate limit.
     if (request.wants_socket) return open_socket(request);
     wait_for<HttpResponse>([&](auto done) { server_.handler->on_request(std::move(request), std::move(done)); },
                            [](HttpConnection& self, HttpResponse response) { self.answer(std::move(response)); });
   }
 
-  // What comes when the connection is gone is nobody's.
+  // Drops responses that arrive after the connection closed.
   template <class Answer>
   void wait_for(auto ask, auto use) {
     const auto self = shared_from_this();
@@ -418,7 +418,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     });
   }
 
-  // In a turn of its own: a long body lets the others in between.
+  // In a separate turn, so that a long body does not block other connections.
   void next_piece() {
     line_->stream.tcp_layer().expires_never();
     asio::post(server_.context, [self = shared_from_this()] {
@@ -453,7 +453,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     wait_for_bytes();
   }
 
-  // What the peer still sends is read for a moment: a reset would take the answer from it.
+  // Reads the peer's remaining data for a moment, since a reset would discard the response.
   void linger() {
     error_code ignored;
     line_->stream.tcp_layer().socket().shutdown(tcp::socket::shutdown_send, ignored);
@@ -480,7 +480,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   bool head_only_ = false;
   bool answering_ = false;
   bool chunked_ = false;
-  std::string piece_;  // Of a body that comes in pieces.
+  std::string piece_;  // Piece of a streamed body.
 };
 
 Result<void> Server::listen() {
@@ -510,7 +510,7 @@ Result<void> Server::listen() {
                                                          options.bind, options.port, error.message()));
 }
 
-// Connections hold on to the context that they began with.
+// Connections keep the context they started with.
 Result<void> Server::set_certificate(const std::string& certificate_pem, const std::string& key_pem) {
   error_code error;
   asio::ssl::context made(asio::ssl::context::tls_server);
@@ -532,7 +532,7 @@ void Server::serve(uint64_t number, net::UniqueFd connection, const std::string&
   socket.assign(protocol, connection.get(), error);
   if (error) return guard->on_refused(number);
   (void)connection.release();
-  // What a slow reader leaves in the kernel: otherwise megabytes, which are old by the time they are read.
+  // Limits unsent data in the kernel of a slow reader; otherwise megabytes become stale before they are read.
   socket.set_option(NotSentMax(kNotSentBytesMax), error);
   std::shared_ptr<Line> line(new Line{Place(*this, number, peer), Stream(std::move(socket), tls ? &*tls : nullptr)});
   std::make_shared<HttpConnection>(*this, std::move(line))->start();
@@ -541,7 +541,7 @@ void Server::serve(uint64_t number, net::UniqueFd connection, const std::string&
 }  // namespace
 
 struct HttpServer::Impl {
-  std::mutex mutex;  // Of `server`, which others may post to while it ends.
+  std::mutex mutex;  // Guards `server`, which other threads may post to while it ends.
   std::unique_ptr<Server> server;
   uint16_t port = 0;
   std::thread thread;
@@ -574,7 +574,7 @@ void HttpServer::run(HttpHandler& handler) {
       try {
         server.context.run();
         return;
-      } catch (const std::exception& error) {  // A handler's: of one connection, which ends with it.
+      } catch (const std::exception& error) {  // Thrown by a handler; only its connection ends.
         log::error("dashboard", "a handler threw", {{"what", error.what()}});
       }
     }

@@ -1,6 +1,7 @@
-// A small HTTP/1.1 and WebSocket server on a thread of its own, with or without TLS. The only door to Boost.Beast.
+// A small HTTP/1.1 and WebSocket server with its own thread, optionally with TLS. Only this file's .cc uses
+// Boost.Beast.
 //
-// The handler, the sockets' callbacks and everything posted run on that one thread and must not block.
+// The handler, socket callbacks and posted functions run on that thread and must not block.
 #pragma once
 
 #include <chrono>
@@ -21,53 +22,55 @@
 namespace volador::dashboard {
 
 struct HttpLimits {
-  size_t header_bytes = 16 << 10;  // Of a request: 431 beyond.
-  size_t body_bytes = 64 << 10;    // 413 beyond.
-  size_t target_bytes = 4 << 10;   // 414 beyond.
-  size_t connections = 512;        // The next ones are closed at once.
-  size_t peer_connections = 128;   // Of one address.
-  // Connections on which nobody has shown who he is, see net/guarded_port.h: they are served once the head of a request (or a TLS hello)
-  // has come, and take a part of `connections` only. A page is loaded by six at once, some of which never carry a request with a cookie.
-  // The server itself bounds a request's bytes, and answers 413 or 431 where it has more.
+  size_t header_bytes = 16 << 10;  // Per request; 431 beyond it.
+  size_t body_bytes = 64 << 10;    // 413 beyond it.
+  size_t target_bytes = 4 << 10;   // 414 beyond it.
+  size_t connections = 512;        // Further connections are closed at once.
+  size_t peer_connections = 128;   // Per address.
+  // Limits of unauthenticated connections, see net/guarded_port.h: they are served once the head of a request (or a TLS
+  // hello) has arrived, and may use only a part of `connections`. A browser opens six at once, some of which never
+  // carry a request with a cookie. The server itself limits a request's bytes and responds with 413 or 431.
   net::AdmissionLimits strangers = {.connections = 256,
                                     .unproved = 64,
                                     .unproved_of_address = 32,
                                     .proof_time = std::chrono::seconds(20),
                                     .unproved_bytes = std::numeric_limits<uint64_t>::max()};
-  std::chrono::seconds stranger_time{5};   // Of these: instead of request_time and idle_time.
-  std::chrono::seconds stranger_last{10};  // The answer to a request that begins later is the last one of its connection.
-  std::chrono::seconds request_time{10};  // From the first byte of a request to its last; an idle connection closes after idle_time.
+  std::chrono::seconds stranger_time{5};   // For unauthenticated connections, instead of request_time and idle_time.
+  std::chrono::seconds stranger_last{10};  // A response to a request that begins later is the last one on its
+                                           // connection.
+  std::chrono::seconds request_time{10};  // From the first to the last byte of a request; an idle connection closes
+                                          // after idle_time.
   std::chrono::seconds idle_time{75};
-  std::chrono::seconds write_time{30};    // A message that could not be written within it ends its connection.
-  size_t socket_message_bytes = 16 << 10;  // From a client.
+  std::chrono::seconds write_time{30};    // A connection whose message cannot be written in time is closed.
+  size_t socket_message_bytes = 16 << 10;  // Messages from a client.
 };
 
 struct HttpRequest {
   std::string method;
-  std::string target;  // As it came: path and query, percent-encoded.
+  std::string target;  // Unparsed: path and query, percent-encoded.
   std::string body;
-  std::string peer;    // Its address without the port.
+  std::string peer;    // The peer's address without the port.
   bool tls = false;
   bool wants_socket = false;
-  // To be called where it shows who sent it: its connection does not count as a stranger's from then on.
+  // To be called once the request is authenticated: lifts the limits of unauthenticated connections.
   std::function<void()> prove;
 
-  // The value of a header; empty where there is none. `name` in lower case.
+  // The value of a header; empty if missing. `name` in lower case.
   std::string_view header(std::string_view name) const;
-  // How often a header occurs.
+  // The number of occurrences of a header.
   size_t count(std::string_view name) const;
   std::vector<std::pair<std::string, std::string>> headers;  // Names in lower case.
 };
 
-// A body that is made while it is sent: one piece at a time, the next one once that has left.
+// A response body generated while it is sent: the next piece is requested after the previous one was sent.
 class BodySource {
  public:
   using Done = std::function<void(Result<std::string>)>;
   virtual ~BodySource() = default;
-  // Of the whole, where it is known before.
+  // Total length, if known in advance.
   virtual std::optional<uint64_t> length() const { return std::nullopt; }
-  // `done` is called once, on the server's thread, now or later, with the next piece; empty: that was all. An error cuts the connection,
-  // so that its client sees that something is missing.
+  // Calls `done` once, on the server's thread, now or later, with the next piece; an empty piece ends the body. An
+  // error cuts the connection, so that the client notices the truncation.
   virtual void next(Done done) = 0;
 };
 
@@ -75,20 +78,20 @@ struct HttpResponse {
   int status = 200;
   std::string content_type;
   std::string body;
-  std::string_view fixed_body = {};  // Instead of `body`: bytes that live as long as the process.
+  std::string_view fixed_body = {};  // Instead of `body`: bytes with static storage duration.
   std::vector<std::pair<std::string, std::string>> headers = {};
-  std::shared_ptr<BodySource> source = nullptr;  // Instead of both bodies.
+  std::shared_ptr<BodySource> source = nullptr;  // Instead of `body` and `fixed_body`.
 };
 
-// The server's end of a WebSocket. Gone once its connection ends: keep it weakly.
+// The server's end of a WebSocket. Destroyed with its connection: hold it weakly.
 class Socket {
  public:
   virtual ~Socket() = default;
-  // Whether a message is still being written.
+  // Whether a message is being written.
   virtual bool busy() const = 0;
-  // One text message; not while busy.
+  // Sends one text message. Requires !busy().
   virtual void send(std::string text) = 0;
-  // After what is being written, `last` (may be empty) and a close frame.
+  // Sends `last` (may be empty) and a close frame after the pending write.
   virtual void close(std::string last) = 0;
 };
 
@@ -97,7 +100,7 @@ class SocketEvents {
   virtual ~SocketEvents() = default;
   virtual void on_text(std::string_view text) = 0;
   virtual void on_written() = 0;  // The socket is not busy any more.
-  virtual void on_closed() = 0;   // Last.
+  virtual void on_closed() = 0;   // Called last.
 };
 
 class HttpHandler {
@@ -106,40 +109,40 @@ class HttpHandler {
   virtual ~HttpHandler() = default;
   // `respond` is called once, on the server's thread, now or later.
   virtual void on_request(HttpRequest request, Respond respond) = 0;
-  // A request that wants to become a WebSocket: its events, or the answer that refuses it.
+  // Handles a WebSocket upgrade: returns its event receiver, or the response that refuses it.
   virtual tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> on_socket(const HttpRequest& request, std::weak_ptr<Socket> socket) = 0;
-  // Headers that every answer carries, those of the server's own refusals too.
+  // Headers of every response, including the server's own errors.
   virtual const std::vector<std::pair<std::string, std::string>>& common_headers() const = 0;
 };
 
 struct HttpServerOptions {
   std::string bind = "127.0.0.1";
-  uint16_t port = 0;            // 0: a free one.
-  std::string certificate_pem;  // With the key: TLS (1.2 and later) only.
+  uint16_t port = 0;            // 0: any free port.
+  std::string certificate_pem;  // With the key: enables TLS (1.2 and later) only.
   std::string key_pem;
   HttpLimits limits = {};
 };
 
 class HttpServer {
  public:
-  // kUnavailable: the port is in use or the address not of this machine; kInvalidArgument: certificate or key cannot be used.
-  // Listens when it returns, answers after run().
+  // kUnavailable: the port is in use, or the address is not of this machine; kInvalidArgument: invalid certificate or
+  // key. Listens when it returns; serves after run().
   [[nodiscard]] static Result<std::unique_ptr<HttpServer>> listen(const HttpServerOptions& options);
-  // As stop().
+  // Calls stop().
   ~HttpServer();
 
   uint16_t port() const;
-  // Starts the thread. The handler outlives the server.
+  // Starts the thread. The handler must outlive the server.
   void run(HttpHandler& handler);
-  // For connections from now on; those that are open go on. On the server's thread. kInvalidArgument: they cannot be used, and the old
-  // ones stay.
+  // Applies to new connections; open ones continue. Call on the server's thread. kInvalidArgument: invalid certificate
+  // or key; the old ones stay.
   Result<void> set_certificate(const std::string& certificate_pem, const std::string& key_pem);
-  // Closes every connection; nothing runs any more when it returns. Repeated calls do nothing.
+  // Closes every connection; nothing runs after it returns. Idempotent.
   void stop();
 
-  // Thread safe. Dropped after stop().
+  // Thread safe. Functions posted after stop() are dropped.
   void post(std::function<void()> function);
-  // On the server's thread.
+  // Call on the server's thread.
   void post_after(std::chrono::nanoseconds delay, std::function<void()> function);
 
  private:

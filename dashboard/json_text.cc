@@ -9,7 +9,7 @@
 namespace volador::dashboard {
 namespace {
 
-// The length of the valid UTF-8 character at the front; 0: there is none.
+// Length of the valid UTF-8 character at the front; 0: none.
 size_t character(std::string_view text) {
   const auto byte = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
   const uint8_t first = byte(0);
@@ -19,8 +19,8 @@ size_t character(std::string_view text) {
   for (size_t at = 1; at < length; ++at) {
     if ((byte(at) & 0xC0) != 0x80) return 0;
   }
-  if (first == 0xE0 && byte(1) < 0xA0) return 0;  // Longer than need be.
-  if (first == 0xED && byte(1) > 0x9F) return 0;  // Half of a UTF-16 pair.
+  if (first == 0xE0 && byte(1) < 0xA0) return 0;  // Overlong encoding.
+  if (first == 0xED && byte(1) > 0x9F) return 0;  // UTF-16 surrogate.
   if (first == 0xF0 && byte(1) < 0x90) return 0;
   if (first == 0xF4 && byte(1) > 0x8F) return 0;
   return length;
@@ -66,7 +66,7 @@ void append_number(std::string& out, Number value) {
   out.append(digits.data(), static_cast<size_t>(end - digits.data()));
 }
 
-// What the line says of itself; nothing where it does not.
+// Facts stated in the line itself; nothing if there are none.
 template <class Line>
 void append_line_facts(JsonObject& row, const Line& line) {
   if (line.time_ms() != 0) row.integer("time_ms", line.time_ms());

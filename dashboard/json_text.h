@@ -1,4 +1,4 @@
-// Appending JSON to a string: rows are made once and copied many times, so they are text from the start.
+// Appends JSON to a string: rows are created once and copied often, so they are text from the start.
 #pragma once
 
 #include <cstdint>
@@ -12,13 +12,13 @@ class ReadLogReply;
 
 namespace volador::dashboard {
 
-// In quotes; control characters escaped, bytes that are no UTF-8 replaced by U+FFFD.
+// Adds quotes, escapes control characters, and replaces invalid UTF-8 by U+FFFD.
 void append_json_string(std::string& out, std::string_view text);
-// The shortest decimal that reads back the same; null for what JSON cannot say.
+// The shortest decimal that round-trips; null for NaN and infinities.
 void append_json_number(std::string& out, double value);
 void append_json_number(std::string& out, float value);
 
-// {"a":1,"b":"x"}, member by member.
+// Builds an object like {"a":1,"b":"x"}, member by member.
 class JsonObject {
  public:
   explicit JsonObject(std::string& out) : out_(out) { out_ += '{'; }
@@ -26,7 +26,7 @@ class JsonObject {
   void number(std::string_view key, double value) { name(key), append_json_number(out_, value); }
   void integer(std::string_view key, int64_t value) { name(key), out_ += std::to_string(value); }
   void boolean(std::string_view key, bool value) { name(key), out_ += value ? "true" : "false"; }
-  // `json` is valid JSON already.
+  // `json` must be valid JSON.
   void raw(std::string_view key, std::string_view json) { name(key), out_ += json; }
   std::string& value_of(std::string_view key) { return name(key), out_; }
   void end() { out_ += '}'; }
@@ -43,9 +43,9 @@ class JsonObject {
   bool first_ = true;
 };
 
-// A line of a log, as lists and watches show it; `id`: of its row, where it is one.
+// A log line in the format of lists and watches; `id`: id of its row, if any.
 std::string line_json(const v1::LogLine& line, std::string_view id = {});
-// Lines of a whole log, with what is there of it.
+// Lines of a complete log, and the available range.
 std::string log_part_json(const v1::ReadLogReply& reply);
 
 }  // namespace volador::dashboard

@@ -10,7 +10,7 @@
 namespace volador::dashboard {
 namespace {
 
-// {"type":"snap" or "delta","id":…,"seq":…, — the rest follows.
+// Opens {"type":"snap" or "delta","id":…,"seq":…; the rest follows.
 std::string opened(bool snapshot, int64_t id, uint64_t seq, bool more) {
   return fmt::format("{{\"type\":\"{}\",\"id\":{},\"seq\":{},{}", snapshot ? "snap" : "delta", id, seq, more ? "\"more\":true," : "");
 }
@@ -29,7 +29,7 @@ void append_rows(std::string& out, const Texts& rows) {
 
 bool is_of_objects(Topic topic) { return std::find(kObjectTopics.begin(), kObjectTopics.end(), topic) != kObjectTopics.end(); }
 
-// The members of the object that are texts.
+// The string members of the object.
 std::map<std::string, std::string> texts_of(const nlohmann::json& object) {
   std::map<std::string, std::string> texts;
   if (!object.is_object()) return texts;
@@ -39,7 +39,7 @@ std::map<std::string, std::string> texts_of(const nlohmann::json& object) {
   return texts;
 }
 
-// The member `trials`: ids of the only trials whose curves are wanted; none where there is no such list.
+// The member `trials`: ids of the trials whose curves are wanted; nullopt if there is no such list.
 std::optional<std::set<std::string>> trials_of(const nlohmann::json& message) {
   const auto member = message.find("trials");
   if (member == message.end() || !member->is_array()) return std::nullopt;
@@ -200,7 +200,7 @@ std::optional<std::string> LiveClient::read_lines(int64_t id, Subscription& subs
   if (!lines.has_news(subscription.lines)) return std::nullopt;
   const auto batch = lines.read(subscription.lines, curves ? std::string_view() : std::string_view(subscription.node), kMessageBytes);
   if (batch.empty()) return std::nullopt;
-  resumable_ = false;  // Its cursor is more than a number.
+  resumable_ = false;  // The cursor is more than a number.
   std::string text = opened(batch.snapshot, id, model_.seq(), batch.more) + (batch.snapshot ? "\"rows\":" : "\"upserts\":");
   append_rows(text, batch.upserts);
   if (batch.snapshot) return text + "}";
@@ -237,7 +237,7 @@ std::optional<std::string> LiveClient::next() {
     replies_.pop_front();
     return reply;
   }
-  // In turn, so that one with much to say holds up no other.
+  // Round-robin, so that a busy subscription does not delay the others.
   auto at = subscriptions_.upper_bound(last_served_);
   for (size_t tried = 0; tried < subscriptions_.size(); ++tried, ++at) {
     if (at == subscriptions_.end()) at = subscriptions_.begin();

@@ -1,5 +1,5 @@
-// One WebSocket client: what it has subscribed to and what of it is due. Pulls from the model when its connection can take a message, so
-// a slow client gets fewer and newer rows, and costs a cursor and the one message that is on its way.
+// One WebSocket client: its subscriptions and the updates due. Pulls from the model when its connection can take a
+// message, so that a slow client gets fewer and newer rows and costs only a cursor and the message being sent.
 // Pure: no clock, thread or I/O. One thread.
 #pragma once
 
@@ -21,11 +21,12 @@ namespace volador::dashboard {
 
 class LiveClient {
  public:
-  static constexpr size_t kMessageBytes = 128 << 10;  // About; what is left follows in the next one.
+  static constexpr size_t kMessageBytes = 128 << 10;  // Approximate; the rest follows in the next message.
   static constexpr size_t kSubscriptionsMax = 64;
-  static constexpr size_t kRepliesMax = 256;          // That wait to be sent: more, and the client is cut.
+  static constexpr size_t kRepliesMax = 256;          // Queued replies; beyond it the client is disconnected.
 
-  // Asks for the newest lines of an actor or trial (id) or a node; give_logs() is called later, once, unless the client is gone.
+  // A request for the newest lines of an actor or trial (id) or a node; followed by one give_logs() call, unless the
+  // client is gone.
   struct LogsWanted {
     int64_t subscription = 0;
     std::string id, node;
@@ -34,7 +35,7 @@ class LiveClient {
 
   LiveClient(const LiveModel& model, int64_t now_ms, AskLogs ask_logs);
 
-  // A message of the client. False: cut it (why() says for what).
+  // Handles a message of the client. Returns false if it must be disconnected (why() gives the reason).
   bool on_text(std::string_view text);
   struct FoundLogs {
     std::string actor;  // In hex; empty for a node.
@@ -42,13 +43,13 @@ class LiveClient {
   };
   void give_logs(int64_t subscription, const Result<FoundLogs>& found);
 
-  // Time to say whether the client has everything: as soon as nothing else is due, next() gives
-  // {"type":"current","seq":…,"server_time_ms":…}. A client that cannot keep up gets none, and so can tell how old its rows are.
+  // Requests a time message: once no other update is due, next() returns {"type":"current","seq":…,"server_time_ms":…}.
+  // A client that cannot keep up gets none, and can thus tell how old its rows are.
   void tell_time(int64_t now_ms) { time_ms_ = now_ms; }
 
-  // The next message that is due.
+  // Returns the next due message.
   std::optional<std::string> next();
-  // Whether another reader can go on after that one: it was no part of something longer.
+  // Whether another reader can resume after that message: it was not part of a longer one.
   bool resumable() const { return resumable_; }
   bool follows_logs() const;
   bool wants_objects() const;
@@ -62,15 +63,15 @@ class LiveClient {
     LiveTable::Cursor rows;
     LiveCurves::Cursor lines;
     std::string experiment, metric, node;
-    bool waits = false;  // For its first log lines.
+    bool waits = false;  // Waits for its first log lines.
   };
 
-  // Where a reader goes on: with what another one, or itself, has seen of this instance.
+  // The position from which a reader resumes, within one instance.
   struct Resume {
     std::string instance;
     uint64_t seq = 0;
   };
-  using Trials = std::optional<std::set<std::string>>;  // Whose curves are wanted; none: all.
+  using Trials = std::optional<std::set<std::string>>;  // Trials whose curves are wanted; nullopt: all.
   void subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, Trials trials, const Resume& resume);
   void want(int64_t id, Trials trials);
   void refuse(int64_t id, const Error& error);
@@ -82,7 +83,7 @@ class LiveClient {
   std::deque<std::string> replies_;
   std::map<int64_t, Subscription> subscriptions_;
   int64_t last_served_ = 0;
-  std::optional<int64_t> time_ms_;  // To be told when nothing else is due.
+  std::optional<int64_t> time_ms_;  // Time to send once nothing else is due.
   std::string why_;
   bool resumable_ = false;
 };

@@ -17,7 +17,7 @@ bool LiveCurves::add(const std::string& id, std::string_view group, double x, do
   } else {
     order_.erase(line.seq);
   }
-  // Not by doubling: most lines are short, and there are many.
+  // Grows by a quarter instead of doubling: most lines are short, and there are many.
   if (line.points.size() == line.points.capacity()) line.points.reserve(line.points.size() + std::max<size_t>(4, line.points.size() / 4));
   line.points.emplace_back(x, y);
   ++points_;
@@ -35,7 +35,7 @@ void LiveCurves::shorten(Line& line) {
   } else {
     while (line.points.size() > points_max_ && line.points.size() > 4) {
       const size_t half = line.points.size() / 2;
-      size_t kept = 1;  // The first stays.
+      size_t kept = 1;  // Keep the first point.
       for (size_t at = 2; at < line.points.size(); ++at) {
         if (at >= half || at % 2 == 0) line.points[kept++] = line.points[at];
       }
@@ -60,7 +60,7 @@ void LiveCurves::erase(const std::string& id) {
   lines_.erase(found);
 }
 
-// By name, each line whole and once; what grows meanwhile follows as deltas.
+// Sends each line once in full, by name; later additions follow as deltas.
 void LiveCurves::read_snapshot(Cursor& cursor, std::string_view group, size_t bytes_max, Batch& batch) const {
   batch.snapshot = true;
   size_t bytes = 0;
@@ -89,7 +89,7 @@ void LiveCurves::Cursor::want(std::optional<std::set<std::string>> ids) {
     }
   }
   std::erase_if(due, [this](const std::string& id) { return !wants(id); });
-  // Without a list any line may be missing: the reader begins anew.
+  // Without a list any line may be missing: start over.
   if (before && !wanted) {
     begun = false;
     snapshot.reset();
@@ -99,7 +99,7 @@ void LiveCurves::Cursor::want(std::optional<std::set<std::string>> ids) {
   }
   if (!before || !wanted) return;
   for (const std::string& id : *wanted) {
-    // A snapshot under way reaches later ids by itself.
+    // A running snapshot will reach later ids.
     if (!sent.contains(id) && (!snapshot || id <= *snapshot)) due.insert(id);
   }
 }
@@ -129,7 +129,7 @@ LiveCurves::Batch LiveCurves::read(Cursor& cursor, std::string_view group, size_
     read_snapshot(cursor, group, bytes_max, batch);
     return batch;
   }
-  // Deletes go alone and first: readers apply the upserts of a message before its deletes, and a line may come back.
+  // Deletes go first and alone: readers apply upserts before deletes, and a line may reappear.
   if (!cursor.gone.empty()) {
     batch.deletes = std::exchange(cursor.gone, {});
     batch.more = has_news(cursor);
@@ -148,7 +148,7 @@ LiveCurves::Batch LiveCurves::read(Cursor& cursor, std::string_view group, size_
     }
     const double end = line.points.back().x();
     double& sent = cursor.sent.try_emplace(*at->second, kAll).first->second;
-    if (sent > end) sent = kAll;  // Another line of the name.
+    if (sent > end) sent = kAll;  // Another line with the same name.
     if ((group.empty() || line.group == group) && sent < end) {
       if (bytes >= bytes_max) {
         batch.more = true;

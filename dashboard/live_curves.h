@@ -1,5 +1,5 @@
-// Lines that grow at their end: learning curves of one metric, or the last minutes of a measure. Readers get every line once whole and
-// then only what was added. Bounded; pure: no clock, thread or I/O. One thread.
+// Append-only lines: learning curves of one metric, or the last minutes of a measure. Readers get every line once in
+// full and then only additions. Bounded; pure: no clock, thread or I/O. Single-threaded.
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ namespace volador::dashboard {
 class LiveCurves {
  public:
   enum class AtLimit : uint8_t {
-    kThin,        // Every second point of the older half goes.
+    kThin,        // Drops every second point of the older half.
     kForgetOldest,
   };
   LiveCurves(size_t points_max, AtLimit at_limit) : points_max_(points_max), at_limit_(at_limit) {}
 
-  // Twelve bytes: there are a million of them.
+  // Twelve bytes, since there may be millions of points.
   class Point {
    public:
     Point(double x, double y) : x_(std::bit_cast<Halves>(x)), y_(static_cast<float>(y)) {}
@@ -43,29 +43,31 @@ class LiveCurves {
     uint64_t seq = 0;
   };
 
-  // Points of a line come with growing x; one that does not is dropped: a trial that went on from a checkpoint repeats steps.
+  // Points of a line must have growing x; others are dropped, since a trial that resumed from a checkpoint repeats
+  // steps.
   bool add(const std::string& id, std::string_view group, double x, double y, uint64_t seq);
   void erase(const std::string& id);
   const std::map<std::string, Line>& lines() const { return lines_; }
   size_t points() const { return points_; }
-  // At most this many a line from now on.
+  // Sets the maximum number of points per line.
   void set_points_max(size_t points_max);
 
   struct Cursor {
     uint64_t seq = 0;
     bool begun = false;
-    std::optional<std::string> snapshot;  // In the middle of one: the last line it had.
-    std::unordered_map<std::string, double> sent;  // x up to which it has each line.
-    std::optional<std::set<std::string>> wanted;   // Ids of the only lines that the reader shows; none: all lines.
-    std::vector<std::string> gone;                 // Sent before and not wanted any more; reported once as deletes.
-    std::set<std::string> due;                     // Wanted since the snapshot; sent whole before other news.
+    std::optional<std::string> snapshot;  // A snapshot is in progress; the last line sent.
+    std::unordered_map<std::string, double> sent;  // Last x sent per line.
+    std::optional<std::set<std::string>> wanted;   // Ids of the lines that the reader shows; nullopt: all lines.
+    std::vector<std::string> gone;                 // Sent before and no longer wanted; reported once as deletes.
+    std::set<std::string> due;                     // Wanted since the snapshot; sent in full before other changes.
 
-    // Changes which lines the reader shows. Lines that it has already are not sent again.
+    // Changes the lines that the reader shows. Lines already sent are not sent again.
     void want(std::optional<std::set<std::string>> ids);
     bool wants(const std::string& id) const { return !wanted || wanted->contains(id); }
   };
   struct Batch {
-    bool snapshot = false;  // A part of what replaces all that the reader has; the last one has no `more`.
+    bool snapshot = false;  // Part of a snapshot that replaces everything the reader has; the last part has `more`
+                            // unset.
     bool more = false;
     std::vector<std::string> upserts;  // {"id":…,"x":[…],"y":[…]}
     std::vector<std::string> deletes;  // Ids; a batch has either upserts or deletes.
@@ -84,11 +86,11 @@ class LiveCurves {
   size_t points_max_;
   AtLimit at_limit_;
   std::map<std::string, Line> lines_;
-  std::map<uint64_t, const std::string*> order_;  // Of the last addition; keys of lines_.
+  std::map<uint64_t, const std::string*> order_;  // Order of the last additions; values: keys of lines_.
   size_t points_ = 0;
 };
 
-// {"id":…,"x":[…],"y":[…]} of the points with an x greater than `after`; every n-th where there are more than points_max (0: all).
+// {"id":…,"x":[…],"y":[…]} with the points after x `after`; every n-th if there are more than points_max (0: all).
 std::string line_text(const std::string& id, const LiveCurves::Line& line, double after, size_t points_max = 0,
                       std::string_view id_name = "id");
 

@@ -82,12 +82,12 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
   for (const v1::QueueEntry& entry : changes.queue()) upsert(Topic::kQueue, entry.id(), {}, queue_text(entry, now_ms));
   for (const v1::Group& group : changes.groups()) upsert(Topic::kGroups, group.id(), {}, group_text(group));
 
-  std::map<std::string, bool> shown;  // Whether something of the run itself is new.
+  std::map<std::string, bool> shown;  // Whether the run itself changed.
   for (const v1::Experiment& row : changes.experiments()) {
     ExperimentState& experiment = experiments_[row.name()];
     if (const auto told = told_times_.find(row.name()); told != told_times_.end()) experiment.take(told->second);
     if (experiment.started_ms == 0) experiment.started_ms = now_ms;
-    // What people say of one that has ended is no news of the run.
+    // User notes on an ended run are no change of the run.
     const bool goes_on = row.state() == "running" || row.state() == "paused" || row.state() != experiment.row.state();
     if (row.left().number() != experiment.row.left().number() || experiment.left_ms == 0) experiment.left_ms = now_ms;
     experiment.row = row;
@@ -169,7 +169,7 @@ std::string LiveModel::series_of_actor(const std::string& actor) const {
   return trial == trial_of_actor_.end() ? "actor/" + actor : "trial/" + trial->second;
 }
 
-// They come every 10 s.
+// Usage reports arrive every 10 s.
 void LiveModel::apply_usage(const v1::ActorUsage& usage, int64_t now_ms) {
   constexpr size_t kTenSeconds = 1;
   const std::string of = series_of_actor(usage.id());
@@ -183,7 +183,7 @@ void LiveModel::apply_usage(const v1::ActorUsage& usage, int64_t now_ms) {
 bool LiveModel::apply_trial(const v1::Trial& trial) {
   if (!trial.actor().empty() && trial_of_actor_.size() < limits_.trial_actors) {
     const auto [entry, added] = trial_of_actor_.try_emplace(trial.actor());
-    if (added) {  // Its node may have measured it before its program said whose it is.
+    if (added) {  // The node may have measured the actor before the program reported its trial.
       entry->second = trial_key(trial.experiment(), trial.id());
       series_.move("actor/" + trial.actor(), "trial/" + entry->second);
     }
@@ -197,7 +197,7 @@ void LiveModel::restore(const PastRun& past) {
     if (is_new) known->second.row = row;
   }
   const auto found = experiments_.find(past.name);
-  if (found == experiments_.end()) return;  // It made room meanwhile.
+  if (found == experiments_.end()) return;  // It was dropped meanwhile.
   ExperimentState& experiment = found->second;
   experiment.started_ms = past.started_ms;
   experiment.updated_ms = past.updated_ms;

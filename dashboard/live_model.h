@@ -1,4 +1,4 @@
-// The read copy of the cluster from which the API answers: fed with what the head says has changed, never asking it.
+// Read copy of the cluster state that serves the API: updated from the head's changes without querying the head.
 // Pure: no clock (wall time comes with the events), thread or I/O. One thread.
 #pragma once
 
@@ -23,20 +23,21 @@ enum class Topic : uint8_t { kCluster, kNodes, kActors, kDrivers, kQueue, kExper
 inline constexpr size_t kTopics = 13;
 inline constexpr std::array<std::string_view, kTopics> kTopicNames{"cluster", "nodes", "actors", "drivers", "queue", "experiments", "trials", "events", "logs",
                                                              "groups", "object_stores", "object_groups", "objects"};
-// What only the nodes know: asked of them while somebody looks.
+// Topics that only the nodes can provide; polled while clients subscribe to them.
 inline constexpr std::array<Topic, 3> kObjectTopics{Topic::kObjectStores, Topic::kObjectGroups, Topic::kObjects};
 
 struct ModelLimits {
-  size_t events = 10'000;             // Kept; the oldest are forgotten.
-  size_t log_lines = 5'000;           // That wait for slow readers.
-  size_t curve_points = 1'000;        // Of one trial and metric; the older half is thinned beyond.
-  size_t curve_points_all = 2'000'000;  // About 32 MB. Beyond, the experiment that grew longest ago loses its curves, then lines are thinned.
-  size_t curve_metrics = 64;          // Of one experiment; further names have none.
-  size_t trial_actors = 200'000;      // Of which it is known whose trial they run.
-  size_t live_seconds = 600;          // Of a series, for readers that follow.
+  size_t events = 10'000;             // Beyond it the oldest are dropped.
+  size_t log_lines = 5'000;           // Lines queued for slow readers.
+  size_t curve_points = 1'000;        // Per trial and metric; beyond it the older half is thinned.
+  size_t curve_points_all = 2'000'000;  // About 32 MB. Beyond it the experiment with the oldest growth loses its
+                                        // curves, then lines are thinned.
+  size_t curve_metrics = 64;          // Per experiment; further metrics have no curves.
+  size_t trial_actors = 200'000;      // Actors whose trial is tracked.
+  size_t live_seconds = 600;          // Length of a series for live readers.
 };
 
-// A piece of a run of before this process: the first one has its row.
+// A part of a run that predates this process; the first part has its row.
 struct PastRun {
   std::string name;
   v1::Changes rows;  // Trials and points, and the experiment.
@@ -49,37 +50,37 @@ class LiveModel {
   LiveModel(std::string instance, int64_t started_ms, std::string address, const ModelLimits& limits = {});
 
   void apply(const v1::Changes& changes, int64_t now_ms);
-  // What happened before. Tags of a run that was heard of meanwhile stay; so do its curves, where they go further.
+  // Adds an older run. If the run was reported since, its tags stay, and so do curves that reach further.
   void restore(const PastRun& past);
-  // The machine of this process: what lies on it can be downloaded. Before the first apply().
+  // Sets this process's machine, whose files can be downloaded. Call before the first apply().
   void set_machine(std::string machine_id) { machine_id_ = std::move(machine_id); }
-  // Of an experiment that is read from elsewhere, in place of when it was or will be heard of.
+  // Sets the times of an experiment read from disk, overriding the times of its reports.
   void set_times(const std::string& experiment, int64_t started_ms, int64_t updated_ms);
-  // Lines of actors, while somebody follows logs: `actor` in hex.
+  // Adds lines of actors, for clients that follow logs; `actor` in hex.
   void add_log_lines(const std::string& actor, const std::vector<v1::LogLine>& lines);
 
-  // What lies in the stores now, in place of what lay there before.
+  // Replaces the content of the stores.
   void set_objects(const v1::ListObjectsReply& objects);
-  // Nobody looks any more: until the next set_objects() nothing is known of them.
+  // Drops the content of the stores when the last subscriber leaves; unknown until the next set_objects().
   void forget_objects();
   bool objects_known() const { return objects_known_; }
 
   const LiveTable& table(Topic topic) const { return tables_[static_cast<size_t>(topic)]; }
-  // Learning curves of an experiment's metric (empty: the one it optimises); null: there are none.
+  // Learning curves of an experiment's metric (empty: the optimised one); null: none.
   const LiveCurves* curves(std::string_view experiment, std::string_view metric) const;
   const LiveCurves& series() const { return series_live_; }
   const SeriesStore& series_store() const { return series_; }
   const ActorMetrics& actor_metrics() const { return actor_metrics_; }
   bool has_experiment(const std::string& name) const { return experiments_.contains(name); }
-  // Where the files of a run are. kNotFound: no such experiment, or it keeps no files.
+  // The location of a run's files. kNotFound: no such experiment, or it has no files.
   struct RunPlace {
     std::string directory;
     bool here = false;  // On this machine.
   };
   [[nodiscard]] Result<RunPlace> place_of(const std::string& experiment) const;
-  // Of its metrics that have curves, by name.
+  // Its metrics with curves, by name.
   std::vector<std::string> metrics_of(const std::string& experiment) const;
-  // Under which series of an actor's measures are kept: those of a trial stay together, whichever actor runs it.
+  // Key of the series of an actor's measures: those of a trial share one key, whichever actor runs it.
   std::string series_of_actor(const std::string& actor) const;
   const v1::StatusReply& totals() const { return totals_; }
 
@@ -100,7 +101,7 @@ class LiveModel {
     v1::Experiment row;
     int64_t started_ms = 0;
     int64_t updated_ms = 0;
-    int64_t left_ms = 0;  // When the estimate of the time left came.
+    int64_t left_ms = 0;  // Time of the estimate of the remaining time.
     std::map<std::string, LiveCurves, std::less<>> curves;  // By metric.
     uint64_t grown = 0;
   };
@@ -109,7 +110,7 @@ class LiveModel {
   void replace(Topic topic, const std::map<std::string, std::string>& rows);
   bool upsert(Topic topic, const std::string& id, std::string_view group, std::string text);
   void apply_node(const v1::Node& node, int64_t now_ms);
-  bool apply_trial(const v1::Trial& trial);  // Whether it is news.
+  bool apply_trial(const v1::Trial& trial);  // Returns whether the row changed.
   void apply_usage(const v1::ActorUsage& usage, int64_t now_ms);
   std::string_view files_of(const v1::Experiment& row) const;
   void apply_points(const v1::TrialPoints& points);
@@ -123,17 +124,17 @@ class LiveModel {
   const std::string address_;
   const ModelLimits limits_;
   std::string machine_id_;
-  std::map<std::string, std::string> trial_of_actor_;  // Keys of trials.
+  std::map<std::string, std::string> trial_of_actor_;  // Values: keys of trials.
   uint64_t seq_ = 0;
   std::array<LiveTable, kTopics> tables_;
   std::map<std::string, std::string> node_states_;
   std::map<std::string, ExperimentState, std::less<>> experiments_;
-  std::map<std::string, ToldTimes> told_times_;  // By set_times(): of runs on disk.
+  std::map<std::string, ToldTimes> told_times_;  // Set by set_times(), for runs on disk.
   size_t points_ = 0;
   size_t line_points_max_ = 0;
   LiveCurves series_live_;
   SeriesStore series_;
-  ActorMetrics actor_metrics_;  // Of actors that are not dead.
+  ActorMetrics actor_metrics_;  // Actors that are not dead.
   v1::StatusReply totals_;
   uint64_t events_ = 0, log_lines_ = 0;
   bool objects_known_ = false;

@@ -10,7 +10,7 @@ bool LiveTable::upsert(const std::string& id, std::string_view group, std::strin
     order_.erase(row.seq);
   }
   row.group = group;
-  text.shrink_to_fit();  // It grew piece by piece, and is kept.
+  text.shrink_to_fit();  // The text grew piece by piece and is stored for long.
   row.text = std::move(text);
   row.seq = last_ = seq;
   order_[seq] = &found->first;
@@ -56,7 +56,7 @@ LiveTable::Batch LiveTable::read(Cursor& cursor, const Wanted& wanted, size_t by
   if (!cursor.begun || cursor.deletes < forgotten_) cursor = {.rows = 0, .deletes = last_, .begun = true, .snapshot = true};
   batch.snapshot = cursor.snapshot;
   size_t bytes = 0;
-  // What is deleted while a snapshot is on its way is said after it.
+  // Deletes during a snapshot are reported after it.
   if (!batch.snapshot) {
     auto deleted = deletes_.end();
     while (deleted != deletes_.begin() && std::prev(deleted)->seq > cursor.deletes) --deleted;

@@ -1,8 +1,8 @@
-// Rows of one kind, and for any number of readers what changed since each of them last looked.
+// Rows of one kind; any number of readers get the changes since their last read.
 // Pure: no clock, thread or I/O. One thread.
 //
-// Every change gets a number; a row stands where its last change is, so a reader that comes seldom gets each row once, in its newest form,
-// and costs nothing between its visits but its cursor.
+// Every change gets a number, and a row is ordered by its last change. So a slow reader gets each row once, in its
+// newest form, and costs only its cursor between reads.
 #pragma once
 
 #include <cstdint>
@@ -18,49 +18,50 @@ namespace volador::dashboard {
 
 class LiveTable {
  public:
-  static constexpr size_t kDeletesKept = 10'000;  // A reader that missed more begins anew.
+  static constexpr size_t kDeletesKept = 10'000;  // A reader that missed more deletes starts over.
 
   struct Row {
-    std::string group;  // What readers filter by.
+    std::string group;  // The group by which readers filter.
     std::string text;   // JSON.
     uint64_t seq = 0;
   };
 
-  // Numbers grow from call to call. False: the row stands so already.
+  // Sequence numbers must grow from call to call. Returns false if the row is unchanged.
   bool upsert(const std::string& id, std::string_view group, std::string text, uint64_t seq);
-  // False: there was none.
+  // Returns false if there was no such row.
   bool erase(const std::string& id, uint64_t seq);
-  // Readers keep the row: it made room only.
+  // Removes the row without a delete for readers: it only made room.
   void forget(const std::string& id);
   void erase_group(std::string_view group, uint64_t seq);
 
   const std::map<std::string, Row>& rows() const { return rows_; }
-  // Rows in the order of their last change, oldest first.
+  // Rows by last change, oldest first.
   const std::map<uint64_t, const std::string*>& order() const { return order_; }
 
   struct Cursor {
-    uint64_t rows = 0;     // 0: has nothing.
+    uint64_t rows = 0;     // 0: has read nothing.
     uint64_t deletes = 0;
     bool begun = false;
-    bool snapshot = false;  // In the middle of one.
+    bool snapshot = false;  // A snapshot is in progress.
   };
   struct Batch {
-    bool snapshot = false;  // A part of what replaces all that the reader has; the last one has no `more`.
-    bool more = false;      // Something is left for the next one.
+    bool snapshot = false;  // Part of a snapshot that replaces everything the reader has; the last part has `more`
+                            // unset.
+    bool more = false;      // The next batch contains more.
     std::vector<std::string_view> upserts;  // Texts; valid until the table changes.
     std::vector<std::string> deletes;
     bool empty() const { return !snapshot && upserts.empty() && deletes.empty(); }
   };
-  // Which groups a reader wants; null: all.
+  // The groups that a reader wants; null: all.
   using Wanted = std::function<bool(std::string_view group)>;
-  // What the reader has not seen, up to about bytes_max, and moves its cursor.
+  // Returns unread changes, up to about bytes_max, and advances the cursor.
   Batch read(Cursor& cursor, const Wanted& wanted, size_t bytes_max) const;
-  // The cursor of a reader that has seen everything up to this change; none: what happened since is not known any more.
+  // The cursor of a reader that has read everything up to this change; nullopt: later deletes are no longer stored.
   std::optional<Cursor> after(uint64_t seq) const {
     if (seq < forgotten_) return std::nullopt;
     return Cursor{.rows = seq, .deletes = seq, .begun = true};
   }
-  // The cursor of a reader that wants only what comes from now on.
+  // The cursor of a reader that only wants future changes.
   Cursor now() const { return {.rows = last_, .deletes = last_, .begun = true}; }
   bool has_news(const Cursor& cursor) const;
 
@@ -72,10 +73,10 @@ class LiveTable {
   };
 
   std::map<std::string, Row> rows_;
-  std::map<uint64_t, const std::string*> order_;  // Keys of rows_.
+  std::map<uint64_t, const std::string*> order_;  // Values: keys of rows_.
   std::deque<Delete> deletes_;
-  uint64_t last_ = 0;       // Change.
-  uint64_t forgotten_ = 0;  // Newest delete that is not kept any more.
+  uint64_t last_ = 0;       // Number of the last change.
+  uint64_t forgotten_ = 0;  // Newest delete that is no longer stored.
 };
 
 }  // namespace volador::dashboard

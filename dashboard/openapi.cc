@@ -1,4 +1,4 @@
-// openapi.json, made from the table of routes.
+// openapi.json, generated from the table of routes.
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
@@ -23,7 +23,7 @@ OpenApi object_of(std::initializer_list<std::pair<const char*, OpenApi>> members
   return {{"type", "object"}, {"properties", properties}, {"required", required}};
 }
 
-// With members that may be absent.
+// Adds optional members.
 OpenApi and_perhaps(OpenApi object, std::initializer_list<std::pair<const char*, OpenApi>> members) {
   for (const auto& [name, schema] : members) object["properties"][name] = schema;
   return object;
@@ -117,7 +117,7 @@ OpenApi schemas() {
   };
 }
 
-// What a route answers with where all is well; lists are known by their parameters.
+// The schema of a route's success response; lists are recognised by their parameters.
 const char* schema_name_of(const Api::Route& route) {
   struct Reply {
     std::string_view method, pattern;
@@ -196,7 +196,7 @@ OpenApi operation_of(const Api::Route& route) {
   return operation;
 }
 
-// Sign-in by cookie, which the server answers before the API is asked.
+// Cookie sign-in, which the server handles before the API.
 OpenApi session_operations() {
   const OpenApi session{{"application/json", {{"schema", named("Session")}}}};
   const OpenApi nothing{{"application/json", {{"schema", named("Object")}}}};

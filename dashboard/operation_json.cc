@@ -58,12 +58,12 @@ void set(Message& message, const FieldDescriptor& field, const Json& value) {
     case FieldDescriptor::CPPTYPE_STRING: return reflection.SetString(&message, &field, value.is_string() ? value.get<std::string>() : text_of(value));
     default: break;
   }
-  VOLADOR_CHECK(false, field.full_name());  // A type that no route has yet.
+  VOLADOR_CHECK(false, field.full_name());  // A type not used by any route yet.
 }
 
 Json real(double value) { return std::isfinite(value) ? Json(value) : Json(nullptr); }
 
-// One value of a field; `at` is its place in a repeated field, or -1.
+// One value of a field; `at` is the index in a repeated field, or -1.
 Json value_of(const Message& message, const FieldDescriptor& field, int at) {
   const Reflection& reflection = *message.GetReflection();
   const auto get = [&](auto one, auto repeated) { return at < 0 ? (reflection.*one)(message, &field) : (reflection.*repeated)(message, &field, at); };

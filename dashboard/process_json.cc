@@ -34,7 +34,7 @@ nlohmann::ordered_json stack_object(const v1::StackReply& stack) {
 std::string chrome_trace(const v1::TimelineReply& timeline) {
   using Json = nlohmann::ordered_json;
   Json events = Json::array();
-  int process_number = 0;  // Ids of processes are those of their machines: two may have the same.
+  int process_number = 0;  // Process ids are per machine and may repeat, so they are replaced.
   for (const v1::TimelineProcess& process : timeline.processes()) {
     const int pid = ++process_number;
     events.push_back({{"name", "process_name"},

@@ -13,12 +13,12 @@ class TimelineReply;
 namespace volador::dashboard {
 
 nlohmann::ordered_json stack_object(const v1::StackReply& stack);
-// The trace event format of Chrome, as Perfetto reads it too: a process a host, complete events in microseconds of Unix
-// time. `missing` beside the events: sentences on who did not answer.
+// Chrome's trace event format, which Perfetto also reads: one process per host, complete events in microseconds of Unix
+// time. `missing` next to the events lists processes without a reply.
 std::string chrome_trace(const v1::TimelineReply& timeline);
 
-// [{"pid":31,"kind":"actors","actors":["3f2a…"],"cpu_cores":0.2,"memory_bytes":1,"node":"a","program":"train","started_ms":1}]; a template that
-// is idle also has "ends_in_s".
+// [{"pid":31,"kind":"actors","actors":["3f2a…"],"cpu_cores":0.2,"memory_bytes":1,"node":"a","program":"train","started_ms":1}];
+// an idle template also has "ends_in_s".
 std::string process_rows_text(const v1::NodeProcesses& found);
 // {"processes": those rows}
 std::string processes_text(const v1::NodeProcesses& found);

@@ -10,7 +10,7 @@ void RemoteBody::next(Done done) {
   if (!asked_) ask();
 }
 
-// A connection that ends meanwhile takes this with it, and the answer is nobody's.
+// A closed connection destroys this object; the reply is then dropped.
 void RemoteBody::ask() {
   asked_ = true;
   pieces_->next([self = weak_from_this(), to_here = to_here_](Result<std::string> piece) {

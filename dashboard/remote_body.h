@@ -1,5 +1,5 @@
-// What a client downloads of a file on another machine: one piece is asked for ahead, while the one before is being
-// written, so that a client costs two pieces at most and a fast one does not wait for each. On the server's thread.
+// Download of a file on another machine: requests one piece ahead while the previous one is being written, so that a
+// client costs at most two pieces and a fast one need not wait for each. On the server's thread.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace volador::dashboard {
 
-// Made by std::make_shared.
+// Create with std::make_shared.
 class RemoteBody final : public BodySource, public std::enable_shared_from_this<RemoteBody> {
  public:
   RemoteBody(std::shared_ptr<LaterPieces> pieces, std::optional<uint64_t> length, ToHere to_here)
@@ -32,9 +32,9 @@ class RemoteBody final : public BodySource, public std::enable_shared_from_this<
   const std::optional<uint64_t> length_;
   const ToHere to_here_;
   Done waiting_;                              // For the next piece.
-  std::optional<Result<std::string>> ahead_;  // Has come before it was wanted.
+  std::optional<Result<std::string>> ahead_;  // A piece that arrived before it was requested.
   bool asked_ = false;
-  bool ended_ = false;  // ahead_ was the last: an empty one, or an error.
+  bool ended_ = false;  // ahead_ was the last piece: empty, or an error.
 };
 
 }  // namespace volador::dashboard

@@ -100,7 +100,7 @@ Json schema_of(Type type) {
   return {};
 }
 
-// What a parser builds of hostile nesting is destroyed level by level: refused before.
+// Destroying deeply nested values recurses, so hostile nesting is rejected first.
 bool is_too_deep(std::string_view text) {
   int depth = 0;
   bool quoted = false;

@@ -1,4 +1,4 @@
-// The JSON of a request, checked against what its route says that it takes. Pure.
+// JSON of a request, validated against the fields of its route. Pure.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,14 +17,14 @@ struct BodyField {
   bool required = false;
 };
 
-// Empty text is {}. In numbers null is NaN, which JSON cannot say. kInvalidArgument: no JSON object, a member that the
-// route does not know, one that is missing or of another type; names it.
+// Empty text means {}. null in a number field means NaN, which JSON lacks. kInvalidArgument: not a JSON object, or an
+// unknown, missing or wrongly typed member; the message names it.
 [[nodiscard]] Result<nlohmann::ordered_json> parse_body(std::string_view text, std::span<const BodyField> fields);
 
-// As JSON schema, for openapi.json.
+// The JSON schema, for openapi.json.
 nlohmann::ordered_json schema_of(std::span<const BodyField> fields);
 
-// Of a number or null.
+// `value` is a number or null.
 double number_of(const nlohmann::ordered_json& value);
 
 }  // namespace volador::dashboard

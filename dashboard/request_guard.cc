@@ -17,7 +17,7 @@ int digit_of(char c) {
   return -1;
 }
 
-// None: an escape that is none, or a byte that no text of ours has.
+// nullopt: an invalid escape or a forbidden byte.
 std::optional<std::string> decoded(std::string_view text, bool plus_is_space) {
   std::string out;
   for (size_t at = 0; at < text.size(); ++at) {
@@ -65,14 +65,14 @@ Result<Target> parse_target(std::string_view text) {
   const std::string_view raw_path = text.substr(0, question);
   auto path = decoded(raw_path, false);
   if (!path || !path->starts_with('/') || path->find('\\') != std::string::npos || raw_path.find('#') != std::string_view::npos) return wrong();
-  // A segment of names may hold anything else, but never lead elsewhere.
+  // A segment may contain anything else, but must not change the path.
   for (size_t begin = 1; begin <= path->size();) {
     const size_t end = std::min(path->find('/', begin), path->size());
     const std::string_view segment = std::string_view(*path).substr(begin, end - begin);
     if (segment == "." || segment == ".." || (segment.empty() && path->size() > 1)) return wrong();
     begin = end + 1;
   }
-  // An escaped slash would make two segments of one.
+  // An escaped slash would turn two segments into one.
   if (lower(raw_path).find("%2f") != std::string::npos) return wrong();
   target.path = std::move(*path);
   std::string_view query = question == std::string_view::npos ? std::string_view() : text.substr(question + 1);

@@ -23,7 +23,7 @@ std::optional<double> decimal_of(std::string_view text) {
 
 bool is_number(std::string_view json) { return !json.empty() && (json.front() == '-' || (json.front() >= '0' && json.front() <= '9')); }
 
-// Whether one value is what the term says: texts without their quotes, numbers however they are written.
+// Whether a value equals the term: texts without quotes, numbers in any notation.
 bool equals(std::string_view json, std::string_view value, const std::optional<double>& number) {
   std::string storage;
   if (json.starts_with('"')) return text_of_json(json, storage) == value;

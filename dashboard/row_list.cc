@@ -48,7 +48,7 @@ std::string rows_json(const std::vector<std::string_view>& rows, int64_t total, 
 
 namespace {
 
-// The member of that path, where it stands in the row.
+// Copies the member at the path, if the row has it.
 void copy_member(const nlohmann::ordered_json& from, std::string_view path, nlohmann::ordered_json& to) {
   if (!from.is_object()) return;
   if (const auto whole = from.find(std::string(path)); whole != from.end()) {
@@ -111,7 +111,7 @@ std::string RowList::page(const std::vector<std::string_view>& rows) const {
   }
   const size_t end = std::min(from_ + size_, found.size());
   if (!order_.empty() && from_ < end) {
-    // Rows that lack the member stand last in both directions, those of the same value as they came.
+    // Rows without the member come last in both directions; equal rows keep their order.
     const auto before = [this](const Found& a, const Found& b) {
       const bool turned = descending_ && a.key.kind != SortKey::Kind::kAbsent && b.key.kind != SortKey::Kind::kAbsent;
       const SortKey &first = turned ? b.key : a.key, &second = turned ? a.key : b.key;

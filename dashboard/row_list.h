@@ -1,4 +1,4 @@
-// A page of a list: which rows a request wants, in which order, and how many of them. Pure.
+// A page of a list: filters, sorts and limits rows as requested. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace volador::dashboard {
 
 using Query = std::map<std::string, std::string>;
 
-// Empty where the query lacks it.
+// Empty if the query lacks it.
 std::string text_in(const Query& query, const std::string& name);
-// The texts between commas that are not empty.
+// The non-empty parts of a comma-separated list.
 std::vector<std::string> texts_in(const Query& query, const std::string& name);
-// kInvalidArgument: no whole number of this range. `otherwise` where the query lacks it.
+// kInvalidArgument: not an integer in this range. `otherwise`: value if the query lacks it.
 Result<int64_t> integer_in(const Query& query, const std::string& name, int64_t otherwise, int64_t least, int64_t most);
 
 // {"rows":[…],"total":n,"next_page_token":"…"}
@@ -31,15 +31,15 @@ class RowList {
   static constexpr int64_t kTokenMax = int64_t{1} << 40;
   static constexpr size_t kFieldsMax = 64;
 
-  // Of the members filter, order, fields, page_size and page_token. kInvalidArgument names the one that is wrong.
+  // Parses the members filter, order, fields, page_size and page_token. kInvalidArgument names the invalid one.
   [[nodiscard]] static Result<RowList> parse(const Query& query);
-  // Of all rows, each a JSON object, in the order that counts where none was asked for.
+  // `rows`: all rows as JSON objects, in default order.
   std::string page(const std::vector<std::string_view>& rows) const;
 
  private:
   RowFilter filter_;
   std::string order_;
-  std::vector<std::string> fields_;  // None: all of them.
+  std::vector<std::string> fields_;  // Empty: all fields.
   bool descending_ = false;
   size_t size_ = 0, from_ = 0;
 };

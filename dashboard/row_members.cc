@@ -47,7 +47,7 @@ const std::map<std::string_view, Members>& members_by_pattern() {
   return kMembers;
 }
 
-// A path begins with a member; what is below that is the row's own.
+// A path starts with a member; nested members depend on the row.
 Result<void> check(std::string_view what, const std::vector<std::string>& paths, std::span<const std::string_view> members) {
   for (const std::string& path : paths) {
     const std::string_view name = std::string_view(path).substr(0, path.find('.'));

@@ -1,4 +1,4 @@
-// The members that rows of a list may have, by its route: what a request can filter, sort and cut by. Pure.
+// The possible members of list rows, by route, for filter, order and fields. Pure.
 #pragma once
 
 #include <span>
@@ -9,10 +9,10 @@
 
 namespace volador::dashboard {
 
-// Of "/api/v1/nodes"; empty: no list of rows. What lies below a member ("metrics.loss") depends on the row.
+// `pattern`: "/api/v1/nodes". Empty: not a list of rows. Nested members ("metrics.loss") depend on the row.
 std::span<const std::string_view> row_members(std::string_view pattern);
 
-// kInvalidArgument: `fields`, `order` or `filter` of the query name a member that no row of the list has.
+// kInvalidArgument: `fields`, `order` or `filter` of the query names a member that no row of the list has.
 [[nodiscard]] Result<void> check_members(std::string_view pattern, const Query& query);
 
 }  // namespace volador::dashboard

@@ -7,7 +7,7 @@
 namespace volador::dashboard {
 namespace {
 
-// What is looked for in one object: the rest of a path, and whose.
+// A searched member in one object: the rest of its path, and its index.
 struct Want {
   std::string_view rest;
   size_t path = 0;
@@ -23,11 +23,11 @@ class Scanner {
   Scanner(std::string_view text, std::vector<std::string_view>& values)
       : at_(text.data()), end_(text.data() + text.size()), values_(values) {}
 
-  // Stands at '{'; afterwards behind the object.
+  // Starts at '{' and ends behind the object.
   void object(Wants& wants) {
     for (++at_; at_ < end_ && *at_ != '}';) {
       if (*at_ != '"') {
-        ++at_;  // A comma or a space.
+        ++at_;  // Skip a comma or a space.
         continue;
       }
       std::string storage;
@@ -65,7 +65,7 @@ class Scanner {
     }
   }
 
-  // Stands at a quote; the string with its quotes.
+  // Starts at a quote; returns the string with its quotes.
   std::string_view string() {
     const char* const begin = at_;
     ++at_;

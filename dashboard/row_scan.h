@@ -1,4 +1,4 @@
-// Members of a row, read from its text without building the rest of it: so 10,000 rows are filtered and sorted within
+// Reads members from the text of a row without parsing the rest, so that 10,000 rows are filtered and sorted within
 // milliseconds. Pure.
 #pragma once
 
@@ -12,19 +12,19 @@ class RowScan {
  public:
   static constexpr size_t kPathsMax = 32;
 
-  // Members by their dotted paths ("metrics.loss"); a name that has dots itself counts too, before what a dot leads
-  // into. At most kPathsMax; further ones are found nowhere.
+  // Finds members by their dotted paths ("metrics.loss"); a name that itself contains dots takes precedence over a
+  // nested member. At most kPathsMax; further paths are never found.
   explicit RowScan(std::vector<std::string> paths) : paths_(std::move(paths)) {}
 
-  // The JSON of each path's value; empty where there is none. `row` is a JSON object, into which the views point; of
-  // anything else they are unspecified parts.
+  // Sets the JSON of each path's value; empty if missing. `row` must be a JSON object, into which the views point; for
+  // other input they are unspecified parts of it.
   void read(std::string_view row, std::vector<std::string_view>& values) const;
 
  private:
   std::vector<std::string> paths_;
 };
 
-// The text that a JSON string stands for; a part of `json` or of `storage`.
+// The decoded text of a JSON string; points into `json` or `storage`.
 std::string_view text_of_json(std::string_view json, std::string& storage);
 
 }  // namespace volador::dashboard

@@ -15,7 +15,7 @@ constexpr double kUnit = 10'000;
 
 double decimal(const std::string& name, int64_t amount) { return name == "memory" ? static_cast<double>(amount) : static_cast<double>(amount) / kUnit; }
 
-// Sorted: a row that did not change has the same text.
+// Sorted, so that an unchanged row has the same text.
 template <class Map, class Append>
 std::string object_of(const Map& map, Append append) {
   std::vector<const typename Map::value_type*> sorted;
@@ -206,7 +206,7 @@ std::string driver_text(const v1::Driver& driver, int64_t now_ms) {
 
 namespace {
 
-// Who asks: members that rows of the queue and their blockers have alike.
+// Members shared by rows of the queue and their blockers.
 template <class Request>
 void append_request(JsonObject& row, const Request& request) {
   row.text("kind", request.kind());
@@ -260,7 +260,7 @@ std::string queue_text(const v1::QueueEntry& entry, int64_t now_ms) {
   if (!entry.why().empty()) row.raw("why", entry.why());
   row.raw("reserved", reservations_text(entry.reserved()));
   row.raw("blocker", entry.has_blocker() ? blocker_text(entry.blocker()) : std::string("null"));
-  // Whole seconds, so that the row of one that goes on waiting stays the same.
+  // Rounded to seconds, so that the row of a waiting request stays unchanged.
   row.integer("since_ms", (now_ms - entry.waiting_ms() + 500) / 1000 * 1000);
   row.end();
   return text;

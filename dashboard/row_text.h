@@ -1,4 +1,4 @@
-// Rows of the API as JSON text. The same row always has the same text, so that one that did not change is not sent. Pure.
+// API rows as JSON text. Equal rows have equal texts, so that unchanged rows are not sent. Pure.
 #pragma once
 
 #include <google/protobuf/map.h>
@@ -15,24 +15,24 @@
 namespace volador::dashboard {
 
 class JsonObject;
-// Key of a trial in the table of trials: trials of two experiments may share an id.
+// Key in the table of trials: trials of two experiments may share an id.
 std::string trial_key(std::string_view experiment, std::string_view trial);
-// The id that rows show, of a key.
+// The id shown in rows, from a key.
 std::string_view shown_id(std::string_view key);
 
 using Amounts = google::protobuf::Map<std::string, int64_t>;
 
-// Of amounts in 1/10,000 units, memory in bytes.
+// Amounts in 1/10,000 units, memory in bytes.
 std::string amounts_text(const Amounts& amounts);
 std::string counts_text(const Amounts& counts);
 std::string texts_text(const google::protobuf::Map<std::string, std::string>& texts);
 std::string list_text(const google::protobuf::RepeatedPtrField<std::string>& texts);
-// 0 where it is not among them.
+// 0 if the name is missing.
 double amount_of(const Amounts& amounts, const std::string& name);
-// What was cut to its limit, or is no JSON for another reason, stands as text.
+// Appends a config as JSON, or as a string if it is not valid JSON, for example because it was truncated.
 void append_config(JsonObject& object, const std::string& config_json);
 
-// What is measured of a node's machine besides CPUs and memory, as far as the machine tells it; the same names in rows and series.
+// Measures of a node's machine other than CPUs and memory, as far as available; rows and series use the same names.
 struct Measured {
   std::string_view name;
   double value = 0;
@@ -51,7 +51,7 @@ std::string trial_text(const v1::Trial& trial);
 std::string series_text(const std::string& of, const std::string& measure, const std::vector<SeriesStep>& steps);
 std::string scheduler_text(const v1::Experiment& experiment);
 
-// A copy of an object is a row of its own: its id names the node too.
+// Each copy of an object has its own row; its id contains the node.
 std::string object_row_id(const v1::Object& object);
 std::string object_text(const v1::Object& object);
 std::string object_group_id(const v1::ObjectGroup& group);

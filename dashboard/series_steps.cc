@@ -7,15 +7,15 @@
 namespace volador::dashboard {
 namespace {
 
-constexpr float kGreatest = 1e38F;  // A base that is rounded down is a number still.
+constexpr float kGreatest = 1e38F;  // Leaves room for rounding the base down.
 constexpr uint16_t kNoStep = 0xFFFF;
-constexpr double kCodes = 65'533;  // From the base, which may be rounded down by one, to the greatest value.
+constexpr double kCodes = 65'533;  // Steps from the base, which may be rounded down by one, to the maximum.
 
 }  // namespace
 
 void SeriesSteps::Open::append(size_t slot, const SeriesStep& step) {
   const size_t a_slot = spread ? 3 : 1, needed = a_slot * (slot + 1);
-  // Grown by halves: most series of a trial are short.
+  // Grows by half: most series of a trial are short.
   if (needed > values.capacity())
     values.reserve(std::max(needed, std::min(a_slot * kRunSlots, needed + a_slot * std::max<size_t>(3, slot / 2))));
   values.resize(a_slot * slot, std::numeric_limits<float>::quiet_NaN());
@@ -28,7 +28,7 @@ void SeriesSteps::Open::append(size_t slot, const SeriesStep& step) {
   ++steps;
 }
 
-// By a power of two: numbers that are multiples of it come out as they went in.
+// A power of two keeps multiples of it exact.
 SeriesSteps::Packed::Packed(const Open& run) : Slots(run) {
   float least = std::numeric_limits<float>::max(), greatest = std::numeric_limits<float>::lowest();
   for (const float value : run.values) {
@@ -70,7 +70,7 @@ void SeriesSteps::push(const SeriesStep& step) {
   ++count_;
 }
 
-// The newest step will not change any more.
+// Called when the newest step is final.
 void SeriesSteps::settle() {
   const bool spread = newest_.min != newest_.mean || newest_.max != newest_.mean;
   size_t slot = 0;

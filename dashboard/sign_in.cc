@@ -23,7 +23,7 @@ std::string hex_of(std::string_view bytes) {
 
 std::string new_secret() { return hex_of(security::Secret::random(kSecretBytes).reveal()); }
 
-// Looking up a hash tells a guesser nothing of the secret behind it.
+// The timing of a look-up by hash reveals nothing about the secret.
 std::string hash_of(std::string_view text) { return security::hex(security::sha256(text)); }
 
 template <class Sessions>

@@ -1,5 +1,5 @@
-// Who may look: one-time login keys, browser sessions made from them, and a brake on guessing.
-// Pure: wall time comes with the call; only random secrets are drawn. One thread.
+// Access to the dashboard: one-time login keys, browser sessions created from them, and rate limits against guessing.
+// Pure: wall time is an argument; only random secrets are drawn. Single-threaded.
 #pragma once
 
 #include <chrono>
@@ -14,11 +14,11 @@
 
 namespace volador::dashboard {
 
-enum class Access : uint8_t { kOpen, kViewer, kOperator };  // Each may what those before it may.
+enum class Access : uint8_t { kOpen, kViewer, kOperator };  // Each level includes the previous ones.
 std::string_view to_string(Access access);                  // "open", "viewer", "operator".
 
 struct Visitor {
-  std::string token_id;  // Of the token behind it: where that ends, this does.
+  std::string token_id;  // The underlying token; access ends with it.
   Access access = Access::kViewer;
 };
 
@@ -26,33 +26,35 @@ class SignIn {
  public:
   static constexpr std::chrono::minutes kKeyLife{15};
   static constexpr std::chrono::hours kSessionLife{7 * 24};
-  static constexpr size_t kKeysMax = 100;      // The oldest goes.
-  static constexpr size_t kSessionsMax = 1000;  // The one that ends first goes.
+  static constexpr size_t kKeysMax = 100;      // Beyond it the oldest is dropped.
+  static constexpr size_t kSessionsMax = 1000;  // Beyond it the session that ends first is dropped.
 
   struct Session {
     Visitor visitor;
     WallTime expires;
   };
 
-  // The text of a key that opens one session.
+  // Creates a key that opens one session, and returns its text.
   std::string make_key(const Visitor& visitor, WallTime now);
-  // The text of a new session; none: the key is unknown, used or old. A key that was found is spent.
+  // Exchanges a key for a new session and returns its text; nullopt: the key is unknown, used or expired. A known key
+  // is used up.
+  // up by the first try.
   std::optional<std::string> redeem(std::string_view key, WallTime now);
   std::string open(const Visitor& visitor, WallTime now);
   std::optional<Session> find(std::string_view session, WallTime now) const;
   void close(std::string_view session);
 
-  // Sessions survive a restart of the head; secrets are kept as hashes. JSON.
+  // Serializes sessions as JSON, so that they survive a restart; secrets are stored as hashes.
   std::string save(WallTime now) const;
-  // What cannot be read is left out: its owner signs in again.
+  // Unreadable sessions are skipped; their users sign in again.
   void load(std::string_view json, WallTime now);
 
  private:
-  std::map<std::string, Session> keys_;      // By the hash of the text.
+  std::map<std::string, Session> keys_;      // By hash of the text.
   std::map<std::string, Session> sessions_;
 };
 
-// So many requests a second for each peer, with a burst; and a peer that guesses secrets has to wait.
+// Rate limit per peer with a burst, and a delay for peers that guess secrets.
 class RequestBrake {
  public:
   static constexpr double kPerSecond = 500;

@@ -7,10 +7,10 @@
 namespace volador::dashboard {
 namespace {
 
-constexpr size_t kSeriesBytes = 64;   // Of a series without its levels.
-constexpr size_t kMeasuredBytes = 160;  // Of what is measured: key, node of the map.
+constexpr size_t kSeriesBytes = 64;   // Per series without its levels.
+constexpr size_t kMeasuredBytes = 160;  // Per measured object: key and map node.
 
-// Where the measure is, or would be.
+// The position of the measure, or its insertion point.
 auto place_of(auto& measures, std::string_view name) {
   return std::lower_bound(measures.begin(), measures.end(), name, [](const auto& measure, std::string_view of) { return *measure.name < of; });
 }
@@ -50,7 +50,7 @@ void TimeSeries::add(int64_t unix_ms, float value, const Room& room) {
   for (size_t at = 0; at < levels_.size(); ++at) {
     const int64_t step_s = kLevels[first_ + at].step_s;
     add_to(levels_[at], unix_ms / 1000 / step_s * step_s, {.min = value, .mean = value, .max = value});
-    if (keep(at, room)) return;  // The level that begins has the value.
+    if (keep(at, room)) return;  // The level that starts contains the value.
   }
 }
 
@@ -132,7 +132,7 @@ void SeriesStore::move(const std::string& from, const std::string& to) {
   }
 }
 
-// One after the other, so that it costs nothing that anyone notices.
+// Compacts one series per call to spread the cost.
 void SeriesStore::rest_one(int64_t now_s) {
   if (resting_ == series_.end()) resting_ = series_.begin();
   for (Measure& measure : resting_->second) {
@@ -143,7 +143,7 @@ void SeriesStore::rest_one(int64_t now_s) {
   ++resting_;
 }
 
-// An eighth of a level's steps at a time: each time looks at every series.
+// Drops an eighth of a level's steps at a time, since each pass visits every series.
 void SeriesStore::make_room() {
   for (size_t& steps : room_) {
     while (bytes_ > bytes_max_ && steps > kLeastSteps) {
@@ -160,7 +160,7 @@ void SeriesStore::make_room() {
   while (bytes_ > bytes_max_ && count_ > 1) forget_idlest();
 }
 
-// A hundredth of them at a time, at least one.
+// Drops a hundredth of the series at a time, at least one.
 void SeriesStore::forget_idlest() {
   std::vector<int64_t> ages;
   for (const auto& [of, measures] : series_) {

@@ -1,6 +1,6 @@
-// Measures over time, kept so that charts need no other program: 1 s for an hour, 10 s for a day, 5 min for 30 days, each step with its
-// least, mean and greatest value. A coarser level begins when the finer one has to forget its first step: until then it would hold nothing
-// that the finer one has not. Pure: no clock, thread or I/O. One thread.
+// Measures over time for charts: 1 s steps for an hour, 10 s for a day, 5 min for 30 days, each with minimum, mean and
+// maximum. A coarser level starts when the finer one drops its first step; before that it would contain nothing new.
+// Pure: no clock, thread or I/O. Single-threaded.
 #pragma once
 
 #include <array>
@@ -22,21 +22,21 @@ class TimeSeries {
     size_t steps;
   };
   static constexpr std::array<Level, 3> kLevels{{{1, 3600}, {10, 8640}, {300, 8640}}};
-  using Room = std::array<size_t, kLevels.size()>;  // Steps of each level at most.
+  using Room = std::array<size_t, kLevels.size()>;  // Maximum number of steps per level.
   static constexpr Room kFullRoom{kLevels[0].steps, kLevels[1].steps, kLevels[2].steps};
 
-  // Of what is measured less often than once a second the finest level would hold nothing more: it begins with level `first`.
+  // For measures taken less often than once a second the finest level is useless: the series starts with level `first`.
   explicit TimeSeries(size_t first = 0) : first_(first) { levels_.emplace_back(kLevels[first].step_s); }
 
-  // Time goes on; what lies before the newest step is counted into that one. NaN is left out.
+  // Values older than the newest step count into that step. NaN is dropped.
   void add(int64_t unix_ms, float value, const Room& room = kFullRoom);
-  // The oldest steps beyond it go.
+  // Drops the oldest steps beyond `room`.
   void shorten(const Room& room);
-  // What got no value for some steps takes less room from now on.
+  // Compacts a series that got no value for some steps.
   void rest(int64_t now_s);
 
-  // Steps from `from_s` to before `to_s`: of the finest level that still reaches back to from_s, joined so that there are at most
-  // steps_max (at least 1). Steps without a value are left out.
+  // Returns the steps from `from_s` to before `to_s` of the finest level that reaches back to from_s, merged to at most
+  // steps_max (at least 1). Steps without a value are skipped.
   std::vector<SeriesStep> read(int64_t from_s, int64_t to_s, size_t steps_max) const;
   size_t first() const { return first_; }
   int64_t newest_s() const { return levels_.front().steps.newest_s(); }
@@ -47,39 +47,40 @@ class TimeSeries {
     explicit Kept(int64_t step_s) : steps(step_s) {}
 
     SeriesSteps steps;
-    uint32_t values = 0;  // Of the newest step.
-    bool forgot = false;  // Older steps went.
+    uint32_t values = 0;  // Number of values in the newest step.
+    bool forgot = false;  // Older steps were dropped.
   };
   static void add_to(Kept& level, int64_t begin_s, const SeriesStep& value);
-  // Keeps as many steps of this level as there is room for; where that is to forget its first one, the next level begins. True: it did.
+  // Keeps as many steps of this level as there is room for; when it drops its first one, starts the next level and
+  // returns true.
   bool keep(size_t at, const Room& room);
 
   size_t first_;
   std::vector<Kept> levels_;  // From first_ on.
 };
 
-// Of everything that is measured, by what it is a measure of ("node/heron", "actor/3f2a…", "trial/digits/3f2a90c1") and its name
-// ("cpu_cores"). Beyond kBytesMax in all the oldest steps of the finest level go, of all series alike, then those of the next level; beyond
-// kSeriesMax series those that got no value for longest.
+// All measured series, by object ("node/heron", "actor/3f2a…", "trial/digits/3f2a90c1") and measure ("cpu_cores").
+// Beyond kBytesMax in total the oldest steps of the finest level of all series are dropped, then those of the next
+// level; beyond kSeriesMax the series without a value for longest are dropped.
 class SeriesStore {
  public:
   static constexpr size_t kSeriesMax = 200'000;
   static constexpr size_t kBytesMax = size_t{2} << 30;
-  static constexpr size_t kLeastSteps = 60;  // That a level keeps, whatever there is.
+  static constexpr size_t kLeastSteps = 60;  // Minimum steps per level, regardless of limits.
 
   struct Measure {
-    const std::string* name;  // One text for all that have it.
+    const std::string* name;  // Shared by all series of the measure.
     TimeSeries series;
   };
-  using All = std::map<std::string, std::vector<Measure>>;  // Measures by name.
+  using All = std::map<std::string, std::vector<Measure>>;  // Measures sorted by name.
 
   explicit SeriesStore(size_t bytes_max = kBytesMax, size_t series_max = kSeriesMax) : bytes_max_(bytes_max), series_max_(series_max) {}
   SeriesStore(const SeriesStore&) = delete;
   SeriesStore& operator=(const SeriesStore&) = delete;
 
-  // `first`: as of TimeSeries, where the series is new.
+  // `first`: as for TimeSeries, if the series is new.
   void add(const std::string& of, std::string_view measure, int64_t unix_ms, float value, size_t first = 0);
-  // What was measured of the one belongs to the other from now on; where that has measures already they are continued, as by add().
+  // Moves the series of one object to another; existing series of the target are continued as by add().
   void move(const std::string& from, const std::string& to);
   const TimeSeries* find(const std::string& of, std::string_view measure) const;
   const All& all() const { return series_; }
@@ -96,7 +97,7 @@ class SeriesStore {
   const size_t bytes_max_, series_max_;
   std::set<std::string, std::less<>> names_;
   All series_;
-  All::iterator resting_ = series_.end();  // Whose turn it is to be looked at.
+  All::iterator resting_ = series_.end();  // Next entry for rest().
   TimeSeries::Room room_ = TimeSeries::kFullRoom;
   size_t count_ = 0;
   size_t bytes_ = 0;

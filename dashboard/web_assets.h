@@ -1,4 +1,4 @@
-// The page, embedded in the binary: files of dashboard/web/dist at the time of the build.
+// The web page, embedded in the binary: the files of dashboard/web/dist at build time.
 #pragma once
 
 #include <span>
@@ -9,9 +9,9 @@ namespace volador::dashboard {
 struct WebAsset {
   std::string_view path;  // "/assets/index-4f1c.js"; the page itself is "/index.html".
   std::string_view bytes;
-  std::string_view gzip;  // The same, compressed.
+  std::string_view gzip;  // `bytes`, compressed.
 };
-// Empty where the page had not been built.
+// Empty if the page was not built.
 std::span<const WebAsset> web_assets();
 
 }  // namespace volador::dashboard
