@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Runs a program in this environment; -1: it could not be started. Its output goes to `output`, or where ours goes.
+// Starts a program in this environment; -1: failed. Its output goes to `output`, or to ours by default.
 pid_t start(const std::vector<std::string>& command, int output = -1) {
   std::vector<char*> arguments;
   for (const std::string& word : command) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -31,7 +31,7 @@ pid_t start(const std::vector<std::string>& command, int output = -1) {
   sigset_t none;
   sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::setpgid(0, 0);  // Ctrl-C is ours to pass on.
+  ::setpgid(0, 0);  // We forward Ctrl-C.
   if (output >= 0) ::dup2(output, STDOUT_FILENO);
   ::execv(arguments[0], arguments.data());
   ::_exit(127);
@@ -46,7 +46,7 @@ int wait_for(pid_t child) {
   return exit_code(status);
 }
 
-// What a program printed; none where it failed.
+// The output of a program; nullopt if it failed.
 std::optional<std::string> output_of(const std::vector<std::string>& command) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return std::nullopt;
@@ -60,7 +60,7 @@ std::optional<std::string> output_of(const std::vector<std::string>& command) {
   return text;
 }
 
-// A cluster in a folder of its own, which goes with it.
+// A cluster in a temporary folder that is removed with it.
 class DemoCluster {
  public:
   explicit DemoCluster(std::string binary) : binary_(std::move(binary)) {}
@@ -71,14 +71,14 @@ class DemoCluster {
     fs::remove_all(home_, ignored);
   }
 
-  // The link to its dashboard.
+  // Starts the cluster and returns the link to its dashboard.
   [[nodiscard]] tl::expected<std::string, Failure> start_it() {
     std::string path = (fs::temp_directory_path() / "volador-demo-XXXXXX").string();
     if (::mkdtemp(path.data()) == nullptr)
       return fail_here({ErrorCode::kUnavailable, fmt::format("demo: no folder can be made in {}", fs::temp_directory_path().string())});
     home_ = path;
     ::setenv("VOLADOR_HOME", home_.c_str(), 1);
-    ::setenv("HOME", home_.c_str(), 1);  // Results go there as well.
+    ::setenv("HOME", home_.c_str(), 1);  // Results go there too.
     for (const char* name : {"VOLADOR_ADDRESS", "VOLADOR_TOKEN", "VOLADOR_CLUSTER", "VOLADOR_CONFIG", "VOLADOR_PORT"}) ::unsetenv(name);
     const auto text = output_of({binary_, "start", "--head", "--port=0", "--cluster=demo", "--json"});
     const auto report = nlohmann::json::parse(text.value_or(""), nullptr, false);
@@ -134,7 +134,7 @@ Outcome DemoCommand::run(const Context& context) {
     }
     if (signal > 0 && signal != SIGCHLD) {
       if (runs) {
-        ::kill(driver, SIGKILL);  // Nothing of it is to be kept.
+        ::kill(driver, SIGKILL);  // Nothing must be kept.
         wait_for(driver);
       }
       return {};

@@ -11,7 +11,7 @@ class DemoCommand final : public Command {
   Outcome run(const Context& context) override;
 
  private:
-  int samples_ = 0;  // 0: a minute of them.
+  int samples_ = 0;  // 0: enough for a minute.
   bool once_ = false;
 };
 

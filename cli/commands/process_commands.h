@@ -1,4 +1,4 @@
-// The subcommands that look into processes of actors: stack, timeline.
+// Subcommands that inspect actor processes: stack, timeline.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace volador::cli {
 
-// Where the threads of an actor's process are now.
+// The current stacks of an actor's process.
 class StackCommand final : public ClusterCommand {
  public:
   CLI::App* declare(CLI::App& root) override;
@@ -17,7 +17,7 @@ class StackCommand final : public ClusterCommand {
   std::string id_;
 };
 
-// What actors and tasks ran lately, for a viewer of traces.
+// Recent calls of actors and tasks, for a trace viewer.
 class TimelineCommand final : public ClusterCommand {
  public:
   CLI::App* declare(CLI::App& root) override;

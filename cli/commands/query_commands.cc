@@ -46,7 +46,7 @@ tl::expected<std::unique_ptr<control::ClusterApi>, Failure> ClusterCommand::conn
 
 namespace {
 
-constexpr int kListedMax = 100'000;  // Rows that the head lists at once.
+constexpr int kListedMax = 100'000;  // Maximum rows per request.
 
 const std::vector<std::string>& list_kinds() {
   static const std::vector<std::string> kinds{"nodes", "actors", "groups", "trials", "objects", "queue", "experiments", "events", "studies", "tasks", "processes", "audit"};
@@ -65,7 +65,7 @@ Result<nlohmann::json> page_of(control::ClusterApi& api, v1::ListRowsRequest req
   return page;
 }
 
-// Which states a list can be asked for; empty: its rows have none.
+// The states by which a list can be filtered; empty: its rows have none.
 std::vector<std::string> states_of(const std::string& kind) {
   if (kind == "nodes") return {"alive", "suspect", "draining", "stopping", "awaited", "dead"};
   if (kind == "actors") return actor_states();
@@ -76,7 +76,7 @@ std::vector<std::string> states_of(const std::string& kind) {
   return {};
 }
 
-// Removes the rows of other states, and then those beyond the limit.
+// Removes rows with other states, then rows beyond the limit.
 template <class Rows, class StateOf>
 void keep_state(Rows& rows, const std::string& state, int limit, StateOf state_of) {
   if (!state.empty()) {
@@ -85,7 +85,7 @@ void keep_state(Rows& rows, const std::string& state, int limit, StateOf state_o
   if (rows.size() > limit) rows.DeleteSubrange(limit, rows.size() - limit);
 }
 
-// Puts the experiment that was started last first, where the head tells the times.
+// Sorts experiments by start, newest first, if the head reports the times.
 void sort_newest_first(control::ClusterApi& api, v1::StatusReply& status) {
   v1::ListRowsRequest request;
   request.set_topic("experiments");
@@ -232,7 +232,7 @@ Outcome ListCommand::list_processes(control::ClusterApi& api, const Terminal& te
 Outcome ListCommand::list_actors(control::ClusterApi& api, const Terminal& terminal) const {
   v1::ListRequest request;
   request.set_filter(filter_);
-  request.set_limit(kListedMax);  // Chosen here, by their state.
+  request.set_limit(kListedMax);  // Filtered by state below.
   auto actors = api.call<v1::ListActorsReply>("Cluster/ListActors", request);
   if (!actors) return fail(actors.error());
   const int64_t dead = keep_actors(*actors, state_.empty() ? "live" : state_, limit_);
@@ -267,7 +267,7 @@ Outcome ListCommand::run(const Context& context) {
   if (kind_ == "queue" || kind_ == "experiments" || kind_ == "events" || kind_ == "studies") return list_rows(**api, terminal);
   if (kind_ == "audit") return list_audit(**api, terminal);
   v1::ListRequest request;
-  // The head filters by these itself; the rows of others are filtered here, so that the limit counts those that are shown.
+  // The head filters some lists; the others are filtered here, so that the limit counts shown rows.
   const bool head_filters = kind_ == "nodes" || kind_ == "groups";
   request.set_filter(head_filters && !state_.empty() ? state_ : filter_);
   request.set_limit(!state_.empty() && !head_filters ? kListedMax : limit_);
@@ -305,7 +305,7 @@ Outcome MemoryCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   v1::ListRequest request;
-  request.set_limit(1);  // Single objects are of no interest here.
+  request.set_limit(1);  // Single objects are not needed.
   auto reply = (*api)->call<v1::ListObjectsReply>("Cluster/ListObjects", request);
   if (!reply) return fail(reply.error());
   auto& groups = *reply->mutable_groups();
@@ -348,7 +348,7 @@ Outcome LogsCommand::run(const Context& context) {
     if (wants_json()) {
       context.terminal.print(log_line_json(line));
     } else {
-      // Of several files: each line says which, as output does that a driver shows.
+      // With several files each line names its source, like actor output in a driver.
       const std::string source = node_.empty() ? "" : fmt::format("({}{}) ", line.source(), line.is_stderr() ? " err" : "");
       context.terminal.print(source + printable_line(line.text()) + "\n");
     }

@@ -1,4 +1,4 @@
-// The subcommands that ask a cluster: status, list, logs, explain, drain, kill.
+// Subcommands that query a cluster: status, list, logs, explain, drain, kill.
 #pragma once
 
 #include <chrono>
@@ -16,10 +16,10 @@ class ClusterApi;
 
 namespace volador::cli {
 
-// A command that needs a cluster.
+// A command that connects to a cluster.
 class ClusterCommand : public Command {
  protected:
-  // --json, --timeout and the flags that name the cluster.
+  // Declares --json, --timeout and the flags that select the cluster.
   void declare_connection(CLI::App& app, const std::string& timeout = "5s");
   [[nodiscard]] tl::expected<std::unique_ptr<control::ClusterApi>, Failure> connect(const Context& context) const;
 
@@ -40,7 +40,7 @@ class ListCommand final : public ClusterCommand {
   Outcome run(const Context& context) override;
 
  private:
-  // The lists of the live service: queue, experiments, events, studies.
+  // Lists of the live service: queue, experiments, events, studies.
   Outcome list_rows(control::ClusterApi& api, const Terminal& terminal) const;
   Outcome list_tasks(control::ClusterApi& api, const Terminal& terminal) const;
   Outcome list_audit(control::ClusterApi& api, const Terminal& terminal) const;
@@ -54,7 +54,7 @@ class ListCommand final : public ClusterCommand {
   int limit_ = 1000;
 };
 
-// Who holds what in the object stores.
+// Users of the object stores.
 class MemoryCommand final : public ClusterCommand {
  public:
   CLI::App* declare(CLI::App& root) override;

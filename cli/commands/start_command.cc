@@ -33,14 +33,14 @@ constexpr std::chrono::milliseconds kReadyTimeout{30'000};
 constexpr std::chrono::milliseconds kStopPatience{5'000};
 constexpr size_t kStrayOutputBytesMax = 1 << 20;
 
-// The port of "host:port"; 0 where there is none.
+// The port of "host:port"; 0 if there is none.
 uint16_t port_of(const std::string& address) {
   const size_t colon = address.rfind(':');
   auto port = parse_integer(colon == std::string::npos ? "" : address.substr(colon + 1));
   return port && *port > 0 && *port <= 65535 ? static_cast<uint16_t>(*port) : uint16_t{0};
 }
 
-// What daemons write outside of their own logs: hardly anything, so the file starts anew where it grew long.
+// Output of daemons outside their own logs; rare, so the file is truncated when it grows long.
 std::filesystem::path stray_output(const Paths& paths) {
   const std::filesystem::path file = paths.home() / "stray-output.log";
   std::error_code error;
@@ -49,7 +49,7 @@ std::filesystem::path stray_output(const Paths& paths) {
   return file;
 }
 
-// Where the daemon of that number serves: a worker names itself in a file in the folder of its cluster.
+// The cluster of the worker with this pid: a worker registers in a file in its cluster's folder.
 std::string cluster_of_worker(const Paths& paths, pid_t pid) {
   for (const std::string& cluster : local_clusters(paths))
     for (const LocalProcess& process : running_processes(paths, cluster))
@@ -95,7 +95,7 @@ Outcome StartCommand::run(const Context& context) {
   if (no_dashboard_ && config->is_set("alert_url")) return usage_error("start: alert_url needs the dashboard, which sends alerts; leave out --no-dashboard or alert_url");
   if (force_store_ && !head_) return usage_error("start: --force-store goes with --head");
   if (auto made = make_private_directory(context.paths.home()); !made) return fail_here(made.error());
-  // Daemons inherit the environment, and the token in it is for this process only.
+  // Daemons inherit the environment, but must not get the token.
   ::unsetenv("VOLADOR_TOKEN");
   return head_ ? start_head(context, *config) : start_node(context, *config);
 }
@@ -112,7 +112,7 @@ tl::expected<HeadSettings, Failure> StartCommand::plan_head(const Context& conte
     settings->cluster = config.text("cluster");
     if (auto good = check_name("cluster", settings->cluster); !good) return usage_error(good.error().message);
   } else if (auto current = load_current_cluster(context.paths); current && has_head(*current)) {
-    settings->cluster = *current;  // A head that was killed, or stopped, comes back as itself.
+    settings->cluster = *current;  // A head that was killed or stopped keeps its identity.
   } else {
     SystemRandom random;
     settings->cluster = head::pick_cluster_name(context.paths, random);
@@ -127,7 +127,7 @@ tl::expected<HeadSettings, Failure> StartCommand::plan_head(const Context& conte
                                   settings->cluster, describe(process), access ? " at " + access->address : "")});
   }
 
-  // A head that comes back serves where it served, unless told otherwise.
+  // A restarted head keeps its address unless another one is given.
   if (auto access = load_access(context.paths, settings->cluster); access && has_head(settings->cluster)) {
     if (config.source("port") == SettingSource::kDefault) settings->port = port_of(access->address);
     if (config.source("bind") == SettingSource::kDefault)
@@ -184,7 +184,7 @@ tl::expected<void, Failure> StartCommand::bring_up_worker(const Context& context
   return {};
 }
 
-// Of workers under other names that were killed here; one of the same name tidies up after itself.
+// Removes leftovers of killed workers with other names; a worker with the same name removes its own.
 void StartCommand::tidy_up(const Context& context, const std::string& cluster) {
   auto left = remove_leftovers(context.paths, cluster);
   if (!left) return context.terminal.note("warning: " + left.error().message);
@@ -200,7 +200,7 @@ Outcome StartCommand::start_head(const Context& context, const Config& config) {
 
   Started started{.cluster = plan->cluster, .bind = plan->bind};
   tidy_up(context, plan->cluster);
-  // Workers that outlived their head take up with the new one by themselves.
+  // Workers that outlived their head connect to the new one.
   const bool worker_runs = !running_processes(context.paths, plan->cluster).empty();
   if (auto up = bring_up_head(context, *plan, started); !up) return up;
   if (auto saved = save_current_cluster(context.paths, plan->cluster); !saved)
@@ -231,7 +231,7 @@ Outcome StartCommand::start_node(const Context& context, const Config& config) {
   if (settings->head_address.find(':') == std::string::npos)
     settings->head_address += fmt::format(":{}", config.integer("port"));
   if (config.source("bind") == SettingSource::kDefault) {
-    // Other machines call the actors of this one, unless the head itself serves its machine only.
+    // Other machines call this machine's actors, unless the head serves only its own machine.
     const auto head = security::parse_host_port(settings->head_address);
     settings->bind = head && net::is_loopback(head->host) ? "127.0.0.1" : "auto";
   }
@@ -334,7 +334,7 @@ Outcome StartCommand::stay(const Context& context, const Started& started) const
   for (int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&signals, signal);
   ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
 
-  // A daemon may have ended before its signal was blocked.
+  // A daemon may have ended before SIGCHLD was blocked.
   int status = 0;
   pid_t ended = ::waitpid(-1, &status, WNOHANG);
   bool asked = false;
@@ -349,7 +349,7 @@ Outcome StartCommand::stay(const Context& context, const Started& started) const
       if (std::find(started.children.begin(), started.children.end(), process.record.pid) != started.children.end())
         ours.push_back(process);
   stop_processes(ours, kStopPatience);
-  // One that ended in order was stopped by `volador stop`.
+  // A daemon that exited normally was stopped by `volador stop`.
   if (asked || (WIFEXITED(status) && WEXITSTATUS(status) == 0)) return {};
   return fail_here(
       {ErrorCode::kUnavailable,

@@ -1,4 +1,4 @@
-// volador start: a head with a worker, or a worker that joins a cluster, as daemons of this machine.
+// volador start: a head with a worker, or a worker that joins a cluster, as daemons on this machine.
 #pragma once
 
 #include <chrono>
@@ -23,12 +23,12 @@ class StartCommand final : public Command {
   Outcome run(const Context& context) override;
 
  private:
-  // What came up, as it is printed.
+  // The started processes, for the output.
   struct Started {
     std::string cluster;
     std::optional<HeadReady> head;
     std::string bind;
-    std::string worker_node;  // Empty: it ran already.
+    std::string worker_node;  // Empty: it was running already.
     std::string worker_address;
     std::vector<pid_t> children;
   };
@@ -42,7 +42,7 @@ class StartCommand final : public Command {
                                                             Started& started) const;
   static void tidy_up(const Context& context, const std::string& cluster);
   Outcome finish(const Context& context, const Started& started) const;
-  // None where the head does not answer in time.
+  // nullopt if the head does not reply in time.
   static std::optional<v1::Node> node_as_the_head_sees_it(const Context& context, const Started& started);
   std::string report_text(const Started& started, const v1::Node* node) const;
   std::string report_json(const Started& started) const;

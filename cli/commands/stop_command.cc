@@ -95,7 +95,7 @@ Outcome StopCommand::run(const Context& context) {
     auto left = remove_leftovers(context.paths, name);
     if (!left) outcome = fail_here(left.error());
     for (const Leftover& entry : left.value_or(std::vector<Leftover>())) {
-      // One that had to be killed just now is in the list above.
+      // Processes that had to be killed just now are in the list above.
       if (std::any_of(stopped.begin(), stopped.end(),
                       [&](const Stopped& other) { return other.process.record.pid == entry.pid; }))
         continue;

@@ -1,4 +1,4 @@
-// volador stop: ends what runs of a cluster on this machine, and nothing else.
+// volador stop: ends the processes of a cluster on this machine, and nothing else.
 #pragma once
 
 #include <string>

@@ -24,7 +24,7 @@ void declare_request(CLI::App& app, std::string& request) {
       ->type_name("TEXT");
 }
 
-// NaN and infinities too: what is no finite number makes a failed trial.
+// Accepts NaN and infinities too: a non-finite value makes a failed trial.
 tl::expected<double, Failure> number_of(std::string_view what, const std::string& text) {
   char* end = nullptr;
   const double value = std::strtod(text.c_str(), &end);

@@ -1,4 +1,4 @@
-// volador study create | ask | tell | report | list | show | delete: studies that the head keeps for any program.
+// volador study create | ask | tell | report | list | show | delete: studies that the head stores for any program.
 #pragma once
 
 #include <memory>

@@ -48,7 +48,7 @@ Outcome TokenCommand::Create::run(const Context& context) {
   auto valid_for = parse_duration(valid_for_);
   if (!valid_for) return usage_error(fmt::format("--valid-for: {}", valid_for.error().message));
   const auto valid_for_ms = std::chrono::duration_cast<std::chrono::milliseconds>(*valid_for).count();
-  // The head takes 0 for "without end", so a time too short to count would be the opposite of what was asked.
+  // The head takes 0 for "without end", so a duration that rounds to 0 would have the opposite effect.
   if (valid_for->count() > 0 && valid_for_ms == 0)
     return usage_error("--valid-for: expected at least 1ms, or 0 for without end");
 

@@ -24,7 +24,7 @@ namespace volador::cli {
 namespace {
 
 constexpr int kTopTrialsMax = 100;
-constexpr int kTopActorsMax = 1000;  // Of each state.
+constexpr int kTopActorsMax = 1000;  // Per state.
 std::atomic<bool> ended{false};
 
 struct Size {
@@ -38,7 +38,8 @@ Size screen_size() {
   return {size.ws_row, size.ws_col};
 }
 
-// The other screen of the terminal, without cursor and echo, as long as this lives; Ctrl-C, SIGTERM and "q" only say that it is enough.
+// The terminal's alternate screen, without cursor and echo, while this object exists; Ctrl-C, SIGTERM and "q" only set
+// a flag.
 class Screen {
  public:
   Screen() {
@@ -65,7 +66,7 @@ class Screen {
   Screen(const Screen&) = delete;
   Screen& operator=(const Screen&) = delete;
 
-  // Over what is there, so that nothing flickers.
+  // Overwrites the old content to avoid flicker.
   void draw(std::string_view text) {
     std::string out = "\x1b[H";
     for (const char c : text) {
@@ -75,7 +76,7 @@ class Screen {
     write_all(out + "\x1b[J");
   }
 
-  // Whether someone wants it to end; waits for that long.
+  // Waits for up to `time`; returns whether the user asked to quit.
   bool wait(std::chrono::milliseconds time) const {
     const auto until = std::chrono::steady_clock::now() + time;
     while (!ended) {
@@ -84,7 +85,7 @@ class Screen {
       pollfd keys{has_keys_ ? STDIN_FILENO : -1, POLLIN, 0};
       if (::poll(&keys, 1, static_cast<int>(left)) <= 0) continue;
       char key = 0;
-      if (::read(STDIN_FILENO, &key, 1) != 1) {  // The terminal is gone.
+      if (::read(STDIN_FILENO, &key, 1) != 1) {  // The terminal was closed.
         ended = true;
       } else if (key == 'q' || key == 'Q') {
         return true;
@@ -109,7 +110,7 @@ class Screen {
   bool has_keys_ = false;
 };
 
-// What moves: trials that run, and actors that live or wait.
+// Shows what changes: running trials, and actors that are alive or waiting.
 Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
   auto status = api.call<v1::StatusReply>("Cluster/Status", v1::StatusRequest());
   if (!status) return make_error(status.error());
@@ -128,7 +129,7 @@ Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
     running.set_total(running.trials_size());
     if (running.trials_size() > 0) out += "\n" + terminal.paint(Colour::kBold, printable(experiment.name())) + "\n" + trials_text(running, terminal);
   }
-  // State by state: the head lists by id, and of many dead actors those that live would be the rows beyond the limit.
+  // Query state by state: the head lists by id, so live actors might be cut off behind many dead ones.
   v1::ListActorsReply living;
   for (const char* state : {"alive", "starting", "restarting", "pending"}) {
     request.set_filter(state);
@@ -191,7 +192,7 @@ Outcome TopCommand::run(const Context& context) {
       if (!text) return fail(text.error());
       context.terminal.print(*text);
     } else {
-            // A head that is away may come back: it is asked again with the next frame.
+            // An unreachable head may come back; the next frame retries.
       screen->draw(fit_screen(text ? *text : context.terminal.tr("the head does not answer, asked again: ") + printable(text.error().message), size.rows, size.columns,
                               context.terminal.language()));
     }

@@ -1,4 +1,4 @@
-// volador top: the cluster in a terminal, drawn anew while it is looked at.
+// volador top: a live view of the cluster in the terminal.
 #pragma once
 
 #include <string>
@@ -8,8 +8,8 @@
 
 namespace volador::cli {
 
-// The first lines of a text that fit a screen of `rows` × `columns`; longer lines are cut, and what is left out is said in the last line.
-// At least one row and one column.
+// The first lines of a text, fitted to a screen of `rows` × `columns` (at least 1 × 1): longer lines are cut, and the
+// last line says what is left out.
 std::string fit_screen(std::string_view text, size_t rows, size_t columns, Language language = Language::kEnglish);
 
 class TopCommand final : public ClusterCommand {
@@ -19,7 +19,7 @@ class TopCommand final : public ClusterCommand {
 
  private:
   std::string interval_ = "1s";
-  int frames_ = 0;  // 0: until it is ended.
+  int frames_ = 0;  // 0: until the user quits.
 };
 
 }  // namespace volador::cli

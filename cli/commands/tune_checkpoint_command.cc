@@ -128,7 +128,7 @@ Outcome TuneCheckpointExtractCommand::run(const Context& context) {
     return fail({ErrorCode::kNotFound, fmt::format("trial {} has no checkpoint; volador tune checkpoint list {} shows those of the run", to_string((*trial)->id), directory_)});
   if (chosen == nullptr)
     return fail({ErrorCode::kNotFound, fmt::format("trial {} has no checkpoint of step {}; it has those of {}", to_string((*trial)->id), step_, steps_text(found.valid))});
-  if (out.has_parent_path()) fs::create_directories(out.parent_path(), code);  // What is wrong with it unpacking says.
+  if (out.has_parent_path()) fs::create_directories(out.parent_path(), code);  // Unpacking reports errors.
   if (auto unpacked = unpack_archives(chosen->archives(), out); !unpacked) return fail_here(unpacked.error());
   if (wants_json()) {
     nlohmann::ordered_json json{{"api_version", "v1"}, {"files", fs::absolute(out).string()}};

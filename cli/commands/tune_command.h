@@ -1,4 +1,4 @@
-// volador tune list | show | export | compare | why: runs read from their directories. No cluster is asked.
+// volador tune list | show | export | compare | why: reads runs from their directories, without a cluster.
 #pragma once
 
 #include <memory>
@@ -9,9 +9,9 @@
 
 namespace volador::cli {
 
-// What stands in the way of reading a run, with its exit code: it is not there, or cannot be read.
+// The failure, with exit code, for a missing or unreadable run.
 tl::unexpected<Failure> refuse_run(Error error);
-// Which of the known words the value of a flag is; names the nearest one where it is none.
+// The index of a flag's value among the known words; an error names the nearest word.
 tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string& word, const std::vector<std::string>& known);
 
 class TuneCommand final : public CommandGroup {
@@ -42,7 +42,7 @@ class TuneShowCommand final : public Command {
 class TuneExportCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& root) override;
-  bool wants_json() const override { return false; }  // Here --json names a file.
+  bool wants_json() const override { return false; }  // --json names a file here.
   Outcome run(const Context& context) override;
 
  private:

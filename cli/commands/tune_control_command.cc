@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 using tune::RequestAct;
 
-constexpr milliseconds kTakenWithin{10'000};  // A program looks ten times a second.
+constexpr milliseconds kTakenWithin{10'000};  // Programs poll ten times a second.
 
 tl::expected<tune::TrialId, Failure> trial_of(const fs::path& directory, const std::string& id, bool may_have_ended) {
   const auto journal = tune::load_journal(directory);
@@ -87,7 +87,7 @@ tl::expected<std::optional<fs::path>, Failure> TuneControlCommand::directory() c
                        fmt::format("{}: there is no such directory; volador tune list shows runs", experiment_)});
   const fs::path folder = tune::default_storage_path();
   if (fs::is_directory(folder / experiment_, code))
-    return folder / experiment_;  // A whole name comes before the start of others.
+    return folder / experiment_;  // A whole name takes precedence over prefixes.
   std::vector<fs::path> found;
   for (fs::directory_iterator at(folder, code), end; !code && at != end; at.increment(code)) {
     if (at->path().filename().string().starts_with(experiment_) && tune::is_driven(at->path()))

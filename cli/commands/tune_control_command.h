@@ -1,5 +1,5 @@
-// volador tune stop | pause | resume | add: what a program that runs an experiment is asked, through the experiment's
-// directory or through the cluster.
+// volador tune stop | pause | resume | add: sends requests to the program that runs an experiment, through the
+// experiment's directory or the cluster.
 #pragma once
 
 #include <filesystem>
@@ -11,7 +11,7 @@
 
 namespace volador::cli {
 
-// Stop and pause.
+// The commands stop and pause.
 class TuneControlCommand : public ClusterCommand {
  public:
   explicit TuneControlCommand(tune::RequestAct act) : act_(act) {}
@@ -20,19 +20,19 @@ class TuneControlCommand : public ClusterCommand {
 
  protected:
   struct Asked {
-    std::string experiment, trial;  // Whole names; no trial: all of it.
+    std::string experiment, trial;  // Full names; no trial: the whole experiment.
   };
-  // The argument itself where it is a directory, or the one run of the results folder that a program of this machine
-  // drives and that has this name or starts so; none: a name that only a cluster may know.
+  // Returns the argument if it is a directory, or the one run in the results folder that a program on this machine
+  // drives and whose name is or starts with the argument; nullopt: possibly a name known only to a cluster.
   tl::expected<std::optional<std::filesystem::path>, Failure> directory() const;
-  // Asks, and says what comes of it.
+  // Sends the request and prints its outcome.
   Outcome ask(const std::optional<std::filesystem::path>& directory, const Context& context) const;
 
-  std::string experiment_, trial_, config_;  // config_: of add, JSON; then trial_ is the one to be cloned.
+  std::string experiment_, trial_, config_;  // config_: JSON, for add; then trial_ is the cloned trial.
 
  private:
   Result<std::filesystem::path> write_request(const std::filesystem::path& directory, std::optional<tune::TrialId> trial) const;
-  // Through its directory, where its program looks for requests.
+  // Through the experiment's directory, which its program polls.
   tl::expected<Asked, Failure> ask_here(const std::filesystem::path& directory) const;
   tl::expected<Asked, Failure> ask_cluster(const Context& context) const;
   std::string outcome_text(const Asked& asked) const;
@@ -40,7 +40,7 @@ class TuneControlCommand : public ClusterCommand {
   tune::RequestAct act_;
 };
 
-// Of a run whose program has ended: starts it again. Else what was paused goes on.
+// Restarts a run whose program has ended; otherwise resumes what was paused.
 class TuneResumeCommand final : public TuneControlCommand {
  public:
   TuneResumeCommand() : TuneControlCommand(tune::RequestAct::kResume) {}

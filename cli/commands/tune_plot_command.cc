@@ -82,16 +82,16 @@ CLI::App* TunePlotCommand::declare(CLI::App& root) {
   return app;
 }
 
-// A metric that no trial reported is a slip of the pen, also where other pictures do without it.
+// Rejects unreported metrics as typing errors, even if the plot does not need them.
 Outcome TunePlotCommand::check_metrics(const tune::ExperimentState& state) const {
   std::set<std::string> reported;
   for (const tune::Trial& trial : state.trials) {
     for (const auto& [name, value] : trial.last_result) reported.insert(name);
     for (const auto& [name, summary] : trial.metrics) reported.insert(name);
   }
-  if (reported.empty()) return {};  // Nothing can be drawn yet, which each picture says.
+  if (reported.empty()) return {};  // Nothing can be drawn yet; each plot reports that itself.
   for (const auto& [option, name] : {std::pair("--metric", &metric_), {"--versus", &versus_}, {"--x", &x_}}) {
-    const bool own = *name == "training_iteration" || *name == "time_total_s";  // Of every result.
+    const bool own = *name == "training_iteration" || *name == "time_total_s";  // Present in every result.
     if (name->empty() || own || reported.contains(*name)) continue;
     return usage_error(fmt::format("{}: no trial reported \"{}\"; reported: {}", option, *name, fmt::join(reported, ", ")));
   }
@@ -143,7 +143,7 @@ Outcome TunePlotCommand::run(const Context& context) {
       const fs::path file = all || out_.empty() ? folder / (name + ".svg") : fs::path(out_);
       std::error_code code;
       if (file.has_parent_path())
-        fs::create_directories(file.parent_path(), code);  // What is wrong with it the write says.
+        fs::create_directories(file.parent_path(), code);  // Errors are reported by the write.
       if (auto written = write_file_atomically(file, svg); !written) return fail_here(written.error());
       drawn.push_back({options.kind, file});
     } catch (const Exception& exception) {

@@ -1,4 +1,4 @@
-// volador tune plot: pictures of a run, read from its directory.
+// volador tune plot: plots of a run, read from its directory.
 #pragma once
 
 #include <string>

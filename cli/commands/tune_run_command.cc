@@ -40,7 +40,7 @@ tl::expected<tune::JournalProgram, Failure> program_to_start(const fs::path& dir
 
 namespace {
 
-// Removed with what is in it.
+// Removed with its content.
 class ScratchFolder {
  public:
   ScratchFolder() {
@@ -188,7 +188,7 @@ Outcome TuneSimulateCommand::run(const Context& context) {
     base.configs = std::move(recorded->configs);
     base.max_steps = recorded->steps_max;
     workload = [work = recorded->workload](uint64_t) { return Result<tune::Workload>(work); };
-    seeds = 1;  // The record has no chance in it.
+    seeds = 1;  // The run is deterministic: more seeds give the same result.
   }
   std::vector<std::pair<std::string, tune::SchedulerFactory>> schedulers;
   bool population = false;
@@ -202,7 +202,7 @@ Outcome TuneSimulateCommand::run(const Context& context) {
     population = population || scheduler->kind == tune::SimulatedKind::kPopulation;
     schedulers.emplace_back(text, std::move(scheduler->factory));
   }
-  if (population) {  // All of them on curves that a population can do something about.
+  if (population) {  // Use only curves on which a population can have an effect.
     workload = [plain = synthetic, horizon = base.max_steps](uint64_t seed) {
       return tune::moving_target_workload(plain(seed), {.parameter = "x", .horizon = horizon});
     };

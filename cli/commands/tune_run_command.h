@@ -1,4 +1,4 @@
-// volador tune replay | simulate: a run's program asked again, and searches under virtual time.
+// volador tune replay | simulate: repeats the decisions of a run's program, and simulates searches in virtual time.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace volador::cli {
 
-// The journalled program, checked; says where its executable is another one now.
+// The program from the journal, verified; reports if its executable has changed.
 tl::expected<tune::JournalProgram, Failure> program_to_start(const std::filesystem::path& directory, const Context& context);
 
 class TuneReplayCommand final : public Command {

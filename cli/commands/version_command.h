@@ -11,7 +11,7 @@ class VersionCommand final : public Command {
   Outcome run(const Context& context) override;
 };
 
-// "volador 0.1.0 (gcc 12.2.0, grpc 1.51.1, control protocol 1)".
+// Returns "volador 0.1.0 (gcc 12.2.0, grpc 1.51.1, control protocol 1)".
 std::string version_line();
 
 }  // namespace volador::cli

@@ -24,7 +24,7 @@
 namespace volador::cli {
 namespace {
 
-// Where there is a desktop. A child of a child, which nobody has to wait for; what it prints is nobody's.
+// Opens a browser if there is a desktop. Forks twice, so that no process has to wait for it; its output is discarded.
 void open_browser(const std::string& link) {
   if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr) return;
   const pid_t child = ::fork();
@@ -42,7 +42,7 @@ void open_browser(const std::string& link) {
   if (child > 0) ::waitpid(child, nullptr, 0);
 }
 
-// Whether a line came from the person at the terminal; ends when a signal did.
+// Returns true if a line was read from the terminal, false if a signal arrived.
 bool wait_for_enter(int signals, bool listens) {
   pollfd watched[2]{{.fd = signals, .events = POLLIN, .revents = 0}, {.fd = listens ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}};
   while (true) {
@@ -50,7 +50,7 @@ bool wait_for_enter(int signals, bool listens) {
     if (watched[0].revents != 0) return false;
     char typed[256];
     if (::read(STDIN_FILENO, typed, sizeof typed) > 0) return true;
-    watched[1].fd = -1;  // Its input has ended.
+    watched[1].fd = -1;  // End of input.
   }
 }
 
@@ -70,7 +70,7 @@ CLI::App* ViewCommand::declare(CLI::App& root) {
 }
 
 Outcome ViewCommand::run(const Context& context) {
-  // Before the first thread, so that all of them block the signals.
+  // Called before the first thread starts, so that all threads block the signals.
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) sigaddset(&signals, signal);

@@ -1,4 +1,4 @@
-// volador view DIR: the dashboard's page over results on disk.
+// volador view DIR: the dashboard's page for results on disk.
 #pragma once
 
 #include "cli/command.h"
