@@ -46,14 +46,14 @@ T value_or_throw(Result<T> result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
-// A descriptor that was handed over by number, taken out of the environment so that children do not inherit the claim.
+// Takes a descriptor passed by number, and removes the variable so that children do not use it.
 net::UniqueFd take_fd(const char* name) {
   const std::string text = environment(name);
   unsetenv(name);
   return net::UniqueFd(text.empty() ? -1 : std::atoi(text.c_str()));
 }
 
-// In processes that were started for a role, this does not return.
+// Does not return in processes started for a role.
 void play_role() {
   const std::string role = environment("VOLADOR_ROLE");
   if (role.empty()) return;
@@ -67,14 +67,14 @@ void play_role() {
   throw Exception(Error{ErrorCode::kInvalidArgument, fmt::format("VOLADOR_ROLE: expected nothing, got \"{}\": it is for Volador itself, unset it", role)});
 }
 
-// Where a cluster is and what opens it.
+// Address and token of a cluster.
 struct Access {
   std::string address;
   std::string token;
-  std::string cluster = {};  // Its name, where it was started on this machine.
+  std::string cluster = {};  // Its name, if it was started on this machine.
 };
 
-// The cluster of this name on this machine, without one that which was started last; kNotFound where there is none.
+// Access to the named cluster of this machine, by default the last one started; kNotFound: there is none.
 Result<Access> access_of_this_machine(const Paths& paths, const std::string& cluster = {}) {
   auto name = cluster.empty() ? load_current_cluster(paths) : Result<std::string>(cluster);
   if (!name) return make_error(std::move(name).error());
@@ -101,8 +101,8 @@ Result<milliseconds> head_wait(const InitOptions& options) {
                                 options.head_wait ? fmt::format("{} ms", wait->count()) : text));
 }
 
-// Calls `connect` until it succeeds, fails by something else than an unreachable head, or `wait` is over. Stops at once where the head
-// is not expected back.
+// Calls `connect` until it succeeds, fails for another reason than an unreachable head, or `wait` has passed. Stops at
+// once if the head is not expected to return.
 template <class Connect>
 Result<void> connect_to_known(const Paths& paths, const Access& access, milliseconds wait, Connect&& connect) {
   const auto end = std::chrono::steady_clock::now() + wait;
@@ -138,8 +138,8 @@ struct Cluster::Impl {
   std::shared_ptr<ClusterSession> session;
   std::unique_ptr<control::ClientLink> link;
   std::unique_ptr<control::ProgramUploader> uploader;
-  std::unique_ptr<control::RunFileServer> run_files;  // Answers by the link.
-  std::atomic<uint64_t> connections{0};               // Of the link, until now.
+  std::unique_ptr<control::RunFileServer> run_files;  // Replies through the link.
+  std::atomic<uint64_t> connections{0};               // Connections of the link so far.
   bool down = false;
 
   ~Impl() { shutdown(); }
@@ -222,7 +222,7 @@ struct Cluster::Impl {
     run_files = std::make_unique<control::RunFileServer>(clock);
     session_options.read_run_files = [this](protocol::ReadRunFiles question) {
       run_files->ask(std::move(question), [this, connection = connections.load()](protocol::RunFilesAnswer answer) {
-        if (connection != connections.load()) return;  // Another head may have asked something by this number.
+        if (connection != connections.load()) return;  // Another head may have reused this number.
         protocol::ClientMessage message;
         *message.mutable_run_files() = std::move(answer);
         link->send(std::move(message));
@@ -248,7 +248,7 @@ struct Cluster::Impl {
     return {};
   }
 
-  // The link's first callback may come before connect_client_link has returned.
+  // The first callback of the link may run before connect_client_link returns.
   struct Ready {
     std::mutex mutex;
     std::condition_variable changed;
@@ -290,7 +290,7 @@ Cluster init(const InitOptions& given) {
   if (Session::has_current()) throw Exception(Error{ErrorCode::kInvalidArgument, "volador::init() was called before in this process and its Cluster still lives; use that one"});
   auto impl = std::make_unique<Cluster::Impl>();
   Access access{options.address, options.token};
-  unsetenv("VOLADOR_TOKEN");  // Children of this process need not know it.
+  unsetenv("VOLADOR_TOKEN");  // Children of this process do not need it.
 
   if (!access.address.empty() && access.address != "local") {
     const auto known = access_of_this_machine(paths);
@@ -324,7 +324,7 @@ Cluster init(const InitOptions& given) {
         return impl->connect(*known, options);
       });
       if (connected) return Cluster(std::move(impl));
-      // A cluster that was stopped is the ordinary case of a program that brings its own.
+      // A stopped cluster is normal for a program that starts its own.
       if (connected.error().code != ErrorCode::kUnavailable || is_head_expected(paths, known->cluster)) throw Exception(connected.error());
       log::debug("driver", "the cluster started last on this machine does not answer; starting a private one", {{"address", known->address}, {"error", connected.error().message}});
       impl = std::make_unique<Cluster::Impl>();
@@ -333,7 +333,7 @@ Cluster init(const InitOptions& given) {
   LocalClusterOptions local;
   local.num_cpus = options.num_cpus;
   local.num_gpus = options.num_gpus;
-  local.memory_threshold = *options.memory_threshold;  // A setting with a default.
+  local.memory_threshold = *options.memory_threshold;  // This setting has a default.
   local.object_store_memory = options.object_store_memory;
   local.object_spill_limit = options.object_spill_limit;
   impl->local = value_or_throw(LocalCluster::start(local));

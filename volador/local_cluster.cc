@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 constexpr std::string_view kClusterName = "private";
 constexpr std::string_view kNodeName = "local";
 
-// Where a private cluster lives: a new folder of this user's run folder, short enough for socket names.
+// Creates the private cluster's folder in the user's run folder; the path is short enough for socket names.
 Result<fs::path> make_home() {
   auto paths = Paths::from(PathEnvironment::of_this_process());
   if (!paths) return make_error(std::move(paths).error());
@@ -44,7 +44,7 @@ Result<fs::path> make_home() {
   return fs::path(path);
 }
 
-// memory_run: of this cluster alone, or empty.
+// memory_run: of this cluster only; may be empty.
 Result<Paths> paths_of(const fs::path& home, const fs::path& memory_run) {
   PathEnvironment environment = PathEnvironment::of_this_process();
   environment.volador_home = home;
@@ -52,7 +52,7 @@ Result<Paths> paths_of(const fs::path& home, const fs::path& memory_run) {
   return Paths::from(environment);
 }
 
-// For the sockets of a private cluster's hosts; empty: they lie in its home.
+// Folder for the sockets of the cluster's hosts; empty: its home.
 fs::path memory_run_of(const fs::path& home) {
   const fs::path all = PathEnvironment::of_this_process().memory_run;
   return all.empty() ? all : fs::path(fmt::format("{}-{}", all.string(), home.filename().string()));
@@ -77,7 +77,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
   if (!pair) return make_error(std::move(pair).error());
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(*paths));
 
-  // Everything that allocates is made before the fork.
+  // Allocate everything before the fork.
   const std::vector<std::string> arguments = own_arguments();
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
@@ -103,7 +103,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
 
   cluster->pid_ = fork();
   if (cluster->pid_ == 0) {
-    setpgid(0, 0);  // Ctrl-C is the driver's business.
+    setpgid(0, 0);  // Ctrl-C is left to the driver.
     execve("/proc/self/exe", argv.data(), envp.data());
     _exit(127);
   }
@@ -150,7 +150,7 @@ void run_local_cluster(net::UniqueFd control) {
   for (const char* name : {"VOLADOR_LOCAL_CPUS", "VOLADOR_LOCAL_GPUS", "VOLADOR_LOCAL_MEMORY_THRESHOLD", "VOLADOR_LOCAL_STORE", "VOLADOR_LOCAL_SPILL", "VOLADOR_LOCAL_SOCKETS"}) unsetenv(name);
 
   int ready_pipe[2];
-  int alive_pipe[2];  // Its end-of-file ends the head with this process.
+  int alive_pipe[2];  // End-of-file on it ends the head with this process.
   if (pipe2(ready_pipe, O_CLOEXEC) != 0 || pipe2(alive_pipe, O_CLOEXEC) != 0) _exit(2);
   const pid_t head = fork();
   if (head == 0) {

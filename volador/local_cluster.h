@@ -1,5 +1,5 @@
-// A private cluster of one process: one more start of the same executable that becomes, by forks made before any thread exists,
-// head, worker and template. It ends with the process that started it, whatever way that ends.
+// A private cluster of one process: the same executable is started once more and forks, before any thread exists, into
+// head, worker and template. The cluster ends with the process that started it, however that ends.
 #pragma once
 
 #include <sys/types.h>
@@ -14,7 +14,7 @@
 
 namespace volador {
 
-// A variable of the environment; empty where it is not set.
+// The value of an environment variable; empty if unset.
 std::string environment(const char* name);
 
 struct LocalClusterOptions {
@@ -27,22 +27,22 @@ struct LocalClusterOptions {
 
 class LocalCluster {
  public:
-  // Returns when head and worker are ready; typically 0.1 s, and what code before init() takes.
+  // Returns when head and worker are ready: typically after 0.1 s, plus the time of code before init().
   static Result<std::unique_ptr<LocalCluster>> start(const LocalClusterOptions& options);
-  // Stops it and waits for its end.
+  // Stops the cluster and waits for its end.
   ~LocalCluster();
 
-  // Where it keeps its files: a folder of its own, removed at the end.
+  // The folder with its files, which is removed at the end.
   const Paths& paths() const { return paths_; }
 
  private:
   explicit LocalCluster(Paths paths) : paths_(std::move(paths)) {}
-  net::UniqueFd control_;  // Its end-of-file stops the cluster.
+  net::UniqueFd control_;  // End-of-file on it stops the cluster.
   pid_t pid_ = -1;
   Paths paths_;
 };
 
-// The other end, in the process started for it.
+// Main function of the process started for the cluster.
 [[noreturn]] void run_local_cluster(net::UniqueFd control);
 
 }  // namespace volador

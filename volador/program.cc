@@ -12,7 +12,7 @@
 namespace volador {
 namespace {
 
-// Carried to actors on other machines; everything else there is that machine's own.
+// Variables sent to actors on other machines; all others are specific to a machine.
 bool travels(std::string_view name) {
   for (const std::string_view prefix : {"OMP_", "MKL_", "TORCH_", "CUDA_LAUNCH_", "NCCL_", "GLOO_", "KMP_"}) {
     if (name.starts_with(prefix)) return true;

@@ -1,4 +1,4 @@
-// This process's own executable, as others start it again.
+// The executable of this process, so that it can be started again elsewhere.
 #pragma once
 
 #include <string>
@@ -9,11 +9,12 @@
 namespace volador {
 
 struct ProgramDescription {
-  std::string name;  // Of the file, for people.
+  std::string name;  // File name, for messages.
   protocol::Program description;
 };
 
-// Hash, path, arguments, working directory, and the variables that actors should see (VOLADOR_* and secrets left out).
+// Reads hash, path, arguments, working directory, and the environment variables for actors (without VOLADOR_* and
+// secrets).
 Result<ProgramDescription> describe_program();
 
 }  // namespace volador

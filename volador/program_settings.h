@@ -1,4 +1,4 @@
-// What init() does without an option of its own: the settings of the environment and of volador.yaml, as the commands read them.
+// Settings for init() from the environment and volador.yaml, read like those of the commands.
 #pragma once
 
 #include <string>
@@ -11,14 +11,14 @@
 namespace volador {
 
 struct ProgramSettings {
-  InitOptions options;       // As given, with what settings say in place of what was left out.
-  std::string cluster = {};  // Of this machine, which the program asks for by its name; empty: the one started last.
+  InitOptions options;       // The given options, completed from the settings.
+  std::string cluster = {};  // Name of the requested cluster on this machine; empty: the last one started.
 };
 
-// kInvalidArgument, kNotFound: the file of token_file cannot be read.
+// kInvalidArgument, kNotFound: the file named by token_file cannot be read.
 [[nodiscard]] Result<ProgramSettings> apply_settings(InitOptions given, const Config& config);
 
-// The settings of this process. Errors as load_config: a file or variable that says something wrong.
+// The settings of this process. Errors as for load_config: an invalid file or variable.
 [[nodiscard]] Result<Config> load_program_settings(const Paths& paths);
 
 }  // namespace volador

@@ -22,12 +22,12 @@
 namespace volador {
 namespace {
 
-constexpr std::chrono::milliseconds kPrepareMax{100};  // The first actor waits for it.
+constexpr std::chrono::milliseconds kPrepareMax{100};  // Limit of the preparation, for which the first actor waits.
 
-// In the new host: descriptors, environment and session as asked, then the actor.
+// Runs in the new host: sets up descriptors, environment and session, then runs the actor.
 [[noreturn]] void become_host(net::UniqueFd template_control, const protocol::Fork& request, net::FdMessage message) {
   template_control.reset();
-  setsid();  // The worker ends the whole group.
+  setsid();  // The worker kills the whole process group.
   dup2(message.fds[1].get(), STDOUT_FILENO);
   dup2(message.fds[2].get(), STDERR_FILENO);
   message.fds[1].reset();
@@ -39,10 +39,10 @@ constexpr std::chrono::milliseconds kPrepareMax{100};  // The first actor waits 
   run_host(std::move(control), std::move(lease_page), request.spare());
 }
 
-// A child of our own parent, the worker: one clone instead of two forks, 1.2 ms instead of 4.2 ms where LibTorch is loaded
-// (docs/decisions.md). The kernel allows exit signal 0 only, so the worker waits with __WALL. A raw clone skips the atfork handlers,
-// which nobody holds anything for in a process of one thread, and would leave glibc with its parent's thread id and without a
-// robust list: both are set again. Returns the pid, 0 in the child, or -errno.
+// Forks a child of this process's parent, the worker: one clone takes 1.2 ms instead of 4.2 ms for two forks with
+// LibTorch loaded (docs/decisions.md). The kernel allows only exit signal 0, so the worker waits with __WALL. A raw
+// clone skips the atfork handlers, which are not needed in a single-threaded process, and leaves glibc with the
+// parent's thread id and without a robust list; both are set again. Returns the pid, 0 in the child, or -errno.
 pid_t clone_into_parent() {
   int* tid = nullptr;
   if (prctl(PR_GET_TID_ADDRESS, &tid) != 0 || tid == nullptr) return -ENOSYS;
@@ -57,8 +57,8 @@ pid_t clone_into_parent() {
   return pid < 0 ? -errno : static_cast<pid_t>(pid);
 }
 
-// The same with plain forks, where clone3 is not to be had (old kernels, seccomp): twice, so that the host becomes a child of the
-// nearest subreaper, the worker, as soon as the process between has ended.
+// Same with plain forks, if clone3 is not available (old kernels, seccomp): forks twice, so that the host becomes a
+// child of the nearest subreaper, the worker, once the intermediate process has ended.
 pid_t fork_twice() {
   int pid_pipe[2];
   if (pipe2(pid_pipe, O_CLOEXEC) != 0) return -errno;
@@ -123,7 +123,7 @@ void run_template(net::UniqueFd control) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   const int threads = count_threads();
-  if (threads == 1) {  // Otherwise it is not forked.
+  if (threads == 1) {  // Only a process with one thread is forked.
     prepare_for_hosts();
     prepare_memory_for_forks(kPrepareMax);
   }
@@ -133,7 +133,7 @@ void run_template(net::UniqueFd control) {
   if (!net::send_message(control.get(), held.SerializeAsString())) _exit(0);
   while (true) {
     auto message = net::recv_message(control.get());
-    if (!message) _exit(0);  // The worker is gone or does not need us any more.
+    if (!message) _exit(0);  // The worker has ended or closed its end.
     protocol::ToTemplate request;
     if (request.ParseFromString(message->bytes) && request.has_fork()) serve_fork(control, request.fork(), std::move(*message));
   }

@@ -1,4 +1,4 @@
-// Volador in one include: init, actors, queues, placement groups, tasks, futures, what an actor knows of itself, and tune.
+// Volador in one include: init, actors, queues, placement groups, tasks, futures, actor context (self), and tune.
 #pragma once
 
 #include "runtime/actor/actor_class.h"
@@ -22,5 +22,5 @@
 #include "tune/tune.h"
 #include "volador/init.h"
 
-// Programs write tune::run, tune::loguniform…
+// Allows tune::run, tune::loguniform… in programs.
 namespace tune = volador::tune;

@@ -27,20 +27,20 @@
 namespace volador {
 namespace {
 
-// As of head::Options::check_config.
+// Implements head::Options::check_config.
 Result<void> check_config(const std::string& space_json, const std::string& like_json, const std::string& config_json) {
   const auto config = tune::Config::from_json(config_json.empty() ? "{}" : config_json);
   if (!config) return make_error(config.error());
   if (space_json.empty()) return {};
   const auto space = tune::Config::from_json(space_json).and_then(tune::space_from_json);
-  if (!space) return {};  // Of another Volador: its program checks.
+  if (!space) return {};  // Written by another version; its program checks.
   const auto like = tune::Config::from_json(like_json);
-  SeededRandom drawn(1);  // What neither has is drawn by the program; here any value does.
+  SeededRandom drawn(1);  // Stands for values drawn by the program; any value does here.
   const auto given = like && like->is_map() ? tune::changed_config("config", *space, *like, *config, drawn) : tune::given_config("config", *space, *config);
   return given ? Result<void>() : make_error(given.error());
 }
 
-// What the dashboard asks of this head.
+// Connects the dashboard to this head.
 class HeadPort final : public dashboard::ClusterPort {
  public:
   HeadPort(head::HeadAccess& head, operations::Registry& registry) : head_(head), registry_(registry) {}
@@ -106,7 +106,7 @@ class HeadPort final : public dashboard::ClusterPort {
   dashboard::Dashboard* dashboard_ = nullptr;
 };
 
-// What a WebSocket's client is told, to a gRPC call.
+// Forwards the messages of a WebSocket client to a gRPC call.
 class StreamFeed final : public dashboard::Dashboard::Feed {
  public:
   explicit StreamFeed(std::shared_ptr<head::WatchStream> stream) : stream_(std::move(stream)) {}
@@ -149,7 +149,8 @@ void list_rows(dashboard::Dashboard& dashboard, const v1::ListRowsRequest& reque
 
 std::string host_part(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
-// The server goes by the certificate's names, and by the first of them in links where it is not for the address itself.
+// The server accepts the certificate's names, and uses the first one in links if the certificate does not cover the
+// address.
 Result<void> use_own_certificate(const security::OwnCertificateFiles& files, WallTime now, dashboard::DashboardOptions& serve) {
   auto own = security::load_own_certificate(files, now);
   if (!own) return make_error(own.error());
@@ -169,20 +170,21 @@ Result<void> use_own_certificate(const security::OwnCertificateFiles& files, Wal
 
 }  // namespace
 
-// In the order of their making; stop() ends them in reverse, save that the head ends before its port, which its loop may still call.
+// In construction order; stop() ends them in reverse, except that the head ends before its port, which its loop may
+// still call.
 struct HeadRole::Impl {
   std::unique_ptr<head::HeadProcess> head;
   std::unique_ptr<StudyServer> studies;
   std::unique_ptr<HeadPort> port;
   std::unique_ptr<dashboard::Dashboard> dashboard;
-  std::unique_ptr<dashboard::AlertSender> alerts;  // Null: nobody wants any.
-  std::string token_id;  // Behind the links that are printed here.
+  std::unique_ptr<dashboard::AlertSender> alerts;  // Null: no webhook.
+  std::string token_id;  // Token behind the links printed here.
 
   Result<void> open_studies(const head::HeadOptions& options, const Clock& clock);
   Result<void> open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock);
 };
 
-// Beside the head's own store, where that is: its folder is the head's alone by now.
+// Next to the head's store; its folder is locked by the head.
 Result<void> HeadRole::Impl::open_studies(const head::HeadOptions& options, const Clock& clock) {
   const head::HeadReady& ready = head->ready();
   auto journal = [&]() -> Result<std::unique_ptr<head::Journal>> {
@@ -236,7 +238,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
     alerts = std::make_unique<dashboard::AlertSender>(dashboard::AlertOptions{
         .to = *place.alerts, .secret = place.alert_secret, .context = {.cluster = ready.cluster, .cluster_id = to_string(ready.cluster_id), .page = dashboard->url()}});
   }
-  // On the head's loop: both put aside what they are given.
+  // Runs on the head's loop; both only queue the data.
   access.watch([to = dashboard.get(), alert = alerts.get()](v1::Changes changes) {
     if (alert != nullptr) {
       for (const v1::Event& event : changes.events()) alert->take(event);
@@ -292,7 +294,8 @@ void HeadRole::stop() {
   impl_->head->registry().withdraw("Live");
   impl_->head->registry().withdraw("Studies");
   if (impl_->studies) impl_->studies->stop();
-  // First the connections, whose requests go to the head; what the head still says to the closed dashboard is dropped.
+  // Stop the connections first, since their requests go to the head; later messages to the closed dashboard are
+  // dropped.
   if (impl_->dashboard) impl_->dashboard->stop();
   if (impl_->alerts) impl_->alerts->stop();
   impl_->head->stop();

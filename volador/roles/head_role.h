@@ -1,4 +1,4 @@
-// A head with its dashboard beside it: the two meet here only.
+// A head with its dashboard; only this class knows both.
 #pragma once
 
 #include <functional>
@@ -15,26 +15,27 @@
 namespace volador {
 
 struct DashboardPlace {
-  int port = 0;            // 0: that of last time, else a free one.
-  std::string public_url;  // Of a proxy before it; empty: none.
-  std::optional<security::OwnCertificateFiles> certificate = {};  // TLS with it, on the loopback too.
+  int port = 0;            // 0: the previous port, else any free one.
+  std::string public_url;  // URL of a reverse proxy; empty: none.
+  std::optional<security::OwnCertificateFiles> certificate = {};  // Used for TLS, also on the loopback.
   std::optional<dashboard::Webhook> alerts = {};
   std::string alert_secret = {};
 };
 
 class HeadRole {
  public:
-  // Serves when it returns; without `dashboard` a head alone. Beyond the loopback the dashboard speaks TLS with a certificate of the
-  // cluster's own authority, unless its owner brings one. Errors as HeadProcess::start and Dashboard::start; nothing is left running then.
+  // Serves when it returns; without `dashboard` only a head. On non-loopback addresses the dashboard uses TLS, with a
+  // certificate of the cluster's own authority unless one is given. Errors as for HeadProcess::start and
+  // Dashboard::start; nothing is left running then.
   [[nodiscard]] static Result<std::unique_ptr<HeadRole>> start(head::HeadOptions options, const std::optional<DashboardPlace>& dashboard, const Clock& clock,
                                                                Random& random);
-  // As stop().
+  // Calls stop().
   ~HeadRole();
 
   head::HeadProcess& head();
-  // Empty: there is none.
+  // Empty: no dashboard.
   std::string dashboard_url() const;
-  // A fresh link that signs in once. kNotFound: there is no dashboard.
+  // Creates a single-use sign-in link. kNotFound: no dashboard.
   Result<std::string> login_link();
   void stop();
 

@@ -10,7 +10,7 @@ constexpr size_t kBestShown = 100;
 }  // namespace
 
 Result<tune::StudyDefinition> definition_of(const v1::CreateStudyRequest& request) {
-  // As it reads back, so that spaces are the same however they were written.
+  // Normalized by parsing, so that equal spaces compare equal in any notation.
   tune::StudyDefinition out{.name = request.name(),
                             .space = request.space_json(),
                             .scheduler = request.scheduler(),

@@ -1,4 +1,4 @@
-// Shared studies between what the API says and what tune/ knows.
+// Conversions between API messages of shared studies and the types of tune/.
 #pragma once
 
 #include "runtime/protocol/volador/v1/studies.pb.h"
@@ -6,14 +6,14 @@
 
 namespace volador {
 
-// kInvalidArgument: the space is no JSON.
+// kInvalidArgument: the search space is not JSON.
 [[nodiscard]] Result<tune::StudyDefinition> definition_of(const v1::CreateStudyRequest& request);
-// kInvalidArgument: the state is no word for an end.
+// kInvalidArgument: the state is not a final state.
 [[nodiscard]] Result<tune::SharedStudy::TellRequest> told_of(const v1::TellRequest& request);
 
 v1::Study to_api(const tune::SharedStudy& study);
 v1::StudyTrial to_api(const tune::StudyTrial& trial);
-// What differs, for people: "seed, space".
+// Names of differing members, for messages: "seed, space".
 std::string differences(const tune::StudyDefinition& a, const tune::StudyDefinition& b);
 
 }  // namespace volador

@@ -19,8 +19,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr size_t kJobsMax = 256;  // Answered with one write to the store.
-constexpr auto kJobsFor = 10ms;   // Or so long: a searcher may compute for a while.
+constexpr size_t kJobsMax = 256;  // Jobs answered with one write to the store.
+constexpr auto kJobsFor = 10ms;   // Time limit of a batch, since a searcher may compute for a while.
 constexpr auto kStoreAgainAfter = 1s;
 
 Error stopping() {
@@ -36,7 +36,7 @@ struct StudyServer::Impl {
     started = clock.now();
   }
 
-  // Unix time that never jumps: leases are counted by it.
+  // Unix time that never jumps, used for leases.
   int64_t now_ms() const {
     return started_ms + std::chrono::duration_cast<std::chrono::milliseconds>(clock.now() - started).count();
   }
@@ -59,11 +59,11 @@ struct StudyServer::Impl {
   std::deque<std::function<void()>> queue;
   bool stopped = false;
 
-  // Of the thread.
+  // Confined to the thread.
   StudyShelf shelf;
-  std::vector<head::Mutation> batch;                                      // Not known to be stored.
-  std::vector<std::function<void(const std::optional<Error>&)>> answers;  // That wait for the store.
-  std::optional<Error> refusal;                                           // Nothing is asked while it stands.
+  std::vector<head::Mutation> batch;                                      // Possibly not stored.
+  std::vector<std::function<void(const std::optional<Error>&)>> answers;  // Replies that wait for the store.
+  std::optional<Error> refusal;                                           // While set, requests are refused.
   bool readable = true;
   std::thread thread;
 };
@@ -106,7 +106,7 @@ void StudyServer::Impl::open() {
     log::info("studies", "goes on", {{"study", study.name()}, {"trials", study.trials_total()}});
 }
 
-// Whether all is stored.
+// Returns whether everything is stored.
 bool StudyServer::Impl::store() {
   if (batch.empty()) return true;
   const Result<void> stored = journal->commit(batch);
@@ -125,7 +125,7 @@ bool StudyServer::Impl::store() {
   return false;
 }
 
-// Stores what the jobs changed, then answers them.
+// Stores the changes of the jobs, then sends their replies.
 void StudyServer::Impl::settle() {
   shelf.end_leases(now_ms());
   for (head::Mutation& one : shelf.take_mutations()) batch.push_back(std::move(one));
@@ -151,7 +151,7 @@ void StudyServer::Impl::run() {
       }
     }
     if (!batch.empty()) store();
-    // Long computations do not keep short answers back.
+    // Sends finished replies before long computations.
     do {
       for (const BootTime until = clock.now() + kJobsFor; !jobs.empty() && clock.now() < until; jobs.pop_front())
         jobs.front()();

@@ -1,9 +1,9 @@
-// The head's shared studies: a thread of their own, where searchers compute, and a store of their own beside the
-// head's, so that nothing of it is in the scheduler's way.
+// The head's shared studies: run on their own thread, where searchers compute, with their own store, so that they never
+// delay the scheduler.
 //
 //   studies         name -> definition
-//   study_states    name -> a snapshot and the number of the event that follows it
-//   study_events    name/number -> what happened since
+//   study_states    name -> a snapshot and the number of the next event
+//   study_events    name/number -> events since the snapshot
 //   study_requests  request id -> a deletion
 #pragma once
 
@@ -23,28 +23,29 @@ namespace volador {
 
 struct StudyServerLimits {
   size_t studies = 500;
-  size_t config_bytes = size_t{128} << 20;  // Of the trials of all studies, as JSON.
-  size_t requests = 1024;                   // That wait for the thread.
-  size_t deletions = 1000;                  // Whose request ids are known.
-  size_t events_min = 50;                 // Of a study, before a snapshot takes their place.
+  size_t config_bytes = size_t{128} << 20;  // Configurations of all trials of all studies, as JSON.
+  size_t requests = 1024;                   // Queued for the thread.
+  size_t deletions = 1000;                  // Deletions whose request ids are kept.
+  size_t events_min = 50;                 // Events per study before they are replaced by a snapshot.
 };
 
-// Thread safe; requests return at once. `done` runs once on any thread, or is dropped where the head stops meanwhile. A successful reply is
-// stored. kInvalidArgument, kNotFound name what is wrong; kUnavailable: not done, or not known to be; retry with the same request id.
+// Thread safe; requests return at once. `done` runs once on any thread; a stopping head may drop it. Changes are
+// durable before a success is reported. kInvalidArgument, kNotFound: the message names the problem; kUnavailable: not
+// done, or possibly done; retry with the same request id.
 class StudyServer final {
  public:
   template <class T>
   using Done = std::function<void(Result<T>)>;
 
-  // Serves when it returns; what comes before the store has been read waits for that. The clock outlives it.
+  // Serves when it returns; requests wait until the store has been read. The clock must outlive it.
   StudyServer(std::unique_ptr<head::Journal> journal, const Clock& clock, const StudyServerLimits& limits = {});
-  // As stop().
+  // Calls stop().
   ~StudyServer();
 
-  // What waits is dropped, everything later refused. Repeated calls do nothing.
+  // Drops queued requests and refuses later ones. Idempotent.
   void stop();
 
-  // Registers the operations of Studies; withdraw("Studies") before the end of this.
+  // Registers the operations of Studies; call withdraw("Studies") before destroying this object.
   void serve_on(operations::Registry& registry);
 
   void create_study(const v1::CreateStudyRequest& request, Done<v1::Study> done);

@@ -11,7 +11,7 @@
 
 namespace volador {
 
-// What a row of `studies` holds; here for the codec.
+// A row of `studies`; in this file for the codec.
 struct StudyRecord {
   tune::StudyDefinition definition;
   int64_t created_ms = 0;
@@ -37,11 +37,11 @@ constexpr const char* kEvents = "study_events";
 constexpr const char* kRequests = "study_requests";
 constexpr size_t kTrialsPage = 1000, kTrialsPageMost = 20'000;
 constexpr int64_t kAskAgainMs = 1000;
-constexpr uint64_t kReplayedMost = 4000;  // Events, where a study has many trials.
+constexpr uint64_t kReplayedMost = 4000;  // Events, for a study with many trials.
 
 std::string event_key(const std::string& study, uint64_t number) { return fmt::format("{}/{:016x}", study, number); }
 
-// What is stored of it.
+// Error for an unreadable stored study.
 tl::unexpected<Error> damaged(const std::string& study, std::string_view why) {
   return make_error(
       ErrorCode::kInternal,
@@ -114,7 +114,8 @@ std::vector<head::Mutation> StudyShelf::take_mutations() {
     Held& held = found->second;
     for (const tune::StudyEvent& event : held.study.take_events())
       mutations_.push_back({kEvents, event_key(name, held.next++), to_bytes(event)});
-    // A snapshot costs as much as there are trials, a replay what the searcher needs for the events: both have a limit.
+    // A snapshot costs as much as there are trials, and a replay what the searcher needs for the events; both are
+    // limited.
     const uint64_t due = std::max<uint64_t>(limits_.events_min, std::min<uint64_t>(held.study.trials().size() / 4, kReplayedMost));
     if (held.next - held.first < due) continue;
     mutations_.push_back({kStates, name, to_bytes(StudyStateRecord{held.next, held.study.snapshot()})});

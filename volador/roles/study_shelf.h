@@ -1,4 +1,4 @@
-// All shared studies of a head: requests of the API in, answers and rows to store out. Pure.
+// Registry of a head's shared studies: takes API requests, returns replies and rows to store. Pure.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ class StudyShelf {
  public:
   explicit StudyShelf(const StudyServerLimits& limits) : limits_(limits) {}
 
-  // One row of the store; after all of them open(), which replays. A study that cannot be read is left out, and its
-  // requests say why.
+  // Loads one row of the store; call open() after all rows, which replays the events. An unreadable study is skipped,
+  // and its requests fail with the reason.
   void load(std::string_view table, std::string_view key, std::string_view value);
   void open(int64_t now_ms);
 
@@ -37,18 +37,18 @@ class StudyShelf {
   void end_leases(int64_t now_ms);
   std::optional<int64_t> deadline_ms() const;
 
-  // What changed since: to be stored before it is answered.
+  // Returns the changes since the last call; store them before sending the replies.
   std::vector<head::Mutation> take_mutations();
-  // A study's own state, for tests.
+  // The serialized state of a study, for tests.
   std::string snapshot_of(const std::string& name) const { return studies_.at(name).study.snapshot(); }
 
  private:
   struct Held {
     tune::SharedStudy study;
-    std::string request;           // Id of its making.
-    uint64_t first = 0, next = 0;  // Of the events that are stored.
+    std::string request;           // Request id of its creation.
+    uint64_t first = 0, next = 0;  // Numbers of the stored events.
   };
-  struct Stored {  // Of a study, while the store is read.
+  struct Stored {  // Rows of a study while the store is read.
     std::string definition, state;
     std::map<uint64_t, std::string> events;
   };
