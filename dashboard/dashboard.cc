@@ -281,8 +281,8 @@ std::string Dashboard::login_link(const Visitor& visitor) {
 }
 
 Dashboard::Follower Dashboard::follow(Visitor visitor, std::shared_ptr<Feed> feed, std::string first) {
-  const auto client = std::make_shared<std::shared_ptr<Impl::Client>>();  // Created, used and destroyed on the server's
-                                                                          // thread.
+  // Created, used and destroyed on the server's thread.
+  const auto client = std::make_shared<std::shared_ptr<Impl::Client>>();
   impl_->server->post([impl = impl_.get(), client, visitor = std::move(visitor), feed = std::move(feed), first = std::move(first)] {
     *client = std::make_shared<Impl::Client>(*impl, std::weak_ptr<Socket>(), Impl::Credentials{.visitor = visitor}, feed);
     impl->clients.insert(*client);

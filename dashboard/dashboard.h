@@ -28,12 +28,12 @@ struct DashboardOptions {
   std::vector<std::string> names = {};  // Additional accepted host names.
   std::string public_url;              // URL of a reverse proxy; empty: none.
   std::string certificate_pem, key_pem;  // Set both or neither.
-  std::optional<security::OwnCertificateFiles> own_certificate = {};  // Source files of the certificate and key;
-                                                                      // reloaded when they change.
+  // Source files of the certificate and key; reloaded when they change.
+  std::optional<security::OwnCertificateFiles> own_certificate = {};
   std::string cluster;                 // Cluster name.
   std::string cluster_address;         // Address of the head.
-  std::string view_of;                 // Folder of results on disk, for a view without a cluster; the page then shows
-                                       // experiments only.
+  // Folder of results on disk, for a view without a cluster; the page then shows experiments only.
+  std::string view_of;
   std::string machine_id = {};         // This machine; files of its runs can be downloaded. Empty: no downloads.
   std::filesystem::path state_file;    // Port and sessions (mode 0600); survives a restart.
   HttpLimits http = {};

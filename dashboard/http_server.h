@@ -36,10 +36,10 @@ struct HttpLimits {
                                     .proof_time = std::chrono::seconds(20),
                                     .unproved_bytes = std::numeric_limits<uint64_t>::max()};
   std::chrono::seconds stranger_time{5};   // For unauthenticated connections, instead of request_time and idle_time.
-  std::chrono::seconds stranger_last{10};  // A response to a request that begins later is the last one on its
-                                           // connection.
-  std::chrono::seconds request_time{10};  // From the first to the last byte of a request; an idle connection closes
-                                          // after idle_time.
+  // A response to a request that begins later is the last one on its connection.
+  std::chrono::seconds stranger_last{10};
+  // From the first to the last byte of a request; an idle connection closes after idle_time.
+  std::chrono::seconds request_time{10};
   std::chrono::seconds idle_time{75};
   std::chrono::seconds write_time{30};    // A connection whose message cannot be written in time is closed.
   size_t socket_message_bytes = 16 << 10;  // Messages from a client.

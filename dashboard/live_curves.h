@@ -66,8 +66,8 @@ class LiveCurves {
     bool wants(const std::string& id) const { return !wanted || wanted->contains(id); }
   };
   struct Batch {
-    bool snapshot = false;  // Part of a snapshot that replaces everything the reader has; the last part has `more`
-                            // unset.
+    // Part of a snapshot that replaces everything the reader has; the last part has `more` unset.
+    bool snapshot = false;
     bool more = false;
     std::vector<std::string> upserts;  // {"id":…,"x":[…],"y":[…]}
     std::vector<std::string> deletes;  // Ids; a batch has either upserts or deletes.

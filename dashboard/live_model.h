@@ -30,8 +30,8 @@ struct ModelLimits {
   size_t events = 10'000;             // Beyond it the oldest are dropped.
   size_t log_lines = 5'000;           // Lines queued for slow readers.
   size_t curve_points = 1'000;        // Per trial and metric; beyond it the older half is thinned.
-  size_t curve_points_all = 2'000'000;  // About 32 MB. Beyond it the experiment with the oldest growth loses its
-                                        // curves, then lines are thinned.
+  // About 32 MB. Beyond it the experiment with the oldest growth loses its curves, then lines are thinned.
+  size_t curve_points_all = 2'000'000;
   size_t curve_metrics = 64;          // Per experiment; further metrics have no curves.
   size_t trial_actors = 200'000;      // Actors whose trial is tracked.
   size_t live_seconds = 600;          // Length of a series for live readers.

@@ -45,8 +45,8 @@ class LiveTable {
     bool snapshot = false;  // A snapshot is in progress.
   };
   struct Batch {
-    bool snapshot = false;  // Part of a snapshot that replaces everything the reader has; the last part has `more`
-                            // unset.
+    // Part of a snapshot that replaces everything the reader has; the last part has `more` unset.
+    bool snapshot = false;
     bool more = false;      // The next batch contains more.
     std::vector<std::string_view> upserts;  // Texts; valid until the table changes.
     std::vector<std::string> deletes;

@@ -76,12 +76,12 @@ class SeriesSteps {
   void forget_first_run();
 
   std::vector<Packed> runs_;
-  std::unique_ptr<Open> open_;  // Null if there is none, the series rests, or it has one step. Does not contain the
-                                // newest step.
+  // Null if there is none, the series rests, or it has one step. Does not contain the newest step.
+  std::unique_ptr<Open> open_;
   SeriesStep newest_;
-  uint32_t first_run_ = 0;                    // Earlier runs were dropped,
-  uint16_t gone_slots_ = 0, gone_steps_ = 0;  // and this many slots and steps of it, or of the open run after the last
-                                              // one.
+  uint32_t first_run_ = 0;                    // First run that is kept.
+  // Dropped slots and steps at the start of that run, or of the open run if no packed run is left.
+  uint16_t gone_slots_ = 0, gone_steps_ = 0;
   uint32_t step_s_;
   uint32_t count_ = 0;
   uint32_t bytes_ = 0;

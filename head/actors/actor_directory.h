@@ -47,8 +47,8 @@ inline constexpr std::string_view kTaskRunnerClass = "volador::TaskRunner";
 
 struct Incarnation {
   NodeId node;
-  std::string worker;  // Incarnation of the worker process that received it; a later worker process can neither end it
-                       // nor report its end.
+  // Incarnation of the worker process that received it; a later worker process can neither end it nor report its end.
+  std::string worker;
   HostId host;
   std::vector<int32_t> gpus;
   int bundle = 0;    // Index in its placement group, if it has one.
@@ -76,8 +76,8 @@ struct Actor {
   uint64_t epoch = 0;  // Epoch of the newest incarnation; 0 before the first.
   uint64_t sequence = 0;
   int32_t restarts = 0;
-  std::unique_ptr<Incarnation> incarnation;  // Null: none. Stored by pointer because it would dominate the memory of
-                                             // dead actors.
+  // Null: none. Stored by pointer because it would dominate the memory of dead actors.
+  std::unique_ptr<Incarnation> incarnation;
   protocol::HostAddress address;  // Set while alive.
   HostId shared_process;          // Shared host of the newest incarnation that had one; kept after its end.
   int32_t pid = 0;

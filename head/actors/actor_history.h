@@ -29,8 +29,8 @@ class ActorHistory {
       changes_.erase(changes_.begin() + 1);
       ++left_out_;
     }
-    changes_.reserve(changes_.size() + 1);  // Most actors have only four changes, and thousands of actors never get
-                                            // more.
+    // Most actors have only four changes, and thousands of actors never get more.
+    changes_.reserve(changes_.size() + 1);
     changes_.push_back(std::move(change));
   }
 

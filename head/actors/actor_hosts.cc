@@ -46,8 +46,8 @@ void ActorHosts::reconcile(Node& node, const protocol::Register& message, BootTi
     } else if (incarnation.ending) {
       life_.incarnation_over(actor, Cause(incarnation.end_cause));
     } else if (actor.state == protocol::STARTING) {
-      life_.send_start(actor);  // The start order was lost with the connection; a worker that has the host repeats its
-                                // reply.
+      // The start order was lost with the connection; a worker that has the host repeats its reply.
+      life_.send_start(actor);
     } else {
       incarnation.gone_at = context_.now + context_.options.times.ended_report;
       incarnation.gone_cause = make_cause(Cause::KIND_UNSPECIFIED, reason("cause.host_gone", node.name));
@@ -97,8 +97,8 @@ protocol::HostAddress ActorHosts::address_of(const Actor& actor, const protocol:
 void ActorHosts::on_ended(Node& node, const protocol::HostEnded& ended) {
   Actor* actor = actors_.find_host(id_from_raw<HostId>(ended.host_id()));
   if (actor == nullptr || actor->incarnation->node != node.id || actor->incarnation->worker != node.incarnation) return;
-  if (ended.epoch() != 0 && actor->epoch != ended.epoch()) return;  // 0: the worker received nothing but EndHost for
-                                                                    // it.
+  // 0: the worker received nothing but EndHost for it.
+  if (ended.epoch() != 0 && actor->epoch != ended.epoch()) return;
   Cause cause = ended.cause();
   if (cause.node_name().empty()) cause.set_node_name(node.name);
   life_.incarnation_over(*actor, std::move(cause));

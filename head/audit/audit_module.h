@@ -25,8 +25,8 @@ struct AuditRequest {
 class AuditModule final : public Module {
  public:
   static constexpr size_t kEntriesMax = 10'000;
-  static constexpr size_t kTextBytesMax = 512;  // Limit of an action, an object or a message; longer texts are
-                                                // truncated.
+  // Limit of an action, an object or a message; longer texts are truncated.
+  static constexpr size_t kTextBytesMax = 512;
 
   struct Entry {
     uint64_t number = 0;

@@ -25,8 +25,8 @@ struct Driver {
   bool wants_logs = false;
   std::string machine_id;
   BootTime connected_at{};  // First connection since the head started; zero: none since.
-  std::string actor_namespace;  // Namespace of its actor names; empty: the default one, or unknown since the head
-                                // started.
+  // Namespace of its actor names; empty: the default one, or unknown since the head started.
+  std::string actor_namespace;
   std::optional<ClientSession> session;
   BootTime gone_at{};  // Deadline while it has no session; then its actors end.
   protocol::Owner owner;

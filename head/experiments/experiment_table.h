@@ -65,9 +65,8 @@ class ExperimentTable {
   const std::map<std::string, Experiment>& all() const { return experiments_; }
   // The trial that the actor runs or ran last, as reported by the experiment's program. Null: none.
   const protocol::TrialRow* trial_of(ActorId actor, const Experiment** of) const;
-  // Resolves a name or a prefix. Of several runs with the prefix the newest is returned if all have one stem, or if the
-  // text is the stem ("digits" of "digits_2026-11-25_01-23-55"). kNotFound: no match, or several; the message lists
-  // them.
+  // Resolves a name or a prefix. If several runs match, returns the newest if all have one stem, or if the text is the
+  // stem ("digits" of "digits_2026-11-25_01-23-55"). kNotFound: no match, or several; the message lists them.
   [[nodiscard]] Result<const Experiment*> resolve(std::string_view name) const;
 
   struct FoundTrial {

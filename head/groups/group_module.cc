@@ -154,8 +154,8 @@ void GroupModule::on_remove(const ClientRef& client, DriverId driver, const Acto
         {ErrorCode::kNotFound, fmt::format("there is no placement group {}; see volador list groups", short_id(id))});
     return;
   }
-  actor_life_.reply_when_settled(client, message.request_id(), {});  // Sent after the notifications to the watchers of
-                                                                     // its actors.
+  // Sent after the notifications to the watchers of its actors.
+  actor_life_.reply_when_settled(client, message.request_id(), {});
 }
 
 // ---- placement ----

@@ -31,8 +31,8 @@ struct RedisAddress {
 struct RedisJournalOptions {
   RedisAddress address;
   ClusterId cluster;
-  std::string part = {};  // A part of the cluster with its own journal; its keys are below volador:<cluster id>:<part>.
-                          // Empty: the head's.
+  // A part of the cluster with its own journal; its keys are below volador:<cluster id>:<part>. Empty: the head's.
+  std::string part = {};
   Durability durability = Durability::kProcess;  // kPower requires a server with appendfsync=always.
   bool force = false;  // Accepts a server that may lose data (no append-only file, or key eviction).
   std::chrono::milliseconds timeout{2000};  // For connecting and for each reply.

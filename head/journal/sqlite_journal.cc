@@ -51,8 +51,8 @@ class SqliteJournal final : public Journal {
 
   SqliteJournalOptions options_;
   std::string file_;
-  Database database_;  // Null after a failure that leaves the connection in doubt; the next commit opens and verifies
-                       // it again.
+  // Null after a failure that leaves the connection in doubt; the next commit opens and verifies it again.
+  Database database_;
   Statement begin_, put_, remove_, end_, undo_;
   uint64_t generation_ = 0;
 };

@@ -27,10 +27,10 @@ struct Times {
   std::chrono::milliseconds own_pause{1000};  // A longer gap between two events counts as a pause of the head itself.
   std::chrono::milliseconds driver_grace{1500};  // A driver that lost its stream may reconnect within this time.
   std::chrono::milliseconds cluster_state{200};  // Minimum interval between ClusterState messages.
-  std::chrono::milliseconds end_retry{1000};     // EndHost is repeated at this interval until the host's end is
-                                                 // reported.
-  std::chrono::milliseconds ended_report{1000};  // A reconnected worker that lacks a host may still report how the host
-                                                 // ended within this time.
+  // EndHost is repeated at this interval until the host's end is reported.
+  std::chrono::milliseconds end_retry{1000};
+  // A reconnected worker that lacks a host may still report how the host ended within this time.
+  std::chrono::milliseconds ended_report{1000};
   std::chrono::milliseconds start_timeout{60'000};  // Default for host start and constructor together.
   std::chrono::milliseconds start_slack{
       120'000};  // Added to the start timeout, which the worker enforces, for the program transfer.
@@ -40,8 +40,8 @@ struct Times {
   std::chrono::milliseconds early_death{10'000};  // A shorter life of an incarnation counts as an early death.
   std::chrono::milliseconds handle_grace{
       1000};  // An actor without handles lives this much longer, since a handle may be in transit.
-  std::chrono::milliseconds lent_handle{60'000};    // A handle in a reply counts for this long until the receiver
-                                                    // claims it.
+  // A handle in a reply counts for this long until the receiver claims it.
+  std::chrono::milliseconds lent_handle{60'000};
   std::chrono::milliseconds reserve_after{30'000};  // A request that is passed over for this long gets a reservation.
 };
 

@@ -19,8 +19,8 @@
 
 namespace volador::head {
 
-using ProgramTable = std::map<DriverId, protocol::Program>;  // Programs of drivers, kept while one of their actors is
-                                                             // not dead.
+// Programs of drivers, kept while one of their actors is not dead.
+using ProgramTable = std::map<DriverId, protocol::Program>;
 
 struct Tables {
   explicit Tables(const Options& options)

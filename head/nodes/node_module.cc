@@ -129,8 +129,8 @@ void NodeModule::on_register(NodeSession session, const protocol::Register& mess
     context_.actions.close_nodes.push_back(*replaced);
   Node& node = *nodes_.find(id);
   if (changed) save(node);
-  if (worker_restarted) handle_module_.gone({.driver = {}, .host = {}, .node = id});  // The store of the new worker
-                                                                                      // process is empty.
+  // The store of the new worker process is empty.
+  if (worker_restarted) handle_module_.gone({.driver = {}, .host = {}, .node = id});
   context_.changes.node(id);
   if (worker_restarted || placement_.ledger().find(id) == nullptr) readmit_resources(node, *total, worker_restarted);
 

@@ -66,8 +66,8 @@ class NodeTable {
   enum class Verdict : uint8_t {
     kNew,         // The node was unknown or dead.
     kReconnected,  // Same worker process on a new stream.
-    kRestarted,   // A new worker process of a member node: what ran under the old one has ended, or ends with its
-                  // lease.
+    // A new worker process of a member node: what ran under the old one has ended, or ends with its lease.
+    kRestarted,
     kRepeated,    // This stream has registered already; no effect.
     kOlder,       // Sent before the Register in effect; the caller closes the stream.
   };

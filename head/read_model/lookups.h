@@ -19,8 +19,8 @@ struct LogSource {
   std::string node_name;
   ActorId actor;
   std::string display;
-  std::vector<ActorId> writers;  // Actors under whose names its process writes: itself, or all actors of its shared
-                                 // process.
+  // Actors under whose names its process writes: itself, or all actors of its shared process.
+  std::vector<ActorId> writers;
 };
 
 // The current location of an actor, or of a trial's actor.

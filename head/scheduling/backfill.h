@@ -26,8 +26,8 @@ struct Occupant {
 
 struct Backfill {
   ResourcePool left;  // For the requests behind the waiting one.
-  ResourceSet kept;   // For the waiting one: at most what it asks for; if it asks for more than one GPU, rounded up to
-                      // whole devices.
+  // For the waiting one: at most what it asks for; if it asks for more than one GPU, rounded up to whole devices.
+  ResourceSet kept;
 };
 
 // `asked` waits on a node on which `pool` is free for it. `occupants`: holders certain to end before its start; if

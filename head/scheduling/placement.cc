@@ -14,8 +14,8 @@ constexpr size_t kGrownScanMax = 16;      // Up to this number, grown nodes are 
 Capacity capacity_of(const ResourceNames& names, const ResourcePool& node, const ResourceSet& amounts, bool whole_node,
                      uint32_t labels) {
   return Capacity{.gpus = amounts.get("gpus"),
-                  .cpus = std::max<Amount>(0, amounts.get("cpus")),  // An overdrawn node still has room for requests
-                                                                     // without CPUs.
+                  // An overdrawn node still has room for requests without CPUs.
+                  .cpus = std::max<Amount>(0, amounts.get("cpus")),
                   .memory = amounts.get("memory"),
                   .custom = names.custom(amounts),
                   .devices_free = whole_node ? static_cast<int64_t>(node.devices.size()) : node.devices_free(),
@@ -487,8 +487,8 @@ bool Placement::place_actor(const Shape& shape, const Order& order, const std::v
 }
 
 void Placement::keep_apart(Node& node, HolderId holder, const std::string& word) {
-  if (word.empty() || !node.apart.insert(word).second) return;  // Holders with the same key share a node only if an
-                                                                // earlier head placed them there.
+  // Holders with the same key share a node only if an earlier head placed them there.
+  if (word.empty() || !node.apart.insert(word).second) return;
   apart_.emplace(holder, word);
 }
 

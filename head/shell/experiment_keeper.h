@@ -23,12 +23,12 @@ namespace volador::head {
 
 struct ExperimentKeeperOptions {
   std::filesystem::path directory;
-  uint64_t bytes_max = uint64_t{2} << 30;  // Total of all files. Beyond it the experiment with the oldest update is
-                                           // removed, ended ones first.
+  // Total of all files. Beyond it the experiment with the oldest update is removed, ended ones first.
+  uint64_t bytes_max = uint64_t{2} << 30;
   size_t files_max = 1'000;                // Same.
   uint64_t summary_bytes = uint64_t{8} << 20;  // A file larger than this and than twice its last summary is summarized.
-  size_t queue_bytes_max = size_t{64} << 20;   // Limit of the write queue; updates beyond it are dropped and a warning
-                                               // is logged.
+  // Limit of the write queue; updates beyond it are dropped and a warning is logged.
+  size_t queue_bytes_max = size_t{64} << 20;
   size_t restored_max = 100;               // Number of newest experiments shown again.
   bool sync = false;                       // Flushes each write to disk.
   HistoryLimits limits = {};

@@ -41,8 +41,8 @@ class ExperimentRestore {
   void set_show(Show show) { show_ = std::move(show); }
 
   // Both block until done and return false if cancelled.
-  bool restore(const ExperimentKeeper::Kept& kept);  // Restores into the core and then shows it, unless a later run has
-                                                     // the name.
+  // Restores into the core and then shows it, unless a later run has the name.
+  bool restore(const ExperimentKeeper::Kept& kept);
   bool show(const ExperimentKeeper::Kept& kept);
   // Shows all restored experiments of the core at once, with user notes.
   void show_known(const std::vector<ExperimentKeeper::Kept>& all);

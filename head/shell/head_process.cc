@@ -56,13 +56,13 @@ constexpr int kKeepaliveMs = 5000;         // For silent peers only; the core su
 constexpr int kKeepaliveTimeoutMs = 3000;
 constexpr int kReadBytes = 2048;           // Initial read size; gRPC reads more when more arrives.
 constexpr int kTlsRecordBytes = 4096;      // gRPC buffers this much per connection to assemble records.
-constexpr int kHandshakeMs = 5000;         // Connections that do not finish their handshake in time are closed; see
-                                           // also net::AdmissionLimits.
+// Connections that do not finish their handshake in time are closed; see also net::AdmissionLimits.
+constexpr int kHandshakeMs = 5000;
 constexpr int kStreamsMax = 256;           // Per connection.
 // gRPC still reads data that arrived on an ended connection, so the limit is low.
 constexpr int kUnprovedReceiveBytes = 32 << 10;
-constexpr size_t kMemoryBytesMax = size_t{1} << 30;  // Messages in transit; beyond it connections are slowed down and
-                                                     // refused.
+// Messages in transit; beyond it connections are slowed down and refused.
+constexpr size_t kMemoryBytesMax = size_t{1} << 30;
 
 // Reports authenticated peers to the port.
 class ProofObserver final : public grpc::experimental::ServerInterceptorFactoryInterface {

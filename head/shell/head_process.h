@@ -33,8 +33,8 @@ class HeadAccess;
 
 struct HeadOptions {
   Paths paths;
-  std::string cluster;        // Name of the cluster; empty: creates a cluster with a generated name
-                              // (pick_cluster_name).
+  // Name of the cluster; empty: creates a cluster with a generated name (pick_cluster_name).
+  std::string cluster;
   std::string bind;           // IP address to listen on; empty: the previous one, else 127.0.0.1.
   int port = 0;               // 0: the previous one, else a free port.
   std::string store;          // Empty: SQLite in the head's folder; else redis://…

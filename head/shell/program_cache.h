@@ -19,8 +19,8 @@ namespace volador::head {
 
 struct ProgramCacheLimits {
   int64_t program_bytes = control::kProgramBytesMax;  // Larger programs are refused.
-  int64_t bytes = int64_t{8} << 30;          // Total; the least recently used program that is not in use is removed
-                                             // first.
+  // Total; the least recently used program that is not in use is removed first.
+  int64_t bytes = int64_t{8} << 30;
   size_t uploads = 16;                       // Concurrent uploads.
 };
 
