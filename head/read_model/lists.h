@@ -34,18 +34,18 @@ class Lists {
   // message names them.
   Result<v1::ListTrialsReply> trials(BootTime now, const v1::ListRequest& request) const;
 
-  // The two lists above in parts, so that the loop of the core handles other events in between. A call looks at up to kPartRows entries,
-  // adds their rows to the reply and moves the cursor; false: the list is complete. A row is shown as it is when its part is made; what is
-  // created meanwhile may be missing.
+  // The two lists above in parts, so that the core's loop handles other events between them. A call visits up to
+  // kPartRows entries, adds their rows to the reply and advances the cursor; returns false when the list is complete. A
+  // row shows the state at the time of its part; entries created meanwhile may be missing.
   static constexpr size_t kPartRows = 500;
   struct ActorsCursor {
-    ActorId last;  // Nil: the list begins.
+    ActorId last;  // Nil: start of the list.
   };
   struct TrialsCursor {
-    std::string only;        // The experiment that the filter stands for.
-    std::string experiment;  // The last trial; both empty: the list begins.
+    std::string only;        // The experiment selected by the filter.
+    std::string experiment;  // The last trial; both empty: start of the list.
     std::string trial;
-    std::string counted;  // The last experiment whose trials the total contains.
+    std::string counted;  // The last experiment whose trials are included in the total.
   };
   Result<bool> add_actors(BootTime now, const v1::ListRequest& request, ActorsCursor& cursor, v1::ListActorsReply& reply) const;
   Result<bool> add_trials(BootTime now, const v1::ListRequest& request, TrialsCursor& cursor, v1::ListTrialsReply& reply) const;
