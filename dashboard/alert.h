@@ -18,6 +18,7 @@ namespace volador::dashboard {
 // Whether alert_of() makes an alert of it; cheap enough for the head's loop.
 bool is_alert(const v1::Event& event);
 
+// The cluster named in alerts.
 struct AlertContext {
   std::string cluster;
   std::string cluster_id;
@@ -28,6 +29,7 @@ struct AlertContext {
 // times. nullopt: not an alert.
 std::optional<std::string> alert_of(const v1::Event& event, const AlertContext& context, uint64_t number);
 
+// A parsed webhook URL.
 struct Webhook {
   bool tls = false;
   std::string host;  // Without the brackets of an IPv6 address.
@@ -39,6 +41,7 @@ Result<Webhook> parse_webhook(std::string_view url);
 // A POST request with `body` as JSON and the secret as a bearer token.
 std::string webhook_request(const Webhook& to, std::string_view secret, std::string_view body);
 
+// Retry policy of an alert.
 struct AlertPlan {
   int attempts = 5;
   std::chrono::milliseconds first_pause{1000};  // Doubled after each attempt.

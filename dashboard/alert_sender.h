@@ -14,6 +14,7 @@
 
 namespace volador::dashboard {
 
+// Destination and limits of the alerts.
 struct AlertOptions {
   Webhook to;
   std::string secret = {};  // Empty: none is sent.

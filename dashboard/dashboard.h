@@ -21,6 +21,7 @@ namespace volador::dashboard {
 
 struct PastRun;
 
+// Configuration of the dashboard.
 struct DashboardOptions {
   std::string bind = "127.0.0.1";
   uint16_t port = 0;                   // 0: the previous port if it is free, else any free one.

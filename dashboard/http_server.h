@@ -21,6 +21,7 @@
 
 namespace volador::dashboard {
 
+// Limits per server, connection and request.
 struct HttpLimits {
   size_t header_bytes = 16 << 10;  // Per request; 431 beyond it.
   size_t body_bytes = 64 << 10;    // 413 beyond it.
@@ -45,6 +46,7 @@ struct HttpLimits {
   size_t socket_message_bytes = 16 << 10;  // Messages from a client.
 };
 
+// A received request.
 struct HttpRequest {
   std::string method;
   std::string target;  // Unparsed: path and query, percent-encoded.
@@ -74,6 +76,7 @@ class BodySource {
   virtual void next(Done done) = 0;
 };
 
+// A response to send.
 struct HttpResponse {
   int status = 200;
   std::string content_type;
@@ -95,6 +98,7 @@ class Socket {
   virtual void close(std::string last) = 0;
 };
 
+// Receives the events of a WebSocket, on the server's thread.
 class SocketEvents {
  public:
   virtual ~SocketEvents() = default;
@@ -103,6 +107,7 @@ class SocketEvents {
   virtual void on_closed() = 0;   // Called last.
 };
 
+// Handles the requests of a server, on its thread.
 class HttpHandler {
  public:
   using Respond = std::function<void(HttpResponse)>;
@@ -115,6 +120,7 @@ class HttpHandler {
   virtual const std::vector<std::pair<std::string, std::string>>& common_headers() const = 0;
 };
 
+// Address, certificate and limits of a server.
 struct HttpServerOptions {
   std::string bind = "127.0.0.1";
   uint16_t port = 0;            // 0: any free port.

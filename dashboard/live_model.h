@@ -26,6 +26,7 @@ inline constexpr std::array<std::string_view, kTopics> kTopicNames{"cluster", "n
 // Topics that only the nodes can provide; polled while clients subscribe to them.
 inline constexpr std::array<Topic, 3> kObjectTopics{Topic::kObjectStores, Topic::kObjectGroups, Topic::kObjects};
 
+// Limits of the read copy.
 struct ModelLimits {
   size_t events = 10'000;             // Beyond it the oldest are dropped.
   size_t log_lines = 5'000;           // Lines queued for slow readers.

@@ -9,6 +9,7 @@
 
 namespace volador::dashboard {
 
+// A field that a request body may have.
 struct BodyField {
   enum class Type : uint8_t { kText, kInteger, kNumber, kBoolean, kObject, kNumbers, kTexts, kObjectives };
   std::string_view name;

@@ -26,6 +26,7 @@ struct Target {
 // request.
 [[nodiscard]] Result<bool> is_request_head(std::string_view bytes, size_t most);
 
+// Accepted host names and origins.
 class HostGuard {
  public:
   // `names`: accepted hosts besides loopback: the bound address and other host names. `public_url`: URL of a reverse

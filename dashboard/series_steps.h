@@ -10,6 +10,7 @@
 
 namespace volador::dashboard {
 
+// One step of a series.
 struct SeriesStep {
   int64_t seconds = 0;  // Start of the step in Unix time.
   float min = 0, mean = 0, max = 0;

@@ -17,11 +17,13 @@ namespace volador::dashboard {
 enum class Access : uint8_t { kOpen, kViewer, kOperator };  // Each level includes the previous ones.
 std::string_view to_string(Access access);                  // "open", "viewer", "operator".
 
+// An authenticated user of the dashboard.
 struct Visitor {
   std::string token_id;  // The underlying token; access ends with it.
   Access access = Access::kViewer;
 };
 
+// Login keys and sessions.
 class SignIn {
  public:
   static constexpr std::chrono::minutes kKeyLife{15};

@@ -15,6 +15,7 @@
 
 namespace volador::dashboard {
 
+// One measure over time, in up to three levels.
 class TimeSeries {
  public:
   struct Level {

@@ -6,6 +6,7 @@
 
 namespace volador::dashboard {
 
+// One file of the page.
 struct WebAsset {
   std::string_view path;  // "/assets/index-4f1c.js"; the page itself is "/index.html".
   std::string_view bytes;

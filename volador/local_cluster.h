@@ -17,6 +17,7 @@ namespace volador {
 // The value of an environment variable; empty if unset.
 std::string environment(const char* name);
 
+// As in InitOptions.
 struct LocalClusterOptions {
   std::optional<double> num_cpus;
   std::optional<int> num_gpus;

@@ -10,6 +10,7 @@
 
 namespace volador {
 
+// Options of init() completed from the settings.
 struct ProgramSettings {
   InitOptions options;       // The given options, completed from the settings.
   std::string cluster = {};  // Name of the requested cluster on this machine; empty: the last one started.

@@ -45,6 +45,7 @@ std::string full_name(const protocol::ActorSpec& spec);
 // The class of actors in which tasks run (runtime/task/task_submitter.cc).
 inline constexpr std::string_view kTaskRunnerClass = "volador::TaskRunner";
 
+// One placement of an actor.
 struct Incarnation {
   NodeId node;
   // Incarnation of the worker process that received it; a later worker process can neither end it nor report its end.
@@ -66,6 +67,7 @@ struct Incarnation {
   int64_t memory_bytes = 0;  // Same.
 };
 
+// An actor with its spec and current state.
 struct Actor {
   ActorId id;
   protocol::ActorSpec spec;  // Without arguments and environment once dead.
@@ -100,6 +102,7 @@ struct Actor {
   std::string display() const { return spec.display().empty() ? spec.class_name() : spec.display(); }
 };
 
+// Owns the actors and their indexes; performs the transitions of the diagram.
 class ActorDirectory {
  public:
   explicit ActorDirectory(const Limits& limits) : limits_(limits) {}

@@ -12,6 +12,7 @@
 
 namespace volador::head {
 
+// One state of an actor, with its start.
 struct StateChange {
   BootTime at{};
   protocol::ActorState state = protocol::PENDING;
@@ -20,6 +21,7 @@ struct StateChange {
   Reason why;       // Cause of an end; empty otherwise.
 };
 
+// Bounded list of state changes.
 class ActorHistory {
  public:
   static constexpr size_t kMost = 16;

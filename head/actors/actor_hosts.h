@@ -8,6 +8,7 @@ namespace volador::head {
 
 class ActorLife;
 
+// Applies host reports of workers to the actors.
 class ActorHosts {
  public:
   using Cause = protocol::DeathCause;

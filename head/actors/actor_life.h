@@ -17,6 +17,7 @@ class ClientModule;
 class GroupModule;
 class WaitReasons;
 
+// Performs the transitions of actors and their side effects: placement, timers, journal rows, messages.
 class ActorLife {
  public:
   using Cause = protocol::DeathCause;

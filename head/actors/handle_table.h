@@ -32,6 +32,7 @@ struct Holder {
   auto operator<=>(const Holder&) const = default;
 };
 
+// Counts the handles on actors.
 class HandleTable {
  public:
   // `grace`: how long an actor without holders is kept. `lend_patience`: time within which a lent handle must be

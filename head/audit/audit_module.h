@@ -16,12 +16,14 @@ namespace volador::head {
 
 inline constexpr std::string_view kAuditTable = "audit";  // AuditRecord; key: its number, 8 bytes, highest first.
 
+// A request to record: requester, action and target.
 struct AuditRequest {
   std::string by;  // Token id of the requester.
   std::string action;
   std::string object;
 };
 
+// Stores the entries and writes them to the journal.
 class AuditModule final : public Module {
  public:
   static constexpr size_t kEntriesMax = 10'000;

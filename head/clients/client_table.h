@@ -18,6 +18,7 @@
 
 namespace volador::head {
 
+// A connected or recently disconnected driver.
 struct Driver {
   DriverId id;
   std::string name;
@@ -32,6 +33,7 @@ struct Driver {
   protocol::Owner owner;
 };
 
+// Drivers, their sessions, and the watches of all clients.
 class ClientTable {
  public:
   explicit ClientTable(const Limits& limits) : limits_(limits) {}

@@ -15,6 +15,7 @@
 
 namespace volador::head {
 
+// Limits of one experiment's history.
 struct HistoryLimits {
   size_t trials = 20'000;              // Further trials are dropped.
   size_t rows_bytes = size_t{64} << 20;  // Beyond it rows of further trials are dropped.

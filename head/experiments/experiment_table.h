@@ -18,6 +18,7 @@
 
 namespace volador::head {
 
+// An experiment with its trials, as last reported by its driver.
 struct Experiment {
   std::string name;
   std::string state;
@@ -42,6 +43,7 @@ struct Experiment {
   bool is_open() const { return state == "running" || state == "paused"; }
 };
 
+// Experiments by name, with an index of actors to trials.
 class ExperimentTable {
  public:
   static constexpr int kRungsMax = 256;

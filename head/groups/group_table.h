@@ -35,6 +35,7 @@ namespace volador::head {
 
 inline constexpr int kAnyBundle = -1;
 
+// A bundle of a group: its resources, its node and the actors that draw from it.
 struct Bundle {
   ResourceSet resources;
   HolderId holder;
@@ -46,6 +47,7 @@ struct Bundle {
   bool is_placed() const { return !node.is_nil(); }
 };
 
+// A placement group with its spec and current state.
 struct Group {
   struct Waiting {
     ActorId actor;
@@ -73,6 +75,7 @@ struct Group {
   std::string display() const { return in_words().text(); }
 };
 
+// Owns the groups and their indexes; performs the transitions of the diagram.
 class GroupTable {
  public:
   explicit GroupTable(const Limits& limits) : limits_(limits) {}

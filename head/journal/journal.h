@@ -13,6 +13,7 @@
 
 namespace volador::head {
 
+// Sets or removes one row of a table.
 struct Mutation {
   std::string table;                 // Lower-case letters and '_', at most 32: "actors", "nodes", "tokens".
   std::string key;                   // Any bytes, 1 to 1024.

@@ -13,6 +13,7 @@
 
 namespace volador::head {
 
+// Limits of the backlog, and retry delays.
 struct JournalWriterOptions {
   size_t batch_mutations_max = 4096;
   size_t batch_bytes_max = size_t{64} << 20;

@@ -25,6 +25,7 @@ void append_record(std::string& to, std::string_view payload);
 // Reads the next record; nullopt at the end or if the rest is torn or damaged.
 std::optional<std::string> next_record(std::istream& from);
 
+// Result of reading a record file.
 struct RecordsRead {
   uint64_t bytes = 0;  // Length up to the end of the last complete record; new records go there.
   bool torn = false;   // Bytes that are not a record follow.

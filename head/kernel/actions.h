@@ -27,10 +27,12 @@ struct Event {
   std::string_view kind;  // The kind in v1::Event; points to static storage.
 };
 
+// A message to a worker.
 struct ToNode {
   NodeSession session;
   protocol::HeadToWorker message;
 };
+// A message to a client.
 struct ToClient {
   ClientSession session;
   protocol::HeadMessage message;
@@ -46,6 +48,7 @@ struct ExperimentNews {
   uint64_t number = 0;  // The number of the ExperimentUpdate; 0: no acknowledgement is expected.
 };
 
+// Everything that one event produces, for the shell to apply.
 struct Actions {
   std::vector<Mutation> journal;  // One batch, applied atomically.
   std::vector<ToNode> to_nodes;

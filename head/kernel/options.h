@@ -80,6 +80,7 @@ struct Limits {
   int starts_lost = 3;             // Failed starts due to node loss that do not count as restarts.
 };
 
+// Configuration of the core.
 struct Options {
   ClusterId cluster_id;
   std::string cluster_name;

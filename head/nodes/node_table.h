@@ -28,6 +28,7 @@ namespace volador::head {
 enum class NodeState : uint8_t { kAwaited, kAlive, kSuspect, kDead };
 std::string_view to_string(NodeState state);
 
+// A node with its last reports and current state.
 struct Node {
   NodeId id;
   std::string name;
@@ -58,6 +59,7 @@ struct Node {
   std::string why_not_placeable() const;
 };
 
+// Owns the nodes and their indexes; performs the transitions of the diagram.
 class NodeTable {
  public:
   explicit NodeTable(const Limits& limits) : limits_(limits) {}

@@ -30,6 +30,7 @@ class PlanNodes {
   virtual const ResourcePool& pool(Slot slot) const = 0;
 };
 
+// Bundles to assign and the strategy.
 struct PlanRequest {
   struct Bundle {
     ResourceSet resources;
@@ -43,6 +44,7 @@ struct PlanRequest {
 // The order in which a plan assigns bundles to nodes.
 std::vector<size_t> plan_order(const PlanRequest& request);
 
+// Result of a plan: a node for every bundle, or a bundle that does not fit.
 struct Plan {
   bool complete = false;
   std::vector<PlanNodes::Slot> slots;  // Node of each bundle, if complete.

@@ -63,6 +63,7 @@ struct Demand {
   bool fits(const Capacity& capacity) const;
 };
 
+// Nodes ordered by capacity.
 class CapacityIndex {
  public:
   using Slot = uint32_t;  // A node; ties go to the lowest slot.

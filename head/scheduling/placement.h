@@ -46,6 +46,7 @@
 
 namespace volador::head {
 
+// A request for the resources of one actor.
 struct PlacementRequest {
   ActorId actor;
   ResourceSet resources;
@@ -55,6 +56,7 @@ struct PlacementRequest {
   uint64_t sequence = 0;  // Order of arrival.
 };
 
+// A granted actor request: its node and devices.
 struct Placed {
   ActorId actor;
   NodeId node;
@@ -79,6 +81,7 @@ struct GroupRequest {
   uint64_t sequence = 0;
 };
 
+// A granted group request: node and devices of each bundle.
 struct PlacedGroup {
   struct Bundle {
     HolderId holder;
@@ -101,6 +104,7 @@ struct Blocker {
   ResourceSet resources;
 };
 
+// Queue of requests, resource ledger and reservations.
 class Placement {
  public:
   static constexpr std::chrono::minutes kReservedMax{10};  // Duration of a first reservation without any progress.

@@ -21,6 +21,7 @@
 
 namespace volador::head {
 
+// Folder and limits of the stored experiments.
 struct ExperimentKeeperOptions {
   std::filesystem::path directory;
   // Total of all files. Beyond it the experiment with the oldest update is removed, ended ones first.

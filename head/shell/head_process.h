@@ -31,6 +31,7 @@ namespace volador::head {
 
 class HeadAccess;
 
+// Configuration of a head process.
 struct HeadOptions {
   Paths paths;
   // Name of the cluster; empty: creates a cluster with a generated name (pick_cluster_name).
@@ -59,6 +60,7 @@ struct HeadReady {
   std::string operator_token, join_token, driver_token;  // Token texts; secret.
 };
 
+// Owns the parts of a running head.
 class HeadProcess {
  public:
   // Serves when it returns. Starts threads; fork before the call.

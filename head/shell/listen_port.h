@@ -8,6 +8,7 @@
 
 namespace volador::head {
 
+// A listening port.
 struct OpenPort {
   net::UniqueFd fd;  // A listening, non-blocking socket.
   int port = 0;

@@ -21,6 +21,7 @@ class LogLines;
 
 namespace volador::head {
 
+// Limits of the stored lines.
 struct LogRingLimits {
   size_t actor_lines = 2000;                    // Beyond it the oldest lines are dropped.
   size_t actor_bytes = size_t{256} << 10;
@@ -28,6 +29,7 @@ struct LogRingLimits {
   size_t line_bytes = 16 << 10;                 // Longer lines are truncated.
 };
 
+// One stored line of output.
 struct KeptLine {
   std::string source;  // Name of the actor in logs.
   std::string node;

@@ -17,6 +17,7 @@
 
 namespace volador::head {
 
+// Limits of the cache.
 struct ProgramCacheLimits {
   int64_t program_bytes = control::kProgramBytesMax;  // Larger programs are refused.
   // Total; the least recently used program that is not in use is removed first.

@@ -19,6 +19,7 @@
 
 namespace volador::head {
 
+// Limits of the write queue.
 struct StreamLimits {
   size_t queue_bytes = size_t{64} << 20;  // Not yet written; beyond either limit the stream is cut.
   size_t queue_messages = 100'000;

@@ -14,6 +14,7 @@
 
 namespace volador {
 
+// Configuration of the dashboard next to a head.
 struct DashboardPlace {
   int port = 0;            // 0: the previous port, else any free one.
   std::string public_url;  // URL of a reverse proxy; empty: none.

@@ -21,6 +21,7 @@ class Registry;
 
 namespace volador {
 
+// Limits of the shared studies.
 struct StudyServerLimits {
   size_t studies = 500;
   size_t config_bytes = size_t{128} << 20;  // Configurations of all trials of all studies, as JSON.
