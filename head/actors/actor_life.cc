@@ -6,7 +6,7 @@
 #include "head/groups/group_module.h"
 #include "head/kernel/wire.h"
 #include "head/read_model/wait_reasons.h"
-#include "runtime/protocol/node_wishes.h"
+#include "runtime/protocol/node_affinity.h"
 
 namespace volador::head {
 

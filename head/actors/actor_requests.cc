@@ -12,7 +12,7 @@
 #include "head/kernel/wire.h"
 #include "head/read_model/names.h"
 #include "runtime/paths.h"
-#include "runtime/protocol/node_wishes.h"
+#include "runtime/protocol/node_affinity.h"
 #include "runtime/quantities.h"
 
 namespace volador::head {

@@ -28,21 +28,21 @@ void HandleModule::on_holds(const Holder& holder, const protocol::HoldActors& me
   if (message.all()) handles_.release_all(context_.now, holder);
   for (const std::string& raw_id : message.lent()) {
     const auto actor = id_from_raw<ActorId>(raw_id);
-    if (meet_light(actor)) handles_.lend(context_.now, actor);
+    if (track_nested_actor(actor)) handles_.lend(context_.now, actor);
   }
   for (const std::string& raw_id : message.claimed()) {
     const auto actor = id_from_raw<ActorId>(raw_id);
-    if (!meet_light(actor)) continue;
+    if (!track_nested_actor(actor)) continue;
     handles_.hold(actor, holder);
     handles_.claim(context_.now, actor);
   }
   for (const std::string& raw_id : message.held()) {
     const auto actor = id_from_raw<ActorId>(raw_id);
-    if (meet_light(actor)) handles_.hold(actor, holder);
+    if (track_nested_actor(actor)) handles_.hold(actor, holder);
   }
   for (const std::string& raw_id : message.passed_on()) {
     const auto light = id_from_raw<ActorId>(raw_id);
-    if (!is_light(light) || !meet_light(light)) continue;
+    if (!is_light(light) || !track_nested_actor(light)) continue;
     handles_.hold(light, holder);
     handles_.pass_on(light);
   }
@@ -50,11 +50,11 @@ void HandleModule::on_holds(const Holder& holder, const protocol::HoldActors& me
     handles_.release(context_.now, id_from_raw<ActorId>(actor), holder);
 }
 
-bool HandleModule::meet_light(ActorId actor) {
+bool HandleModule::track_nested_actor(ActorId actor) {
   if (!is_light(actor)) return true;
   const Actor* home = actors_.find(home_of(actor));
   if (home == nullptr || home->is_dead()) return false;
-  if (handles_.meet_light(std::max(context_.now, context_.window_end), actor)) return true;
+  if (handles_.track_nested_actor(std::max(context_.now, context_.window_end), actor)) return true;
   if (!std::exchange(said_lights_, true)) {
     context_.event(
         log::Level::kWarn, "light actors that are passed on live until their creator ends",

@@ -29,7 +29,7 @@ class HandleModule {
 
  private:
   // Returns false for a nested actor that is not counted.
-  bool meet_light(ActorId actor);
+  bool track_nested_actor(ActorId actor);
   // Asks the owner process to end the nested actor after the calls that arrived earlier. The owner's node is connected;
   // on_tick() has checked this.
   void end_light(ActorId light);

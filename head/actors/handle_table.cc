@@ -10,7 +10,7 @@ void HandleTable::add(BootTime since, ActorId actor) {
   if (is_new) settle(since, actor, found->second);
 }
 
-bool HandleTable::meet_light(BootTime since, ActorId light) {
+bool HandleTable::track_nested_actor(BootTime since, ActorId light) {
   if (entries_.contains(light)) return true;
   if (lights_known_ >= lights_max_) return false;
   ++lights_known_;

@@ -44,7 +44,7 @@ class HandleTable {
   void add(BootTime since, ActorId actor);
   void forget(ActorId actor);  // Also removes the nested actors it owns.
   // Registers a nested actor seen in a message. Returns false if there are too many. Idempotent.
-  bool meet_light(BootTime since, ActorId light);
+  bool track_nested_actor(BootTime since, ActorId light);
   // Marks the nested actor as shared: it ends with its handles.
   void pass_on(ActorId light);
   // Idempotent.

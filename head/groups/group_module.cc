@@ -10,7 +10,7 @@
 #include "head/kernel/wire.h"
 #include "head/nodes/node_module.h"
 #include "head/read_model/wait_reasons.h"
-#include "runtime/protocol/node_wishes.h"
+#include "runtime/protocol/node_affinity.h"
 
 namespace volador::head {
 
@@ -52,7 +52,7 @@ Result<std::vector<ResourceSet>> GroupModule::check_spec(const protocol::GroupSp
   }
   if (!protocol::GroupStrategy_IsValid(spec.strategy()))
     return invalid(fmt::format("placement group: there is no strategy {}", static_cast<int>(spec.strategy())));
-  VOLADOR_TRY(check(NodeWishes{.labels = labels_of(spec.labels()), .node = {}, .apart = {}}));
+  VOLADOR_TRY(check(NodeAffinity{.labels = labels_of(spec.labels()), .node = {}, .apart = {}}));
   if (static_cast<size_t>(spec.labels_size()) > limits.labels || spec.ByteSizeLong() > limits.group_bytes) {
     return invalid(fmt::format("placement group: expected at most {} labels and {} bytes in all, got {} and {}",
                                limits.labels, limits.group_bytes, spec.labels_size(), spec.ByteSizeLong()));
@@ -68,7 +68,7 @@ Result<std::vector<ResourceSet>> GroupModule::check_spec(const protocol::GroupSp
       return invalid(fmt::format("placement group: bundle {}: expected at most {} labels, got {}", at, limits.labels,
                                  rules.size()));
     }
-    if (const auto sound = check(NodeWishes{.labels = labels_of(rules), .node = {}, .apart = {}}); !sound) {
+    if (const auto sound = check(NodeAffinity{.labels = labels_of(rules), .node = {}, .apart = {}}); !sound) {
       return invalid(fmt::format("placement group: bundle {}: {}", at, sound.error().message));
     }
   }

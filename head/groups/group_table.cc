@@ -6,7 +6,7 @@
 #include <tuple>
 
 #include "head/kernel/wire.h"
-#include "runtime/protocol/node_wishes.h"
+#include "runtime/protocol/node_affinity.h"
 #include "runtime/quantities.h"
 
 namespace volador::head {

@@ -9,7 +9,7 @@
 #include "head/experiments/experiment_rows.h"
 #include "head/kernel/wire.h"
 #include "head/read_model/rows.h"
-#include "runtime/protocol/node_wishes.h"
+#include "runtime/protocol/node_affinity.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::head {
@@ -50,7 +50,7 @@ void explain_trial(const protocol::TrialRow& trial, const Experiment& experiment
 }
 
 // Why the scheduler chose this node among those with room.
-Reason why_there(const NodeWishes& wishes, std::string_view node) {
+Reason why_there(const NodeAffinity& wishes, std::string_view node) {
   const bool asked = !wishes.node.empty() && wishes.node == node;
   return reason(!asked                  ? "place.fullest"
                 : wishes.node_preferred ? "place.preferred"

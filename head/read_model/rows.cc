@@ -4,7 +4,7 @@
 
 #include "head/experiments/experiment_rows.h"
 #include "head/kernel/wire.h"
-#include "runtime/protocol/node_wishes.h"
+#include "runtime/protocol/node_affinity.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::head {

@@ -40,7 +40,7 @@
 #include "runtime/clock.h"
 #include "runtime/ids.h"
 #include "runtime/language/reason.h"
-#include "runtime/node_wishes.h"
+#include "runtime/node_affinity.h"
 #include "runtime/result.h"
 #include "runtime/strategy.h"
 
@@ -50,7 +50,7 @@ namespace volador::head {
 struct PlacementRequest {
   ActorId actor;
   ResourceSet resources;
-  NodeWishes wishes;
+  NodeAffinity wishes;
   std::string program;  // Nodes that cannot run it are excluded.
   int32_t priority = 0;
   uint64_t sequence = 0;  // Order of arrival.
@@ -148,7 +148,7 @@ class Placement {
   std::vector<Placed> schedule(BootTime now);
   // The groups that schedule() placed since the last call.
   std::vector<PlacedGroup> take_placed_groups() { return std::exchange(placed_groups_, {}); }
-  // Restores a grant of an earlier head; see ResourceLedger::adopt. `apart`: as in NodeWishes.
+  // Restores a grant of an earlier head; see ResourceLedger::adopt. `apart`: as in NodeAffinity.
   bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus, const std::string& apart = {});
   // See ResourceLedger. Returns false, without effect, on repeated calls and for a holder without a grant.
   bool lend_cpus(HolderId holder);
@@ -180,7 +180,7 @@ class Placement {
   using Order = RequestOrder;
   struct ShapeKey {
     std::map<std::string, Amount, std::less<>> resources;
-    NodeWishes wishes;
+    NodeAffinity wishes;
     std::string program;
     HolderId group;  // Nil: a shape of actors.
     auto operator<=>(const ShapeKey&) const = default;

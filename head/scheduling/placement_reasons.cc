@@ -65,7 +65,7 @@ Reason Placement::lacking_everywhere(const Shape& shape, Reason* next_step) cons
     if (is_asked_for(shape, *node)) nodes.push_back(node.get());
   }
   std::sort(nodes.begin(), nodes.end(), [](const Node* a, const Node* b) { return a->slot < b->slot; });
-  const NodeWishes& wishes = shape.key.wishes;
+  const NodeAffinity& wishes = shape.key.wishes;
   const std::string labels = to_string(wishes.labels);
   if (nodes.empty()) {
     if (names_its_node(shape)) {
@@ -114,7 +114,7 @@ Reason Placement::capacity_reason(const Shape& shape) const {
     Reason next_step;
     const auto matches = [&](const auto& entry) { return is_asked_for(shape, *entry.second); };
     if (std::none_of(nodes_.begin(), nodes_.end(), matches)) {
-      const NodeWishes& wishes = shape.key.wishes;
+      const NodeAffinity& wishes = shape.key.wishes;
       if (!names_its_node(shape)) return reason("waits.labels", to_string(wishes.labels), wishes.labels.size());
       return reason("waits.for_it", lacking_everywhere(shape, &next_step));
     }

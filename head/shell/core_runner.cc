@@ -89,7 +89,7 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
         loop(parts.loops, "head core", EventLoop::Thread::kShared, EventLoop::OnThrow::kAbort) {}
 
   // `durable` runs once the journal has stored or refused the changes.
-  void carry_out(Actions actions, std::function<void(Result<void>)> durable = nullptr);
+  void apply_actions(Actions actions, std::function<void(Result<void>)> durable = nullptr);
   void release(Actions& actions);
   void send_unjournaled(Actions& actions);
   void tick();
@@ -162,7 +162,7 @@ void CoreRunner::Impl::release(Actions& actions) {
   }
 }
 
-void CoreRunner::Impl::carry_out(Actions actions, std::function<void(Result<void>)> durable) {
+void CoreRunner::Impl::apply_actions(Actions actions, std::function<void(Result<void>)> durable) {
   write_events(actions);
   note_changes(actions);
   for (ExperimentNews& news : std::exchange(actions.experiments, {})) {
@@ -220,7 +220,7 @@ void CoreRunner::Impl::hand_over_changes() {
 
 void CoreRunner::Impl::tick() {
   if (stopped) return;
-  carry_out(core.on_tick(clock.now()));
+  apply_actions(core.on_tick(clock.now()));
   loop.post_after(kTick, [self = weak_from_this()] {
     if (auto here = self.lock()) here->tick();
   });
@@ -257,7 +257,7 @@ void CoreRunner::Impl::node_message(NodeSession session, const protocol::WorkerM
       return;
     }
   }
-  carry_out(core.on_node_message(clock.now(), session, message));
+  apply_actions(core.on_node_message(clock.now(), session, message));
 }
 
 void CoreRunner::Impl::answer(uint64_t request, Result<protocol::WorkerMessage> answer) {
@@ -323,7 +323,7 @@ void CoreRunner::Impl::client_message(ClientSession session, const protocol::Cli
     }
   });
   if (!sound) log::warn("head", "ignored a message that does not parse", {{"session", static_cast<uint64_t>(session)}});
-  carry_out(std::move(actions));
+  apply_actions(std::move(actions));
 }
 
 CoreRunner::CoreRunner(const Parts& parts) : impl_(std::make_shared<Impl>(parts)) {}
@@ -332,7 +332,7 @@ CoreRunner::~CoreRunner() { stop(); }
 
 void CoreRunner::start() {
   post([impl = impl_.get()] {
-    impl->carry_out(impl->core.start(impl->clock.now()));
+    impl->apply_actions(impl->core.start(impl->clock.now()));
     impl->tick();
   });
 }
@@ -371,7 +371,7 @@ void CoreRunner::on_node_lost(NodeSession session) {
   post([impl = impl_.get(), session] {
     if (impl->nodes.erase(static_cast<uint64_t>(session)) == 0) return;
     impl->fail_questions(static_cast<uint64_t>(session), "node");
-    impl->carry_out(impl->core.on_node_lost(impl->clock.now(), session));
+    impl->apply_actions(impl->core.on_node_lost(impl->clock.now(), session));
   });
 }
 
@@ -391,7 +391,7 @@ void CoreRunner::on_client_message(ClientSession session, protocol::ClientMessag
 
 void CoreRunner::on_experiment_kept(DriverId driver, std::string experiment, uint64_t number) {
   post([impl = impl_.get(), driver, experiment = std::move(experiment), number] {
-    impl->carry_out(impl->core.on_experiment_kept(impl->clock.now(), driver, experiment, number));
+    impl->apply_actions(impl->core.on_experiment_kept(impl->clock.now(), driver, experiment, number));
   });
 }
 
@@ -407,7 +407,7 @@ void CoreRunner::on_client_lost(ClientSession session) {
   post([impl = impl_.get(), session] {
     if (impl->clients.erase(static_cast<uint64_t>(session)) == 0) return;
     impl->fail_questions(static_cast<uint64_t>(session), "program");
-    impl->carry_out(impl->core.on_client_lost(impl->clock.now(), session));
+    impl->apply_actions(impl->core.on_client_lost(impl->clock.now(), session));
   });
 }
 
@@ -420,14 +420,14 @@ void CoreRunner::change(std::function<Result<Actions>(HeadCore&, BootTime)> step
     if (auto why = impl->writer.read_only()) return done(make_error(*why));
     auto actions = step(impl->core, impl->clock.now());
     if (!actions) return done(make_error(actions.error()));
-    impl->carry_out(std::move(*actions), done);
+    impl->apply_actions(std::move(*actions), done);
   });
 }
 
 void CoreRunner::tell(std::function<void(HeadCore&)> step) {
   post([impl = impl_.get(), step = std::move(step)] {
     step(impl->core);
-    impl->carry_out({});
+    impl->apply_actions({});
   });
 }
 

@@ -43,11 +43,11 @@ CallRunner::CallRunner(Options options)
       math_threads_(options.math_threads),
       keeps_answers_(options.keeps_answers) {
   const bool own_threads = process_.threads == nullptr && options.max_concurrency > 1;
-  if (own_threads || keeps_answers_ || !options.groups.empty() || streams_any(class_)) more_ = std::make_unique<More>();
+  if (own_threads || keeps_answers_ || !options.groups.empty() || streams_any(class_)) more_ = std::make_unique<OptionalState>();
   fill(lane_, class_.name, options.max_concurrency, options.first_thread);
   for (const protocol::ConcurrencyGroup& group : options.groups) {
-    more_->lanes.push_back(std::make_unique<Lane>());
-    Lane* lane = more_->lanes.back().get();
+    more_->lanes.push_back(std::make_unique<GroupQueue>());
+    GroupQueue* lane = more_->lanes.back().get();
     fill(*lane, group.name(), group.threads(), nullptr);
     for (const uint64_t method : group.methods()) more_->lane_of.emplace(method, lane);
   }
@@ -64,7 +64,7 @@ CallRunner::~CallRunner() {
   for (const auto& thread : more_->threads) thread->stop();
 }
 
-void CallRunner::fill(Lane& lane, const std::string& name, int threads, EventLoop* first) {
+void CallRunner::fill(GroupQueue& lane, const std::string& name, int threads, EventLoop* first) {
   lane.width = threads;
   lane.one_by_one = threads > 1 || class_.runs_tasks;
   if (process_.threads != nullptr) {
@@ -81,7 +81,7 @@ void CallRunner::fill(Lane& lane, const std::string& name, int threads, EventLoo
   std::reverse(lane.idle.begin(), lane.idle.end());  // The last one is used first.
 }
 
-CallRunner::Lane& CallRunner::lane_for(uint64_t method) {
+CallRunner::GroupQueue& CallRunner::lane_for(uint64_t method) {
   if (!more_) return lane_;
   const auto found = more_->lane_of.find(method);
   return found == more_->lane_of.end() ? lane_ : *found->second;
@@ -96,10 +96,10 @@ void CallRunner::for_each_lane(F&& function) {
 
 void CallRunner::on_calls(std::span<net::IncomingCall> calls) {
   thread_local std::vector<Call> accepted;  // Calls of one lane; reused to save allocations.
-  Lane* lane = nullptr;
+  GroupQueue* lane = nullptr;
   for (net::IncomingCall& incoming : calls) {
     if (!incoming.responder) continue;
-    Lane& its = lane_for(incoming.request->method);
+    GroupQueue& its = lane_for(incoming.request->method);
     if (&its != lane && !accepted.empty()) {
       put_own(*lane, accepted);
       accepted.clear();
@@ -113,7 +113,7 @@ void CallRunner::on_calls(std::span<net::IncomingCall> calls) {
 }
 
 // Queues calls on the actor's own threads and wakes up to one thread per call. Leaves `calls` in an unspecified state.
-void CallRunner::put_own(Lane& lane, std::vector<Call>& calls) {
+void CallRunner::put_own(GroupQueue& lane, std::vector<Call>& calls) {
   EventLoop* first = nullptr;
   std::vector<EventLoop*> others;
   bool interrupts = false;
@@ -138,7 +138,7 @@ void CallRunner::put_own(Lane& lane, std::vector<Call>& calls) {
 
 void CallRunner::on_call(const std::shared_ptr<CallRunner>& self, net::CallRequest&& request,
                          std::shared_ptr<net::Responder>&& responder) {
-  Lane& lane = lane_for(request.method);
+  GroupQueue& lane = lane_for(request.method);
   Call call;
   if (accept(call, std::move(request), std::move(responder))) put_shared(self, lane, std::move(call));
 }
@@ -219,7 +219,7 @@ bool CallRunner::begin_kept(Call& call) {
 
 // ---- scheduling ----
 
-void CallRunner::put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane, Call&& call) {
+void CallRunner::put_shared(const std::shared_ptr<CallRunner>& self, GroupQueue& lane, Call&& call) {
   bool turn = false;
   {
     const std::lock_guard hold(lane.mutex);
@@ -236,7 +236,7 @@ void CallRunner::put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane,
 // Takes work for a thread: all queued calls if it is the only thread, otherwise one call. Empty: the thread is idle
 // now. A lone thread counts as idle once it has taken its batch, so that jobs posted meanwhile (a checkpoint) run
 // before the next batch.
-void CallRunner::take(Lane& lane, EventLoop* thread, std::vector<Call>& batch) {
+void CallRunner::take(GroupQueue& lane, EventLoop* thread, std::vector<Call>& batch) {
   batch.clear();
   const std::lock_guard hold(lane.mutex);
   if (!lane.one_by_one) {
@@ -254,7 +254,7 @@ void CallRunner::take(Lane& lane, EventLoop* thread, std::vector<Call>& batch) {
   }
 }
 
-void CallRunner::compact(Lane& lane) {
+void CallRunner::compact(GroupQueue& lane) {
   if (2 * lane.next <= lane.waiting.size() + kTakenMax) return;
   lane.waiting.erase(lane.waiting.begin(), lane.waiting.begin() + static_cast<std::ptrdiff_t>(lane.next));
   lane.next = 0;
@@ -283,7 +283,7 @@ void CallRunner::run_batch(std::span<Call> batch) {
   tally_->busy_ns.fetch_add((at - begun).count(), std::memory_order_relaxed);
 }
 
-void CallRunner::drain(Lane& lane, EventLoop* thread) {
+void CallRunner::drain(GroupQueue& lane, EventLoop* thread) {
   thread_local std::vector<Call> batch;  // Reused to save allocations.
   do {
     if (idle_) idle_->begin();
@@ -299,7 +299,7 @@ void CallRunner::drain(Lane& lane, EventLoop* thread) {
 }
 
 // Runs the I/O loop on this thread until calls arrive for it. False: none arrived, or the thread has other work first.
-bool CallRunner::lead(Lane& lane, EventLoop* thread) {
+bool CallRunner::lead(GroupQueue& lane, EventLoop* thread) {
   const auto ends = [&] { return lane.any_waits.load() || thread->is_awaited(); };
   {
     const std::lock_guard hold(lane.mutex);
@@ -322,7 +322,7 @@ bool CallRunner::lead(Lane& lane, EventLoop* thread) {
 
 // Replaces `call`, which has run or is empty, by the next one. kNothing: the queue is empty and the turn ends. kLast:
 // in addition the lane is closed. An idle actor keeps no memory for calls.
-CallRunner::Taken CallRunner::take_turn(Lane& lane, Call& call) {
+CallRunner::Taken CallRunner::take_turn(GroupQueue& lane, Call& call) {
   Call over;  // Destroyed after the lock is released: it may run callbacks.
   const std::lock_guard hold(lane.mutex);
   if (call.method != nullptr || call.job) {
@@ -343,14 +343,14 @@ CallRunner::Taken CallRunner::take_turn(Lane& lane, Call& call) {
   return Taken::kCall;
 }
 
-void CallRunner::end_turn(Lane& lane, Call& call) {
+void CallRunner::end_turn(GroupQueue& lane, Call& call) {
   const std::lock_guard hold(lane.mutex);
   std::erase(lane.running, &call);
 }
 
 // A turn on a shared thread: runs calls of one lane until the queue is empty or other actors have waited long enough.
 void CallRunner::run_turn(const std::shared_ptr<Runnable>& self, void* what) {
-  Lane& lane = *static_cast<Lane*>(what);
+  GroupQueue& lane = *static_cast<GroupQueue*>(what);
   actor_.enter_turn();
   set_math_threads_of_thread(math_threads_);
   CallTrace::Ring& trace = CallTrace::ring();
@@ -387,7 +387,7 @@ void CallRunner::refuse(Call& call, const Error& error) {
 void CallRunner::give_back() {
   if (!class_.runs_tasks) return;
   std::vector<Call> back;
-  for_each_lane([&](Lane& lane) {
+  for_each_lane([&](GroupQueue& lane) {
     const std::lock_guard hold(lane.mutex);
     const auto begin = lane.waiting.begin() + static_cast<std::ptrdiff_t>(lane.next);
     const auto first = std::stable_partition(begin, lane.waiting.end(), [](const Call& call) { return call.method == nullptr || !call.responder || call.kept || call.stream; });
@@ -403,11 +403,11 @@ void CallRunner::stop(const Error& refusal, std::function<void()> done) {
   made->done = std::move(done);
   Stopping* stopping = made.get();
   std::vector<Call> refused;
-  for_each_lane([](Lane& lane) { lane.mutex.lock(); });
+  for_each_lane([](GroupQueue& lane) { lane.mutex.lock(); });
   const bool first = !stopping_;
   if (first) {
     stopping_ = std::move(made);
-    for_each_lane([&](Lane& lane) {
+    for_each_lane([&](GroupQueue& lane) {
       std::move(lane.waiting.begin() + static_cast<std::ptrdiff_t>(lane.next), lane.waiting.end(),
                 std::back_inserter(refused));
       lane.waiting = {};
@@ -415,7 +415,7 @@ void CallRunner::stop(const Error& refusal, std::function<void()> done) {
       if (lane.free < lane.width) ++stopping->running;
     });
   }
-  for_each_lane([](Lane& lane) { lane.mutex.unlock(); });
+  for_each_lane([](GroupQueue& lane) { lane.mutex.unlock(); });
   for (Call& call : refused) refuse(call, refusal);
   if (first) stopping->settle();
 }
@@ -427,7 +427,7 @@ void CallRunner::cut(const Error& error) {
     std::shared_ptr<internal::StreamSource> stream;
   };
   std::vector<Cut> all;
-  for_each_lane([&](Lane& lane) {
+  for_each_lane([&](GroupQueue& lane) {
     const std::lock_guard hold(lane.mutex);
     for (const Call* call : lane.running) {
       if (call->responder) all.push_back({call->responder, call->stream});
@@ -517,7 +517,7 @@ bool CallRunner::execute(Call& call, BootTime& now) {
 void CallRunner::put_check(const std::shared_ptr<CallRunner>* self, Check check) {
   const auto found = class_.methods.find(check.method);
   const ActorMethod* const method = found == class_.methods.end() ? nullptr : &found->second;
-  Lane& lane = lane_for(check.method);
+  GroupQueue& lane = lane_for(check.method);
   Call call;
   call.job = [this, method, check = std::move(check)] {
     check.started();

@@ -54,7 +54,7 @@ class CallRunner final : public SharedThreads::Runnable {
     virtual Error exit_error() const = 0;
   };
   // Number of completed calls and their total time.
-  struct Tally {
+  struct CallStats {
     std::atomic<uint64_t> calls{0};
     std::atomic<int64_t> busy_ns{0};
   };
@@ -72,7 +72,7 @@ class CallRunner final : public SharedThreads::Runnable {
     bool keeps_answers = false;
     int math_threads = 1;
     ActorCheckpoints* checkpoints = nullptr;  // Null: no checkpoints. Only with one thread.
-    Tally* tally = nullptr;                   // Call statistics of its own threads; outlives the runner. Null: none.
+    CallStats* tally = nullptr;                   // Call statistics of its own threads; outlives the runner. Null: none.
   };
 
   // A health check: a call of a method without arguments.
@@ -137,7 +137,7 @@ class CallRunner final : public SharedThreads::Runnable {
   };
   using StreamKey = std::pair<net::CallerId, uint64_t>;
   // Queue of calls and the threads that serve it.
-  struct Lane {
+  struct GroupQueue {
     AdaptiveMutex mutex;
     std::vector<Call> waiting;
     std::atomic<bool> any_waits{false};  // For a lone own thread: whether calls are queued; read without the mutex.
@@ -150,10 +150,10 @@ class CallRunner final : public SharedThreads::Runnable {
     std::vector<Call*> running;    // Calls running on shared threads.
   };
   // State that most actors of a shared host do not need; allocated on demand.
-  struct More {
+  struct OptionalState {
     std::vector<std::unique_ptr<EventLoop>> threads;
-    std::vector<std::unique_ptr<Lane>> lanes;  // Lanes of the concurrency groups.
-    std::unordered_map<uint64_t, Lane*> lane_of;
+    std::vector<std::unique_ptr<GroupQueue>> lanes;  // Lanes of the concurrency groups.
+    std::unordered_map<uint64_t, GroupQueue*> lane_of;
     std::mutex cache_mutex;
     ReplyCache cache{ReplyCache::Limits{}};
     std::mutex streams_mutex;
@@ -162,19 +162,19 @@ class CallRunner final : public SharedThreads::Runnable {
   };
 
   void run_turn(const std::shared_ptr<Runnable>& self, void* what) override;
-  void fill(Lane& lane, const std::string& name, int threads, EventLoop* first);
-  Lane& lane_for(uint64_t method);
+  void fill(GroupQueue& lane, const std::string& name, int threads, EventLoop* first);
+  GroupQueue& lane_for(uint64_t method);
   [[nodiscard]] bool accept(Call& call, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
-  void put_shared(const std::shared_ptr<CallRunner>& self, Lane& lane, Call&& call);
-  void put_own(Lane& lane, std::vector<Call>& calls);
-  void drain(Lane& lane, EventLoop* thread);
-  [[nodiscard]] bool lead(Lane& lane, EventLoop* thread);
+  void put_shared(const std::shared_ptr<CallRunner>& self, GroupQueue& lane, Call&& call);
+  void put_own(GroupQueue& lane, std::vector<Call>& calls);
+  void drain(GroupQueue& lane, EventLoop* thread);
+  [[nodiscard]] bool lead(GroupQueue& lane, EventLoop* thread);
   void run_batch(std::span<Call> batch);
-  static void take(Lane& lane, EventLoop* thread, std::vector<Call>& batch);
-  static void compact(Lane& lane);
+  static void take(GroupQueue& lane, EventLoop* thread, std::vector<Call>& batch);
+  static void compact(GroupQueue& lane);
   enum class Taken : uint8_t { kCall, kNothing, kLast };
-  Taken take_turn(Lane& lane, Call& call);
-  static void end_turn(Lane& lane, Call& call);
+  Taken take_turn(GroupQueue& lane, Call& call);
+  static void end_turn(GroupQueue& lane, Call& call);
   static void refuse(Call& call, const Error& error);
   void put_check(const std::shared_ptr<CallRunner>* self, Check check);
   Result<void> run_check(const ActorMethod& method, bool tells);
@@ -192,14 +192,14 @@ class CallRunner final : public SharedThreads::Runnable {
   const ActorClass& class_;
   std::shared_ptr<void> object_;
   ActorCheckpoints* checkpoints_;
-  Tally* const tally_;
+  CallStats* const tally_;
   const int math_threads_;
   const bool keeps_answers_;
   bool runs_loop_ = false;  // The only thread runs the I/O loop while no call is queued.
   std::atomic<bool> exiting_{false};
   std::atomic<bool> cut_{false};
-  Lane lane_;  // Calls outside concurrency groups.
-  std::unique_ptr<More> more_;
+  GroupQueue lane_;  // Calls outside concurrency groups.
+  std::unique_ptr<OptionalState> more_;
   std::shared_ptr<internal::IdleLending> idle_;  // For a class that runs tasks; otherwise null.
   struct Stopping {
     Error refusal;

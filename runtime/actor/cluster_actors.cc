@@ -5,7 +5,7 @@
 
 #include "runtime/actor/cluster_remote.h"
 #include "runtime/actor/light_home.h"
-#include "runtime/protocol/node_wishes.h"
+#include "runtime/protocol/node_affinity.h"
 #include "runtime/protocol/resource_map.h"
 #include "runtime/standard_streams.h"
 
@@ -86,7 +86,7 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   }
   const auto held = spec.ends_with_handles() ? holds()->hold_new(id) : nullptr;
   auto reply = ask(RequestId(id.bytes()), std::move(message));
-  Later later;
+  DeferredCallbacks later;
   if (!reply) {
     const std::lock_guard hold(mutex_);
     if (reply.error().code != ErrorCode::kUnknownOutcome) remotes_.erase(id);
@@ -173,7 +173,7 @@ void ClusterSession::kill_later(const ActorId& actor, bool no_restart, milliseco
 
 Result<void> ClusterSession::on_kill_reply(Result<protocol::Reply> reply) {
   if (!reply) return make_error(std::move(reply).error());
-  Later later;
+  DeferredCallbacks later;
   {
     // The head does not send this watcher again what the reply contains.
     const std::lock_guard hold(mutex_);

@@ -31,7 +31,7 @@ void ClusterSession::watch(const ActorId& actor) {
 void ClusterSession::start(std::shared_ptr<Call> call) {
   call->actor = is_light(call->target) ? home_of(call->target) : call->target;
   if (call->timeout.count() > 0) call->deadline = options_.clock->now() + call->timeout;
-  Later later;
+  DeferredCallbacks later;
   Link* link = nullptr;
   {
     const std::lock_guard hold(mutex_);
@@ -84,7 +84,7 @@ void ClusterSession::prepare(Remote& remote, Call& call) {
 
 // Retries a call whose connection was lost: on the same incarnation, which runs it only once, or on the next one while
 // retries are left.
-void ClusterSession::make_again(Remote& remote, const std::shared_ptr<Call>& call, Later& later) {
+void ClusterSession::make_again(Remote& remote, const std::shared_ptr<Call>& call, DeferredCallbacks& later) {
   const bool replaced = remote.info && remote.info->epoch() > call->sent_epoch;
   if (call->sent_epoch != 0 && replaced) {
     if (call->retries_left == 0) {
@@ -100,7 +100,7 @@ void ClusterSession::make_again(Remote& remote, const std::shared_ptr<Call>& cal
 }
 
 // Called for a new incarnation: each call that the old one may have run uses a retry.
-void ClusterSession::count_retries(Remote& remote, Later& later) {
+void ClusterSession::count_retries(Remote& remote, DeferredCallbacks& later) {
   std::vector<std::shared_ptr<Call>> sent;
   for (const auto& [request, call] : remote.waiting) {
     if (call->sent_epoch != 0 && call->sent_epoch < remote.info->epoch()) sent.push_back(call);
@@ -113,7 +113,7 @@ void ClusterSession::count_retries(Remote& remote, Later& later) {
 }
 
 void ClusterSession::cancel(const ActorId& actor, uint64_t number) {
-  Later later;
+  DeferredCallbacks later;
   std::vector<std::shared_ptr<net::CallConnection>> connections;
   {
     const std::lock_guard hold(mutex_);
@@ -209,7 +209,7 @@ void ClusterSession::go_on(const ActorId& actor) {
 // Handles a call that may not have reached its actor, or the first reply of a link.
 void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result) {
   const auto keep = link.shared_from_this();
-  Later later;
+  DeferredCallbacks later;
   {
     const std::lock_guard hold(mutex_);
     link.settle();  // Under the lock, so that no call overtakes one that is requeued.
@@ -248,13 +248,13 @@ void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, 
   run(later);
 }
 
-void ClusterSession::await_verdict(Remote& remote, const std::shared_ptr<Call>& call, bool dropped, Later& later) {
+void ClusterSession::await_verdict(Remote& remote, const std::shared_ptr<Call>& call, bool dropped, DeferredCallbacks& later) {
   remote.held.emplace(call->request_id, call);
   if (remote.held.size() == 1) {
     options_.loop->add_timer(options_.clock->now() + options_.verdict_patience, [weak = weak_from_this(), actor = remote.id] {
       const auto self = weak.lock();
       if (!self) return;
-      Later expired;
+      DeferredCallbacks expired;
       {
         const std::lock_guard again(self->mutex_);
         if (const auto it = self->remotes_.find(actor); it != self->remotes_.end()) self->settle_held(*it->second, expired);
@@ -267,7 +267,7 @@ void ClusterSession::await_verdict(Remote& remote, const std::shared_ptr<Call>& 
   if (dropped || replaced) settle_held(remote, later);
 }
 
-void ClusterSession::settle_held(Remote& remote, Later& later) {
+void ClusterSession::settle_held(Remote& remote, DeferredCallbacks& later) {
   std::string why = "the connection to its host was lost";
   if (remote.info && remote.info->has_cause() && remote.info->cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
     why = death_error(*remote.info).message;
@@ -279,7 +279,7 @@ void ClusterSession::settle_held(Remote& remote, Later& later) {
   }
 }
 
-void ClusterSession::fail_all(Remote& remote, const Error& error, Later& later) {
+void ClusterSession::fail_all(Remote& remote, const Error& error, DeferredCallbacks& later) {
   auto waiting = std::move(remote.waiting);
   auto held = std::move(remote.held);
   remote.waiting.clear();
@@ -289,7 +289,7 @@ void ClusterSession::fail_all(Remote& remote, const Error& error, Later& later) 
   for (auto& [request, call] : waiting) finish(call, make_error(error), later);
 }
 
-void ClusterSession::finish(const std::shared_ptr<Call>& call, Result<std::string> result, Later& later) {
+void ClusterSession::finish(const std::shared_ptr<Call>& call, Result<std::string> result, DeferredCallbacks& later) {
   if (std::exchange(call->ended, true)) return;
   if (call->kept) {
     if (const auto found = remotes_.find(call->actor); found != remotes_.end()) found->second->unanswered.erase(call->request_id);
@@ -299,7 +299,7 @@ void ClusterSession::finish(const std::shared_ptr<Call>& call, Result<std::strin
 }
 
 void ClusterSession::expire(const ActorId& actor, uint64_t request_id) {
-  Later later;
+  DeferredCallbacks later;
   {
     const std::lock_guard hold(mutex_);
     const auto found = remotes_.find(actor);

@@ -41,7 +41,7 @@ void ClusterSession::connect(Remote& remote) {
   link->actor = remote.id;
   link->epoch = remote.info->epoch();
   if (remote.info->isolation() == protocol::ISOLATION_SHARED) {
-    link->road = road_to(remote);
+    link->road = shared_connection_to(remote);
     link->road->add(link);
     link->connection = link->road->connection;
   } else {
@@ -55,25 +55,25 @@ void ClusterSession::connect(Remote& remote) {
   flush(remote);
 }
 
-std::shared_ptr<ClusterSession::Road> ClusterSession::road_to(const Remote& remote) {
+std::shared_ptr<ClusterSession::SharedHostConnection> ClusterSession::shared_connection_to(const Remote& remote) {
   const auto host = id_from_raw<HostId>(remote.info->address().host_id());
-  if (auto there = roads_[host].lock()) return there;
-  std::erase_if(roads_, [](const auto& entry) { return entry.second.expired(); });
-  auto road = std::make_shared<Road>();
-  road->connection = open(remote, [session = weak_from_this(), host, weak = std::weak_ptr<Road>(road)](const Error& error) {
+  if (auto there = shared_connections_[host].lock()) return there;
+  std::erase_if(shared_connections_, [](const auto& entry) { return entry.second.expired(); });
+  auto road = std::make_shared<SharedHostConnection>();
+  road->connection = open(remote, [session = weak_from_this(), host, weak = std::weak_ptr<SharedHostConnection>(road)](const Error& error) {
     const auto self = session.lock();
     const auto lost = weak.lock();
-    if (self && lost) self->on_road_down(host, lost, error);
+    if (self && lost) self->on_shared_connection_lost(host, lost, error);
   });
-  roads_[host] = road;
+  shared_connections_[host] = road;
   return road;
 }
 
-void ClusterSession::on_road_down(const HostId& host, const std::shared_ptr<Road>& road, const Error& error) {
+void ClusterSession::on_shared_connection_lost(const HostId& host, const std::shared_ptr<SharedHostConnection>& road, const Error& error) {
   std::vector<std::weak_ptr<Link>> links;
   {
     const std::lock_guard hold(mutex_);
-    if (const auto found = roads_.find(host); found != roads_.end() && found->second.lock() == road) roads_.erase(found);
+    if (const auto found = shared_connections_.find(host); found != shared_connections_.end() && found->second.lock() == road) shared_connections_.erase(found);
     links.swap(road->links);
   }
   for (const auto& one : links) {

@@ -4,7 +4,7 @@
 
 #include <future>
 
-#include "runtime/protocol/node_wishes.h"
+#include "runtime/protocol/node_affinity.h"
 #include "runtime/protocol/resource_map.h"
 
 namespace volador {

@@ -27,7 +27,7 @@ struct ClusterSession::Link : std::enable_shared_from_this<ClusterSession::Link>
   ActorId actor;
   uint64_t epoch = 0;
   std::shared_ptr<net::CallConnection> connection;  // Set before the first call.
-  std::shared_ptr<Road> road;                       // For an actor in a shared host: the shared connection.
+  std::shared_ptr<SharedHostConnection> road;                       // For an actor in a shared host: the shared connection.
   std::atomic<bool> proven{false};                  // A reply has arrived.
 
   size_t in_flight() const { return counted_.load() & ~kRetired; }  // Calls sent and not answered.
@@ -50,7 +50,7 @@ struct ClusterSession::Link : std::enable_shared_from_this<ClusterSession::Link>
 };
 
 // Connection shared by all actors of a shared host.
-struct ClusterSession::Road {
+struct ClusterSession::SharedHostConnection {
   std::shared_ptr<net::CallConnection> connection;
   std::vector<std::weak_ptr<Link>> links;
   size_t links_enough = 64;  // Size at which expired links are removed.

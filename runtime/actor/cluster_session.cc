@@ -47,7 +47,7 @@ ClusterSession::ClusterSession(ClusterSessionOptions options)
 
 ClusterSession::~ClusterSession() { close(); }
 
-void ClusterSession::run(Later& later) {
+void ClusterSession::run(DeferredCallbacks& later) {
   for (auto& function : later) function();
   later.clear();
 }
@@ -144,7 +144,7 @@ std::optional<Error> ClusterSession::left() {
 
 // Ends all pending and later requests with `why`. Returns false if already called.
 bool ClusterSession::leave(const Error& why) {
-  Later later;
+  DeferredCallbacks later;
   std::vector<std::shared_ptr<net::CallConnection>> connections;
   {
     const std::lock_guard hold(mutex_);
@@ -290,7 +290,7 @@ void ClusterSession::keep_checkpoint(protocol::Checkpoint checkpoint, std::funct
 // ---- messages from the head ----
 
 void ClusterSession::on_message(const protocol::HeadMessage& message) {
-  Later later;
+  DeferredCallbacks later;
   switch (message.kind_case()) {
     case protocol::HeadMessage::kWelcome: {
       bool again = false;
@@ -404,7 +404,7 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
   run(later);
 }
 
-void ClusterSession::apply(const protocol::ActorInfo& info, Later& later) {
+void ClusterSession::apply(const protocol::ActorInfo& info, DeferredCallbacks& later) {
   const auto id = id_from_raw<ActorId>(info.actor_id());
   const auto found = remotes_.find(id);
   if (found == remotes_.end() || closed_) return;

@@ -24,7 +24,7 @@
 #include "runtime/actor/outage_clock.h"
 #include "runtime/actor/rebuild_requests.h"
 #include "runtime/actor/session.h"
-#include "runtime/actor/unkept_updates.h"
+#include "runtime/actor/unacked_updates.h"
 #include "runtime/adaptive_mutex.h"
 #include "runtime/clock.h"
 #include "runtime/net/channel.h"
@@ -125,10 +125,10 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   using Call = OutgoingCall;
   struct Sent;
   struct Link;
-  struct Road;
+  struct SharedHostConnection;
   struct Remote;
   struct Ask;
-  using Later = std::vector<UniqueFunction<void()>>;  // Callbacks to run after the lock is released.
+  using DeferredCallbacks = std::vector<UniqueFunction<void()>>;  // Callbacks to run after the lock is released.
 
   // Nested actors: cluster_lights.cc
   void warn_of_detached(const SpawnRequest& request);
@@ -153,22 +153,22 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
   void sign(protocol::ClientMessage& message) const;
   std::shared_ptr<net::CallConnection> open(const Remote& remote, std::function<void(Error)> on_down);
-  std::shared_ptr<Road> road_to(const Remote& remote);
-  void on_road_down(const HostId& host, const std::shared_ptr<Road>& road, const Error& error);
+  std::shared_ptr<SharedHostConnection> shared_connection_to(const Remote& remote);
+  void on_shared_connection_lost(const HostId& host, const std::shared_ptr<SharedHostConnection>& road, const Error& error);
   Remote& remote(const ActorId& actor);  // Starts watching a new actor.
-  void apply(const protocol::ActorInfo& info, Later& later);
+  void apply(const protocol::ActorInfo& info, DeferredCallbacks& later);
   void connect(Remote& remote);
   void flush(Remote& remote);
   void prepare(Remote& remote, Call& call);
   void add_opening(Remote& remote, const std::vector<std::shared_ptr<OutgoingCall>>& calls, protocol::ActorSpec& spec);
   void wait_again(Remote& remote, const std::shared_ptr<Call>& call);
-  void make_again(Remote& remote, const std::shared_ptr<Call>& call, Later& later);
-  void count_retries(Remote& remote, Later& later);
+  void make_again(Remote& remote, const std::shared_ptr<Call>& call, DeferredCallbacks& later);
+  void count_retries(Remote& remote, DeferredCallbacks& later);
   static bool is_settled(Remote& remote);
   void transmit(Link& link, std::shared_ptr<Call> call);
   static void on_done(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result);
   void on_doubtful(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result);
-  void await_verdict(Remote& remote, const std::shared_ptr<Call>& call, bool dropped, Later& later);
+  void await_verdict(Remote& remote, const std::shared_ptr<Call>& call, bool dropped, DeferredCallbacks& later);
   void go_on(const ActorId& actor);
   void on_down(const Link& link, const Error& error);
   void retire_connection(Remote& remote);
@@ -176,12 +176,12 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void say_goodbye();
   void on_stopped(const protocol::ClusterStopped& stopped);
   bool leave(const Error& why);
-  void fail_all(Remote& remote, const Error& error, Later& later);
-  void settle_held(Remote& remote, Later& later);
+  void fail_all(Remote& remote, const Error& error, DeferredCallbacks& later);
+  void settle_held(Remote& remote, DeferredCallbacks& later);
   void expire(const ActorId& actor, uint64_t request_id);
-  void finish(const std::shared_ptr<Call>& call, Result<std::string> result, Later& later);
+  void finish(const std::shared_ptr<Call>& call, Result<std::string> result, DeferredCallbacks& later);
   ActorStatus status_of(const Remote& remote) const;
-  static void run(Later& later);
+  static void run(DeferredCallbacks& later);
 
   const ClusterSessionOptions options_;
   const net::CallerId caller_;
@@ -199,7 +199,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   uint64_t next_listener_ = 1;
   std::unordered_map<ActorId, std::unique_ptr<Remote>> remotes_;
   std::unordered_map<RequestId, std::shared_ptr<Ask>> asks_;
-  std::unordered_map<HostId, std::weak_ptr<Road>> roads_;  // Connections to shared hosts.
+  std::unordered_map<HostId, std::weak_ptr<SharedHostConnection>> shared_connections_;  // Connections to shared hosts.
   static constexpr uint64_t kLightsOfOneHome = uint64_t{1} << 40;
   static constexpr size_t kLightsStartingMax = 20'000;  // Nested actors with running constructors; then spawn() waits.
   struct Home {
@@ -213,7 +213,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   size_t lights_starting_ = 0;
   std::function<void(const LogLine&)> log_receiver_;
   std::map<std::string, std::function<void(const ExperimentRequest&)>> request_receivers_;  // By experiment.
-  UnkeptUpdates unkept_;  // For a driver.
+  UnackedUpdates unkept_;  // For a driver.
   std::string store_path_;  // Empty: no worker of the cluster is known on this machine.
   std::mutex lending_mutex_;
   bool lending_ = false;   // The CPUs are currently returned.

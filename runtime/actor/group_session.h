@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "runtime/ids.h"
-#include "runtime/node_wishes.h"
+#include "runtime/node_affinity.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "runtime/strategy.h"

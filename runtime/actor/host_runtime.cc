@@ -470,7 +470,7 @@ class Host final : public CallRunner::Actor {
   protocol::HostStart start_;
   ActorId actor_id_;  // Id from start_.
   int math_threads_ = 1;
-  CallRunner::Tally tally_;
+  CallRunner::CallStats tally_;
   uint64_t counted_ = 0;  // Number of calls last reported.
   bool ending_ = false;
   std::optional<Footprint> first_;  // Footprint before the actor was constructed.

@@ -19,7 +19,7 @@ std::shared_ptr<GroupSession> groups() {
 std::vector<LabelRule> rules_of(const std::map<std::string, LabelValue>& labels, const std::string& where) {
   std::vector<LabelRule> rules;
   for (const auto& [key, value] : labels) rules.push_back({key, value});
-  if (auto checked = check(NodeWishes{.labels = rules, .node = {}, .apart = {}}); !checked) {
+  if (auto checked = check(NodeAffinity{.labels = rules, .node = {}, .apart = {}}); !checked) {
     throw Exception(Error{checked.error().code, where + checked.error().message});
   }
   return rules;

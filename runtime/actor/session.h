@@ -13,7 +13,7 @@
 
 #include "runtime/actor/outgoing_call.h"
 #include "runtime/ids.h"
-#include "runtime/node_wishes.h"
+#include "runtime/node_affinity.h"
 #include "runtime/language/reason.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
@@ -43,7 +43,7 @@ struct SpawnRequest {
   bool ends_with_handles = false;  // Ends when no process has a handle on it (hold()). Ignored for detached actors.
   int priority = 0;
   bool wait_if_infeasible = false;
-  NodeWishes wishes;
+  NodeAffinity wishes;
   GroupId group;   // Placement group in which it runs; nil: none.
   int bundle = 0;  // Bundle of the group; -1: any.
   std::map<std::string, std::string> env;

@@ -28,9 +28,9 @@ std::string socket_of(const protocol::HostStart& start) {
 }  // namespace
 
 // The last turn of an actor, after all of its calls.
-class SharedHost::Farewell final : public SharedThreads::Runnable {
+class SharedHost::DestroyTask final : public SharedThreads::Runnable {
  public:
-  explicit Farewell(MemberPtr member) : member_(std::move(member)) {}
+  explicit DestroyTask(MemberPtr member) : member_(std::move(member)) {}
   void run_turn(const std::shared_ptr<Runnable>& /*self*/, void* /*what*/) override {
     member_->enter_turn();
     guarded([&]() -> Result<std::string> {
@@ -192,7 +192,7 @@ void SharedHost::end(const MemberPtr& member, std::chrono::milliseconds grace) {
   };
   if (!member->ending.exchange(true)) {
     if (HealthChecks* health = member->health; health != nullptr) health->stop();
-    member->runner->stop(refusal, [this, member] { threads_.post(std::make_shared<Farewell>(member), nullptr); });
+    member->runner->stop(refusal, [this, member] { threads_.post(std::make_shared<DestroyTask>(member), nullptr); });
   }
   if (grace.count() <= 0) return give_up();
   io_.add_timer(process_.clock->now() + grace, give_up);

@@ -57,8 +57,8 @@ class SharedHost {
   class Light;
 
  private:
-  class Farewell;
-  class LightFarewell;
+  class DestroyTask;
+  class DestroyNestedTask;
   using MemberPtr = std::shared_ptr<Member>;
 
   void construct(const MemberPtr& member);

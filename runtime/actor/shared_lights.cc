@@ -26,9 +26,9 @@ const Self& SharedHost::Light::self() const {
 }
 
 // The last turn of a nested actor: runs its destructor.
-class SharedHost::LightFarewell final : public SharedThreads::Runnable {
+class SharedHost::DestroyNestedTask final : public SharedThreads::Runnable {
  public:
-  explicit LightFarewell(std::shared_ptr<Light> light) : light_(std::move(light)) {}
+  explicit DestroyNestedTask(std::shared_ptr<Light> light) : light_(std::move(light)) {}
   void run_turn(const std::shared_ptr<Runnable>& /*self*/, void* /*what*/) override {
     light_->enter_turn();
     guarded([&]() -> Result<std::string> {
@@ -187,7 +187,7 @@ void SharedHost::end_light(const MemberPtr& home, const ActorId& id, std::chrono
     home->lights.erase(found);
     remember_end(*home, id, error);
   }
-  light->runner.stop(error, [this, light] { threads_.post(std::make_shared<LightFarewell>(light), nullptr); });
+  light->runner.stop(error, [this, light] { threads_.post(std::make_shared<DestroyNestedTask>(light), nullptr); });
   if (grace.count() <= 0) return light->runner.cut(error);
   io_.add_timer(process_.clock->now() + grace, [light, error] { light->runner.cut(error); });
 }
@@ -206,7 +206,7 @@ void SharedHost::end_lights(const MemberPtr& home, const Error& refusal, const E
   }
   for (const auto& [id, light] : lights) {
     light->runner.stop(refusal,
-                       [this, light = light] { threads_.post(std::make_shared<LightFarewell>(light), nullptr); });
+                       [this, light = light] { threads_.post(std::make_shared<DestroyNestedTask>(light), nullptr); });
     light->runner.cut(cut);
   }
 }

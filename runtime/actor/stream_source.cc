@@ -20,7 +20,7 @@ Result<void> StreamSource::push(std::string item) {
   if (cancelled_) return make_error(ErrorCode::kCancelled, "the stream's reader has stopped reading, or has ended");
   bytes_ += item.size();
   items_.push_back(std::move(item));
-  Later later = serve();
+  DeferredCallbacks later = serve();
   hold.unlock();
   later.run();
   return {};
@@ -31,7 +31,7 @@ void StreamSource::finish(Result<std::string> result, std::shared_ptr<net::Respo
   finished_ = true;
   result_ = std::move(result);
   answer_ = std::move(answer);
-  Later later = serve();
+  DeferredCallbacks later = serve();
   hold.unlock();
   later.run();
 }
@@ -43,7 +43,7 @@ void StreamSource::fetch(std::shared_ptr<net::Responder> reader) {
     return reader->reply(make_error(ErrorCode::kInvalidArgument, "stream: a fetch waits already"));
   }
   reader_ = std::move(reader);
-  Later later = serve();
+  DeferredCallbacks later = serve();
   hold.unlock();
   later.run();
 }
@@ -54,7 +54,7 @@ void StreamSource::cancel() {
   items_.clear();
   bytes_ = 0;
   room_.notify_all();
-  Later later = serve();
+  DeferredCallbacks later = serve();
   hold.unlock();
   later.run();
 }
@@ -74,7 +74,7 @@ std::string StreamSource::take_batch() {
 // Returns the messages to send after the lock is released. The last items are sent before the reply, on the same
 // connection.
 StreamSource::Later StreamSource::serve() {
-  Later later;
+  DeferredCallbacks later;
   if (reader_ && (!items_.empty() || finished_ || cancelled_)) {
     later.reader = std::exchange(reader_, nullptr);
     later.batch = take_batch();

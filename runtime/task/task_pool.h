@@ -15,7 +15,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/ids.h"
-#include "runtime/node_wishes.h"
+#include "runtime/node_affinity.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "runtime/task/task_queue.h"
@@ -26,7 +26,7 @@ enum class RunnerId : uint64_t {};
 
 // Placement constraints of a task.
 struct TaskPlace {
-  NodeWishes wishes;
+  NodeAffinity wishes;
   GroupId group;    // Placement group; nil: none.
   int bundle = -1;  // Bundle of the group; -1: any.
   auto operator<=>(const TaskPlace&) const = default;

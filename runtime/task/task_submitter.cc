@@ -90,13 +90,13 @@ TaskId TaskSubmitter::submit(TaskRequest request, Done done) {
   }
   const TaskId id{next_task_++};
   tasks_.emplace(id, Waiting{std::move(done), nullptr});
-  carry_out(hold, pool_.submit(clock_.now(), id, std::move(request)));
+  apply_actions(hold, pool_.submit(clock_.now(), id, std::move(request)));
   return id;
 }
 
 void TaskSubmitter::cancel(TaskId task, bool force) {
   Lock hold(mutex_);
-  if (!closed_) carry_out(hold, pool_.cancel(clock_.now(), task, force));
+  if (!closed_) apply_actions(hold, pool_.cancel(clock_.now(), task, force));
 }
 
 void TaskSubmitter::close() {
@@ -104,7 +104,7 @@ void TaskSubmitter::close() {
   if (!closed_) {
     closed_ = true;
     starts_.clear();
-    carry_out(hold, pool_.close({ErrorCode::kCancelled, "the connection to the cluster was closed by this process"}));
+    apply_actions(hold, pool_.close({ErrorCode::kCancelled, "the connection to the cluster was closed by this process"}));
     changed_.notify_all();
   }
   hold.unlock();
@@ -112,7 +112,7 @@ void TaskSubmitter::close() {
 }
 
 // The lock is held on return.
-void TaskSubmitter::carry_out(Lock& hold, TaskPool::Actions actions) {
+void TaskSubmitter::apply_actions(Lock& hold, TaskPool::Actions actions) {
   for (TaskPool::Run& run : actions.run) {
     const auto runner = runners_.find(run.runner);
     const auto waiting = tasks_.find(run.task);
@@ -161,7 +161,7 @@ void TaskSubmitter::run(Errand& errand) {
 void TaskSubmitter::answered(const Attempt& attempt, Result<std::string> result) {
   const auto took = result ? take_time_taken(*result) : std::chrono::nanoseconds(0);
   Lock hold(mutex_);
-  if (!closed_) carry_out(hold, pool_.answered(clock_.now(), attempt.runner, attempt.task, attempt.number, std::move(result), took));
+  if (!closed_) apply_actions(hold, pool_.answered(clock_.now(), attempt.runner, attempt.task, attempt.number, std::move(result), took));
 }
 
 // ---- runners ----
@@ -183,7 +183,7 @@ void TaskSubmitter::work() {
       starts_.pop_front();
       start(hold, wanted);
     } else if (const auto next = pool_.next_tick(); next && *next <= clock_.now()) {
-      carry_out(hold, pool_.tick(clock_.now()));
+      apply_actions(hold, pool_.tick(clock_.now()));
     } else {
       const auto wake = [this] { return closed_ || !starts_.empty() || !ends_.empty(); };
       // The pool is ticked some milliseconds late instead of waking up once per task.
@@ -218,7 +218,7 @@ void TaskSubmitter::start(Lock& hold, const TaskPool::Start& wanted) {
   }
   hold.lock();
   if (!actor) {
-    carry_out(hold, pool_.runner_failed(clock_.now(), wanted.runner, actor.error(), true));
+    apply_actions(hold, pool_.runner_failed(clock_.now(), wanted.runner, actor.error(), true));
     return;
   }
   runners_[wanted.runner] = {*actor, std::move(following)};
@@ -233,10 +233,10 @@ void TaskSubmitter::follow(RunnerId runner, const ActorStatus& status) {
   Lock hold(mutex_);
   if (closed_ || !runners_.contains(runner)) return;
   if (status.state == ActorState::kAlive) {
-    carry_out(hold, pool_.runner_ready(clock_.now(), runner));
+    apply_actions(hold, pool_.runner_ready(clock_.now(), runner));
   } else if (status.state == ActorState::kDead) {
     auto gone = runners_.extract(runner);
-    carry_out(hold, pool_.runner_failed(clock_.now(), runner, status.death, false));
+    apply_actions(hold, pool_.runner_failed(clock_.now(), runner, status.death, false));
     hold.unlock();  // `gone` takes the session's lock.
   }
 }

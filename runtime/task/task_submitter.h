@@ -63,7 +63,7 @@ class TaskSubmitter : public std::enable_shared_from_this<TaskSubmitter> {
   void work();
   void start(Lock& hold, const TaskPool::Start& wanted);
   void follow(RunnerId runner, const ActorStatus& status);
-  void carry_out(Lock& hold, TaskPool::Actions actions);
+  void apply_actions(Lock& hold, TaskPool::Actions actions);
   void run(Errand& errand);
   void answered(const Attempt& attempt, Result<std::string> result);
 

@@ -61,10 +61,10 @@ class Store {
     const uint64_t client = 1 + input.byte() % 4;
     if (!connected_.contains(client)) connect(client);
     switch (input.byte() % 8) {
-      case 0: carry_out(input.byte() % 8 == 0 ? table_.drop_spares() : table_.on_tick(now_)); break;
+      case 0: apply_actions(input.byte() % 8 == 0 ? table_.drop_spares() : table_.on_tick(now_)); break;
       case 1:
         connected_.erase(client);
-        carry_out(table_.on_gone(now_, StoreSession{client}));
+        apply_actions(table_.on_gone(now_, StoreSession{client}));
         break;
       case 2: {
         protocol::ToStore message;
@@ -77,12 +77,12 @@ class Store {
     table_.check_invariants();
   }
   void leave() {
-    for (const uint64_t client : std::exchange(connected_, {})) carry_out(table_.on_gone(now_, StoreSession{client}));
+    for (const uint64_t client : std::exchange(connected_, {})) apply_actions(table_.on_gone(now_, StoreSession{client}));
     Input nothing(nullptr, 0);
     for (int round = 0; round < 50; ++round) {
       settle(nothing);
       now_ += std::chrono::seconds(10);
-      carry_out(table_.on_tick(now_));
+      apply_actions(table_.on_tick(now_));
     }
     table_.check_invariants();
     VOLADOR_CHECK(table_.objects() == 0 && table_.bytes_used() == 0, std::to_string(table_.objects()) + " objects, " + std::to_string(table_.bytes_used()) + " bytes are left");
@@ -105,7 +105,7 @@ class Store {
     using Kind = protocol::ToStore;
     const auto kind = message.kind_case();
     if (is_node(client) && kind != Kind::kAcquire && kind != Kind::kRelease && kind != Kind::kLend && kind != Kind::kFree) return;
-    carry_out(table_.on_message(now_, StoreSession{client}, message));
+    apply_actions(table_.on_message(now_, StoreSession{client}, message));
   }
   void connect(uint64_t client) {
     connected_.insert(client);
@@ -113,7 +113,7 @@ class Store {
     protocol::ToStore hello;
     hello.mutable_hello()->set_who("client");
     if (is_node(client)) hello.mutable_hello()->set_address("127.0.0.1:1");
-    carry_out(table_.on_message(now_, StoreSession{client}, hello));
+    apply_actions(table_.on_message(now_, StoreSession{client}, hello));
   }
   protocol::ObjectName name(Input& input) {
     const uint8_t which = input.byte();
@@ -166,26 +166,26 @@ class Store {
     }
     return made;
   }
-  void carry_out(StoreActions actions) {
+  void apply_actions(StoreActions actions) {
     for (const StoreActions::Home& one : actions.home) {
       if (one.what == StoreActions::Home::What::kFetch) fetches_.push_back(one.key);
     }
     for (const StoreActions::Cut& cut : actions.cut) {
-      if (connected_.erase(static_cast<uint64_t>(cut.client)) > 0) carry_out(table_.on_gone(now_, cut.client));
+      if (connected_.erase(static_cast<uint64_t>(cut.client)) > 0) apply_actions(table_.on_gone(now_, cut.client));
     }
   }
   // Copies arrive, or do not.
   void settle(Input& input) {
     for (const ObjectKey& key : std::exchange(fetches_, {})) {
       if (input.byte() % 4 == 3) {
-        carry_out(table_.on_fetched(now_, key, make_error(ErrorCode::kObjectLost, "lost")));
+        apply_actions(table_.on_fetched(now_, key, make_error(ErrorCode::kObjectLost, "lost")));
       } else {
-        carry_out(table_.reserve_copy(now_, key, 5'000));
+        apply_actions(table_.reserve_copy(now_, key, 5'000));
       }
     }
     for (auto& [key, room] : table_.take_rooms()) {
       if (room) table_.set_copy(key, *room, 5'000);
-      carry_out(table_.on_fetched(now_, key, room ? Result<void>() : make_error(room.error())));
+      apply_actions(table_.on_fetched(now_, key, room ? Result<void>() : make_error(room.error())));
     }
   }
 

@@ -93,7 +93,7 @@ const ActorId kHome = [] {
 
 TEST_F(HandleTableTest, ALightActorIsToldOnceItsMakerHasPassedItOn) {
   const ActorId light = light_id(kHome, 1);
-  EXPECT_TRUE(table.meet_light(kHeldFrom, light));
+  EXPECT_TRUE(table.track_nested_actor(kHeldFrom, light));
   table.hold(light, kProcess);
   table.hold(kActor, kProcess);
   table.pass_on(light);
@@ -108,7 +108,7 @@ TEST_F(HandleTableTest, ALightActorIsToldOnceItsMakerHasPassedItOn) {
 
 TEST_F(HandleTableTest, OneOfWhichItsMakerMayHaveAHandleIsOnlyForgotten) {
   const ActorId light = light_id(kHome, 1);
-  table.meet_light(kHeldFrom, light);
+  table.track_nested_actor(kHeldFrom, light);
   table.hold(kActor, kProgram);
   table.hold(light, kProcess);
   table.release(kHeldFrom, light, kProcess);
@@ -118,15 +118,15 @@ TEST_F(HandleTableTest, OneOfWhichItsMakerMayHaveAHandleIsOnlyForgotten) {
 }
 
 TEST_F(HandleTableTest, LightActorsGoWithTheirHomeAndAreNotTooMany) {
-  EXPECT_TRUE(table.meet_light(kHeldFrom, light_id(kHome, 1)));
-  EXPECT_TRUE(table.meet_light(kHeldFrom, light_id(kHome, 2)));
-  EXPECT_TRUE(table.meet_light(kHeldFrom, light_id(kHome, 2)));
-  EXPECT_FALSE(table.meet_light(kHeldFrom, light_id(kHome, 3)));
+  EXPECT_TRUE(table.track_nested_actor(kHeldFrom, light_id(kHome, 1)));
+  EXPECT_TRUE(table.track_nested_actor(kHeldFrom, light_id(kHome, 2)));
+  EXPECT_TRUE(table.track_nested_actor(kHeldFrom, light_id(kHome, 2)));
+  EXPECT_FALSE(table.track_nested_actor(kHeldFrom, light_id(kHome, 3)));
   table.hold(light_id(kHome, 1), kProgram);
   table.check_invariants();
   table.forget(kHome);
   EXPECT_EQ(table.size(), 1u);
-  EXPECT_TRUE(table.meet_light(kHeldFrom, light_id(kHome, 3)));
+  EXPECT_TRUE(table.track_nested_actor(kHeldFrom, light_id(kHome, 3)));
 }
 
 class HandlesTest : public CoreFixture {

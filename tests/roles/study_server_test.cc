@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "head/journal/memory_journal.h"
-#include "volador/roles/study_shelf.h"
+#include "volador/roles/study_registry.h"
 
 namespace volador {
 namespace {
@@ -50,7 +50,7 @@ v1::GetStudyRequest get_of(const std::string& study) {
 
 struct Store {
   std::map<std::pair<std::string, std::string>, std::string> rows;
-  void take(StudyShelf& shelf) {
+  void take(StudyRegistry& shelf) {
     for (const head::Mutation& one : shelf.take_mutations()) {
       if (one.value) {
         rows[{one.table, one.key}] = *one.value;
@@ -59,8 +59,8 @@ struct Store {
       }
     }
   }
-  StudyShelf reopened(const StudyServerLimits& limits, int64_t now_ms) const {
-    StudyShelf shelf(limits);
+  StudyRegistry reopened(const StudyServerLimits& limits, int64_t now_ms) const {
+    StudyRegistry shelf(limits);
     for (const auto& [key, value] : rows) shelf.load(key.first, key.second, value);
     shelf.open(now_ms);
     return shelf;
@@ -71,9 +71,9 @@ struct Store {
   }
 };
 
-TEST(StudyShelf, ReopensInTheSameStateWhateverWasStoredHow) {
+TEST(StudyRegistry, ReopensInTheSameStateWhateverWasStoredHow) {
   const StudyServerLimits limits{.events_min = 40};
-  StudyShelf shelf(limits);
+  StudyRegistry shelf(limits);
   Store store;
   ASSERT_TRUE(shelf.create(definition(), 1000));
   for (int64_t number = 0; number < 60; ++number) {
@@ -83,7 +83,7 @@ TEST(StudyShelf, ReopensInTheSameStateWhateverWasStoredHow) {
     }
     store.take(shelf);
     if (number % 7 != 0) continue;
-    StudyShelf again = store.reopened(limits, 1000 + number);
+    StudyRegistry again = store.reopened(limits, 1000 + number);
     (void)again.take_mutations();
     v1::ListStudyTrialsRequest all;
     all.set_study("line");
@@ -94,14 +94,14 @@ TEST(StudyShelf, ReopensInTheSameStateWhateverWasStoredHow) {
   EXPECT_EQ(store.count("study_states"), 1U);
   EXPECT_LT(store.count("study_events"), 100U);
   // Same behaviour from here on: the next proposals depend on all events.
-  StudyShelf again = store.reopened(limits, 1060);
+  StudyRegistry again = store.reopened(limits, 1060);
   (void)shelf.take_mutations();
   EXPECT_EQ(again.ask(ask_of("line", 5), 2000)->trials(4).config_json(),
             shelf.ask(ask_of("line", 5), 2000)->trials(4).config_json());
 }
 
-TEST(StudyShelf, CreatesOnceAndSaysWhatDiffers) {
-  StudyShelf shelf({});
+TEST(StudyRegistry, CreatesOnceAndSaysWhatDiffers) {
+  StudyRegistry shelf({});
   auto request = definition();
   request.set_request_id("c");
   ASSERT_TRUE(shelf.create(request, 1000));
@@ -116,8 +116,8 @@ TEST(StudyShelf, CreatesOnceAndSaysWhatDiffers) {
   EXPECT_THAT(shelf.create(request, 1000).error().message, HasSubstr("with another seed"));
 }
 
-TEST(StudyShelf, DeletesForGoodAndOnce) {
-  StudyShelf shelf({});
+TEST(StudyRegistry, DeletesForGoodAndOnce) {
+  StudyRegistry shelf({});
   Store store;
   ASSERT_TRUE(shelf.create(definition(), 1000));
   ASSERT_TRUE(shelf.ask(ask_of("line", 3), 1000));
@@ -128,15 +128,15 @@ TEST(StudyShelf, DeletesForGoodAndOnce) {
   ASSERT_TRUE(shelf.remove(request, 1001));
   store.take(shelf);
   EXPECT_EQ(store.rows.size(), 1U);  // The request's id.
-  StudyShelf again = store.reopened({}, 1002);
+  StudyRegistry again = store.reopened({}, 1002);
   EXPECT_TRUE(again.remove(request, 1003));
   request.set_request_id("other");
   EXPECT_EQ(again.remove(request, 1003).error().code, ErrorCode::kNotFound);
   EXPECT_TRUE(again.create(definition(), 1004));
 }
 
-TEST(StudyShelf, KeepsItsLimits) {
-  StudyShelf shelf({.studies = 2, .config_bytes = 40, .deletions = 1});
+TEST(StudyRegistry, KeepsItsLimits) {
+  StudyRegistry shelf({.studies = 2, .config_bytes = 40, .deletions = 1});
   ASSERT_TRUE(shelf.create(definition("a"), 1));
   ASSERT_TRUE(shelf.create(definition("b"), 1));
   EXPECT_THAT(shelf.create(definition("c"), 1).error().message,
@@ -146,8 +146,8 @@ TEST(StudyShelf, KeepsItsLimits) {
   EXPECT_THAT(shelf.get(get_of("aa")).error().message, HasSubstr("there is no study \"aa\""));
 }
 
-TEST(StudyShelf, LeavesOutAStudyThatCannotBeReadAndKeepsTheOthers) {
-  StudyShelf shelf({});
+TEST(StudyRegistry, LeavesOutAStudyThatCannotBeReadAndKeepsTheOthers) {
+  StudyRegistry shelf({});
   Store store;
   ASSERT_TRUE(shelf.create(definition("good"), 1));
   ASSERT_TRUE(shelf.create(definition("bad"), 1));
@@ -155,7 +155,7 @@ TEST(StudyShelf, LeavesOutAStudyThatCannotBeReadAndKeepsTheOthers) {
   ASSERT_TRUE(shelf.ask(ask_of("bad"), 1));
   store.take(shelf);
   store.rows.erase({"study_events", "bad/0000000000000000"});
-  StudyShelf again = store.reopened({}, 2);
+  StudyRegistry again = store.reopened({}, 2);
   EXPECT_TRUE(again.get(get_of("good")));
   EXPECT_THAT(again.get(get_of("bad")).error().message, HasSubstr("cannot be read: event 0 is missing. Delete it"));
   v1::DeleteStudyRequest request;
@@ -163,8 +163,8 @@ TEST(StudyShelf, LeavesOutAStudyThatCannotBeReadAndKeepsTheOthers) {
   EXPECT_TRUE(again.remove(request, 2));
 }
 
-TEST(StudyShelf, PagesTrials) {
-  StudyShelf shelf({});
+TEST(StudyRegistry, PagesTrials) {
+  StudyRegistry shelf({});
   ASSERT_TRUE(shelf.create(definition(), 1));
   ASSERT_TRUE(shelf.ask(ask_of("line", 10), 1));
   ASSERT_TRUE(shelf.tell(tell_of("line", 4, 1), 1));

@@ -53,7 +53,7 @@ class World {
     if (dice < 40) return deliver_up(process);
     if (dice < 70) return deliver_down(process);
     if (dice < 80) return disk();
-    if (dice < 84) return carry_out(table_.on_tick(now_));
+    if (dice < 84) return apply_actions(table_.on_tick(now_));
     if (dice < 90) return put(process);
     use(process);
   }
@@ -66,7 +66,7 @@ class World {
         while (!process.down.empty()) deliver_down(process);
       }
       disk();
-      carry_out(table_.on_tick(now_));
+      apply_actions(table_.on_tick(now_));
       if (i > 50) end(processes_.begin()->first);
     }
     while (!writes_.empty() || !reads_.empty()) disk();
@@ -96,7 +96,7 @@ class World {
     for (const auto& message : gone.mapped().up) {  // The store never receives these.
       if (message.has_add_arena()) memory_.erase({id * 100, message.add_arena().arena()});
     }
-    carry_out(table_.on_gone(now_, StoreSession{id}));
+    apply_actions(table_.on_gone(now_, StoreSession{id}));
   }
   void deliver_up(Process& process) {
     if (process.up.empty()) return;
@@ -105,9 +105,9 @@ class World {
     if (message.has_add_arena()) memory_[{process.id * 100, message.add_arena().arena()}];
     auto actions = table_.on_message(now_, StoreSession{process.id}, message);
     ASSERT_TRUE(actions.cut.empty()) << actions.cut[0].why;
-    carry_out(std::move(actions));
+    apply_actions(std::move(actions));
   }
-  void carry_out(StoreActions actions) {
+  void apply_actions(StoreActions actions) {
     table_.check_invariants();
     for (const auto& one : actions.discard) disk_.erase(one.offset);
     for (const auto& one : actions.spill) writes_.push_back(one);
@@ -125,17 +125,17 @@ class World {
     if (!writes_.empty() && random_.below(2) == 0) {
       const auto job = writes_.front();
       writes_.pop_front();
-      if (random_.below(10) == 0) return carry_out(table_.on_spilled(now_, job, make_error(ErrorCode::kUnavailable, "disk full")));
+      if (random_.below(10) == 0) return apply_actions(table_.on_spilled(now_, job, make_error(ErrorCode::kUnavailable, "disk full")));
       if (const auto arena = memory_.find(job.arena); arena != memory_.end()) disk_[job.to.offset] = arena->second[job.offset];
-      return carry_out(table_.on_spilled(now_, job, std::make_shared<const std::vector<uint32_t>>()));
+      return apply_actions(table_.on_spilled(now_, job, std::make_shared<const std::vector<uint32_t>>()));
     }
     if (reads_.empty()) return;
     const auto job = reads_.front();
     reads_.pop_front();
-    if (random_.below(10) == 0) return carry_out(table_.on_restored(now_, job.key, job.arena, make_error(ErrorCode::kObjectLost, "damaged")));
+    if (random_.below(10) == 0) return apply_actions(table_.on_restored(now_, job.key, job.arena, make_error(ErrorCode::kObjectLost, "damaged")));
     memory_[{0, job.arena}][0] = disk_[job.from.offset];
     ++restores_done_;
-    carry_out(table_.on_restored(now_, job.key, job.arena, {}));
+    apply_actions(table_.on_restored(now_, job.key, job.arena, {}));
   }
 
   // ---- a process ----

@@ -277,22 +277,22 @@ class Shared {
 
   // Executes the operations and their consequences.
   void tell(Operations operations) {
-    carry_out(std::move(operations));
+    apply_actions(std::move(operations));
     while (!due_.empty()) {
       const RequestId request = std::move(due_.front());
       due_.pop_front();
       Trial& trial = trials_by_id_.at(ids_.at(request));
       trial.decision = Decision::kPause;  // Unless the search decides otherwise now.
-      carry_out(search_->validated(request, trial.value));
+      apply_actions(search_->validated(request, trial.value));
     }
   }
-  void carry_out(Operations operations) {
+  void apply_actions(Operations operations) {
     for (Operation& operation : operations) std::visit([this](auto& one) { on(one); }, operation);
   }
   // The trial has ended; informs its search.
   void leave(Trial& trial) {
-    if (!trial.closing) carry_out(search_->exited(trial.request, ExitReason::kErrored));
-    carry_out(search_->closed(trial.request));
+    if (!trial.closing) apply_actions(search_->exited(trial.request, ExitReason::kErrored));
+    apply_actions(search_->closed(trial.request));
   }
 
   void on(Create& create) { waiting_.push_back(std::move(create)); }

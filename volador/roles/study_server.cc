@@ -12,7 +12,7 @@
 #include "runtime/log.h"
 #include "runtime/operations/registry.h"
 #include "runtime/quantities.h"
-#include "volador/roles/study_shelf.h"
+#include "volador/roles/study_registry.h"
 
 namespace volador {
 namespace {
@@ -60,7 +60,7 @@ struct StudyServer::Impl {
   bool stopped = false;
 
   // Confined to the thread.
-  StudyShelf shelf;
+  StudyRegistry shelf;
   std::vector<head::Mutation> batch;                                      // Possibly not stored.
   std::vector<std::function<void(const std::optional<Error>&)>> answers;  // Replies that wait for the store.
   std::optional<Error> refusal;                                           // While set, requests are refused.

@@ -81,7 +81,7 @@ void NodeAgent::Impl::feed(std::function<Actions()> event) {
   while (!queue.empty()) {
     const auto next = std::move(queue.front());
     queue.pop_front();
-    for (Action& action : next()) carry_out(action);
+    for (Action& action : next()) apply_actions(action);
   }
   feeding = false;
   set_timer();
@@ -276,7 +276,7 @@ void NodeAgent::Impl::set_timer() {
   });
 }
 
-void NodeAgent::Impl::carry_out(Action& action) {
+void NodeAgent::Impl::apply_actions(Action& action) {
   std::visit([this](auto& each) { carry(each); }, action);
 }
 

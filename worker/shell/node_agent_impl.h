@@ -99,7 +99,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   // ---- actions out ----
 
-  void carry_out(Action& action);
+  void apply_actions(Action& action);
   void carry(SendToHead& action);
   void carry(LaunchHost& action) { hosts.launch(action.host, action.start); }
   void carry(SendToHost& action) { hosts.send(action.host, action.message); }

@@ -123,7 +123,7 @@ void StoreServer::Impl::home_lost(const std::string& address) {
     return;
   }
   loop->add_timer(clock.now() + kReturnPause, [self = weak_from_this(), address] {
-    if (const auto store = self.lock(); store && !store->closed) store->carry_out(store->table.refer_again(address));
+    if (const auto store = self.lock(); store && !store->closed) store->apply_actions(store->table.refer_again(address));
   });
 }
 
@@ -142,8 +142,8 @@ void StoreServer::Impl::fetch(const ObjectKey& key, const std::string& address, 
     here->bytes = place.bytes();
     here->connection = acquired->connection;
     if (place.sources_size() > 0 && place.sources(0) != store->options.address) here->source = place.sources(0);
-    store->carry_out(store->table.set_contents(store->clock.now(), key, place));
-    store->carry_out(store->table.reserve_copy(store->clock.now(), key, place.bytes()));
+    store->apply_actions(store->table.set_contents(store->clock.now(), key, place));
+    store->apply_actions(store->table.reserve_copy(store->clock.now(), key, place.bytes()));
   });
 }
 
@@ -318,7 +318,7 @@ void StoreServer::Impl::finish_fetch(const ObjectKey& key, Result<void> outcome)
       for (const auto& answer : askers) answer(make_error(ErrorCode::kUnavailable, fmt::format("node {} could not get object {} itself", options.node_name, to_string(key))));
     }
   }
-  carry_out(table.on_fetched(clock.now(), key, std::move(outcome)));
+  apply_actions(table.on_fetched(clock.now(), key, std::move(outcome)));
 }
 
 }  // namespace volador::worker

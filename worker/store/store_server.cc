@@ -72,7 +72,7 @@ void StoreServer::Impl::read(Connection& connection) {
       if (!mapping) return end(id, mapping.error().message);
       memory.try_emplace({connection.writer, parsed.add_arena().arena()}, Memory{std::move(fds[0]), std::move(*mapping)});
     }
-    carry_out(table.on_message(clock.now(), id, parsed));
+    apply_actions(table.on_message(clock.now(), id, parsed));
   }
 }
 
@@ -84,7 +84,7 @@ void StoreServer::Impl::end(StoreSession id, const std::string& why) {
   if (!why.empty()) log::warn("objects", "a process was cut off from the object store", {{"why", why}});
   loop->unwatch(connection->fd.get());
   connection->fd.reset();
-  carry_out(table.on_gone(clock.now(), id));
+  apply_actions(table.on_gone(clock.now(), id));
 }
 
 void StoreServer::Impl::flush(Connection& connection) {
@@ -121,7 +121,7 @@ void StoreServer::Impl::send(StoreActions::Send& send) {
   }
 }
 
-void StoreServer::Impl::carry_out(StoreActions actions) {
+void StoreServer::Impl::apply_actions(StoreActions actions) {
   for (const SpillPlace& one : actions.discard) disk->discard(one);
   for (const StoreActions::Spill& one : actions.spill) spill(one);
   if (!actions.actors.empty()) tell_actors(actions.actors, false);
@@ -162,7 +162,7 @@ void StoreServer::Impl::tick() {
     if (!store || store->closed) return;
     store->timer = 0;
     store->timer_at.reset();
-    store->carry_out(store->table.on_tick(store->clock.now()));
+    store->apply_actions(store->table.on_tick(store->clock.now()));
   });
 }
 
@@ -175,7 +175,7 @@ void StoreServer::Impl::spill(const StoreActions::Spill& job) {
       const auto store = self.lock();
       if (!store || store->closed) return;
       store->log_spilling(sums);
-      store->carry_out(store->table.on_spilled(store->clock.now(), job, std::move(sums)));
+      store->apply_actions(store->table.on_spilled(store->clock.now(), job, std::move(sums)));
     });
   };
   if (found == memory.end()) return done(make_error(ErrorCode::kInternal, "an object without memory"));
@@ -204,7 +204,7 @@ void StoreServer::Impl::restore(const StoreActions::Restore& job) {
       const auto store = self.lock();
       if (!store || store->closed) return;
       if (!outcome) log::warn("objects", "a spilled object cannot be brought back", {{"object", to_string(job.key)}, {"error", outcome.error().message}});
-      store->carry_out(store->table.on_restored(store->clock.now(), job.key, job.arena, std::move(outcome)));
+      store->apply_actions(store->table.on_restored(store->clock.now(), job.key, job.arena, std::move(outcome)));
     });
   };
   auto mapping = own_memory(job.arena, job.from.bytes);
@@ -260,13 +260,13 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
     protocol::ToStore hello;
     hello.mutable_hello()->set_who("another node");
     hello.mutable_hello()->set_address(address);
-    store->carry_out(store->table.on_message(store->clock.now(), id, hello));
+    store->apply_actions(store->table.on_message(store->clock.now(), id, hello));
   };
   events.gone = [store](net::CallerId caller) {
     const auto client = store->peer_clients.extract(caller);
     if (client.empty()) return;
     std::erase_if(store->peer_questions, [&](const auto& one) { return one.first.first == client.mapped(); });
-    store->carry_out(store->table.on_gone(store->clock.now(), client.mapped()));
+    store->apply_actions(store->table.on_gone(store->clock.now(), client.mapped()));
   };
   events.message = [store](net::CallerId caller, const protocol::ToStore& message, std::function<void(Result<std::string>)> answer) {
     const auto client = store->peer_clients.find(caller);
@@ -285,7 +285,7 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
       case protocol::ToStore::kLend: answer(std::string()); break;
       default: return answer(make_error(ErrorCode::kInvalidArgument, "expected acquire, release, free or lend"));
     }
-    store->carry_out(store->table.on_message(store->clock.now(), client->second, checked));
+    store->apply_actions(store->table.on_message(store->clock.now(), client->second, checked));
   };
   events.read = [store](const ObjectKey& key, int64_t offset, int64_t bytes, Impl::PeerAnswer answer) { store->read_object(key, offset, bytes, std::move(answer)); };
   events.lost = [store](const std::string& address) {
@@ -346,7 +346,7 @@ int64_t StoreServer::drop_spares() const {
   const int64_t bytes = impl_->spare;
   if (bytes > 0) {
     impl_->loop->post([impl = impl_] {
-      if (!impl->closed) impl->carry_out(impl->table.drop_spares());
+      if (!impl->closed) impl->apply_actions(impl->table.drop_spares());
     });
   }
   return bytes;

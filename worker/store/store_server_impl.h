@@ -96,7 +96,7 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   void read(Connection& connection);
   void flush(Connection& connection);
   void end(StoreSession id, const std::string& why);
-  void carry_out(StoreActions actions);
+  void apply_actions(StoreActions actions);
   void send(StoreActions::Send& send);
   void answer_peer(StoreSession id, const protocol::FromStore& message);
   void home(const StoreActions::Home& home);

@@ -20,7 +20,7 @@ constexpr int64_t kArenaBytesMax = int64_t{64} << 20;
 
 StoreTable::StoreTable(NodeId node, std::string node_name, StoreLimits limits) : node_(node), node_name_(std::move(node_name)), limits_(limits) {
   if (limits_.spill_bytes_max > 0) disk_.emplace(static_cast<size_t>(limits_.spill_bytes_max));
-  clients_[kObjectsThemselves].who = "other objects";
+  clients_[kContainedRefs].who = "other objects";
 }
 
 std::string StoreTable::who(StoreSession client) const {
@@ -119,7 +119,7 @@ Error StoreTable::lost(const ObjectKey& key, const std::string& why) const {
 }
 
 void StoreTable::refuse(StoreSession to, uint64_t request, const Error& error, StoreActions& actions) {
-  if (to == kObjectsThemselves) return;
+  if (to == kContainedRefs) return;
   protocol::FromStore answer;
   answer.mutable_located()->set_request(request);
   answer.mutable_located()->set_error_code(static_cast<int32_t>(error.code));
@@ -139,7 +139,7 @@ void StoreTable::refuse_asked(Object& object, const Error& error, StoreActions& 
 }
 
 void StoreTable::answer(StoreSession to, uint64_t request, Object& object, StoreActions& actions) {
-  if (to == kObjectsThemselves) return;
+  if (to == kContainedRefs) return;
   Client& client = clients_.at(to);
   const bool is_peer = client.writer == kOwnWriter;
   if (is_peer && object.naming) {
@@ -155,7 +155,7 @@ void StoreTable::answer(StoreSession to, uint64_t request, Object& object, Store
   if (is_peer) {
     // Another node's store: it reads by name.
     if (const auto source = choose_source(object, to)) located.add_sources(*source);
-    name_contents(object, located);
+    report_contained_refs(object, located);
   } else if (!object.in_memory) {
     located.set_away(true);
   } else {
@@ -274,14 +274,14 @@ StoreActions StoreTable::on_fetched(BootTime now, const ObjectKey& key, Result<v
   } else {
     refuse_asked(copy, outcome.error(), actions);
     // References inside objects do not need the bytes on this node.
-    const bool stays = copy.counted && copy.references.held.contains(kObjectsThemselves);
+    const bool stays = copy.counted && copy.references.held.contains(kContainedRefs);
     std::erase_if(copy.references.held, [&](const auto& one) {
-      if (stays && one.first == kObjectsThemselves) return false;
+      if (stays && one.first == kContainedRefs) return false;
       if (const auto holder = clients_.find(one.first); holder != clients_.end()) holder->second.refers.erase(key);
       return true;
     });
     if (copy.arena.arena != 0) close_arena(std::exchange(copy.arena, {}), actions);
-    let_go_contents(copy);
+    release_contained_refs(copy);
     if (stays) {
       copy.named = true;
       copy.bytes = 0;
@@ -359,7 +359,7 @@ void StoreTable::free_object(const ObjectKey& key, StoreActions& actions) {
   refuse_asked(object, lost(key, "nobody referred to it any more"), actions);
   leave_disk(object, actions);
   const bool arena_stays = in_memory && leave_memory(key, object, actions);
-  let_go_contents(object);
+  release_contained_refs(object);
   freed_.erase(key);
   objects_.erase(found);
   forget_settled();
@@ -386,7 +386,7 @@ void StoreTable::drop_copy(const ObjectKey& key, StoreActions& actions) {
   }
   leave_disk(copy, actions);
   if (copy.in_memory) leave_memory(key, copy, actions);
-  let_go_contents(copy);
+  release_contained_refs(copy);
   freed_.erase(key);
   objects_.erase(key);
 }

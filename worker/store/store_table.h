@@ -49,7 +49,7 @@ namespace volador::worker {
 
 // A connection of a process of this node or of another node's store.
 enum class StoreSession : uint64_t {};
-inline constexpr StoreSession kObjectsThemselves{0};  // Pseudo-session that owns references held inside stored objects.
+inline constexpr StoreSession kContainedRefs{0};  // Pseudo-session that owns references held inside stored objects.
 
 // Smaller objects are always read at their owner node.
 inline constexpr int64_t kTreeBytesMin = int64_t{8} << 20;
@@ -352,11 +352,11 @@ class StoreTable {
   // store_table_contents.cc
   std::optional<std::string> contain(StoreSession id, const Client& client, const protocol::ObjectContents& message, StoreActions& actions);
   void end_naming(const ObjectKey& key, Object& object, StoreActions& actions);
-  void name_contents(const Object& object, protocol::Located& located) const;
+  void report_contained_refs(const Object& object, protocol::Located& located) const;
   void hold_actor(Contents& contents, const ActorId& actor, StoreActions& actions);
   bool refer(const ObjectKey& key, const std::string& address, StoreActions& actions);
-  void refer_no_more(const ObjectKey& key, StoreActions& actions);
-  void let_go_contents(Object& object);
+  void remove_reference(const ObjectKey& key, StoreActions& actions);
+  void release_contained_refs(Object& object);
   void drop_contents(StoreActions& actions);
 
   // store_table_spill.cc

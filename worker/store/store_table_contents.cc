@@ -57,7 +57,7 @@ void StoreTable::end_naming(const ObjectKey& key, Object& object, StoreActions& 
 }
 
 // Lists references for another node's copy, without objects of this node: they end with it.
-void StoreTable::name_contents(const Object& object, protocol::Located& located) const {
+void StoreTable::report_contained_refs(const Object& object, protocol::Located& located) const {
   if (!object.contents) return;
   for (const ObjectKey& key : object.contents->objects) {
     const auto inner = objects_.find(key);
@@ -96,7 +96,7 @@ void StoreTable::hold_actor(Contents& contents, const ActorId& actor, StoreActio
 
 // False: it is lost and not counted. An object of another node is only counted there, not copied.
 bool StoreTable::refer(const ObjectKey& key, const std::string& address, StoreActions& actions) {
-  Client& themselves = clients_.at(kObjectsThemselves);
+  Client& themselves = clients_.at(kContainedRefs);
   const auto found = objects_.find(key);
   if (found != objects_.end() || key.node != node_) {
     const bool is_new = found == objects_.end();
@@ -107,7 +107,7 @@ bool StoreTable::refer(const ObjectKey& key, const std::string& address, StoreAc
       object.site = "copy";
       object.address = address;
     }
-    ++object.references.held[kObjectsThemselves].count;
+    ++object.references.held[kContainedRefs].count;
     themselves.refers.insert(key);
     if (!object.fetched && !std::exchange(object.counted, true)) actions.home.push_back({key, object.address, StoreActions::Home::What::kRefer, false});
     return true;
@@ -115,15 +115,15 @@ bool StoreTable::refer(const ObjectKey& key, const std::string& address, StoreAc
   const auto writer = writers_.find(key.writer);
   if (writer == writers_.end() || key.number <= clients_.at(writer->second).last_number) return false;
   ++themselves.waiting;  // Its writer's message is on the way, as in acquire().
-  expected_[key].push_back({kObjectsThemselves, 0, false});
+  expected_[key].push_back({kContainedRefs, 0, false});
   return true;
 }
 
-void StoreTable::refer_no_more(const ObjectKey& key, StoreActions& actions) {
-  Client& themselves = clients_.at(kObjectsThemselves);
+void StoreTable::remove_reference(const ObjectKey& key, StoreActions& actions) {
+  Client& themselves = clients_.at(kContainedRefs);
   if (const auto expected = expected_.find(key); expected != expected_.end()) {
     auto& asked = expected->second;
-    const auto one = std::find_if(asked.begin(), asked.end(), [](const Asked& each) { return each.client == kObjectsThemselves; });
+    const auto one = std::find_if(asked.begin(), asked.end(), [](const Asked& each) { return each.client == kContainedRefs; });
     if (one == asked.end()) return;
     --themselves.waiting;
     asked.erase(one);
@@ -132,11 +132,11 @@ void StoreTable::refer_no_more(const ObjectKey& key, StoreActions& actions) {
   }
   const auto found = objects_.find(key);
   // It was lost meanwhile.
-  if (found == objects_.end() || !found->second.references.held.contains(kObjectsThemselves)) return;
-  release(kObjectsThemselves, key, actions);
+  if (found == objects_.end() || !found->second.references.held.contains(kContainedRefs)) return;
+  release(kContainedRefs, key, actions);
 }
 
-void StoreTable::let_go_contents(Object& object) {
+void StoreTable::release_contained_refs(Object& object) {
   if (object.contents) let_go_.push_back(std::exchange(object.contents, nullptr));
 }
 
@@ -151,7 +151,7 @@ void StoreTable::drop_contents(StoreActions& actions) {
       actors_.erase(held);
       actions.actors.push_back(actor);
     }
-    for (const ObjectKey& key : contents->objects) refer_no_more(key, actions);
+    for (const ObjectKey& key : contents->objects) remove_reference(key, actions);
   }
 }
 

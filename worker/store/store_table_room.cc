@@ -395,7 +395,7 @@ void StoreTable::check_invariants() const {
     VOLADOR_CHECK(!object.fetched || !is_unused(object.references), "an object without references is freed");
     VOLADOR_CHECK(!object.fetched || object.freed || object.in_memory || object.disk, "an object lies somewhere");
     VOLADOR_CHECK(!object.named || (!object.fetched && !object.in_memory && (object.freed || object.references.held.size() == 1) &&
-                                    object.references.held.contains(kObjectsThemselves)), "only objects refer to what is only named");
+                                    object.references.held.contains(kContainedRefs)), "only objects refer to what is only named");
     VOLADOR_CHECK(object.references.returning == (returning.contains(key) ? returning.extract(key).mapped() : 0), "nodes that may come back are waited for");
     if (object.in_memory) {
       VOLADOR_CHECK(arenas_.contains(object.arena) && arenas_.at(object.arena).residents.contains(key), "an object lies in an arena that knows it");

@@ -180,7 +180,7 @@ void StoreTable::free(StoreSession id, const ObjectKey& key, StoreActions& actio
   object.restoring = false;
   if (object.fetched) refuse_asked(object, gone_by_free(key), actions);
   leave_disk(object, actions);
-  if (!object.in_memory) return let_go_contents(object);
+  if (!object.in_memory) return release_contained_refs(object);
   freed_.insert(key);
   ask_to_yield({key}, true, true, actions);
 }
@@ -194,7 +194,7 @@ void StoreTable::forget_freed(ObjectKey key, StoreActions& actions) {
   const ArenaKey arena = object.arena;
   leave_disk(object, actions);
   if (object.in_memory && leave_memory(key, object, actions)) tell_freed(arena, {key.number}, actions);
-  let_go_contents(object);
+  release_contained_refs(object);
 }
 
 // ---- emptying arenas ----

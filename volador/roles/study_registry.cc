@@ -1,4 +1,4 @@
-#include "volador/roles/study_shelf.h"
+#include "volador/roles/study_registry.h"
 
 #include <fmt/format.h>
 
@@ -52,7 +52,7 @@ tl::unexpected<Error> damaged(const std::string& study, std::string_view why) {
 
 // ---- The store.
 
-void StudyShelf::load(std::string_view table, std::string_view key, std::string_view value) {
+void StudyRegistry::load(std::string_view table, std::string_view key, std::string_view value) {
   if (table == kRequests) {
     if (const auto deletion = from_bytes<StudyDeletionRecord>(value))
       deletions_[std::string(key)] = {deletion->study, deletion->at_ms};
@@ -69,7 +69,7 @@ void StudyShelf::load(std::string_view table, std::string_view key, std::string_
   stored.events[number] = value;
 }
 
-Result<StudyShelf::Held> StudyShelf::restored(const Stored& stored) const {
+Result<StudyRegistry::Held> StudyRegistry::restored(const Stored& stored) const {
   const auto record = from_bytes<StudyRecord>(stored.definition);
   if (!record) return make_error(record.error());
   uint64_t next = 0;
@@ -93,7 +93,7 @@ Result<StudyShelf::Held> StudyShelf::restored(const Stored& stored) const {
   return held;
 }
 
-void StudyShelf::open(int64_t now_ms) {
+void StudyRegistry::open(int64_t now_ms) {
   for (const auto& [name, stored] : stored_) {
     auto held = restored(stored);
     if (held) {
@@ -107,7 +107,7 @@ void StudyShelf::open(int64_t now_ms) {
   stored_.clear();
 }
 
-std::vector<head::Mutation> StudyShelf::take_mutations() {
+std::vector<head::Mutation> StudyRegistry::take_mutations() {
   for (const std::string& name : changed_) {
     const auto found = studies_.find(name);
     if (found == studies_.end()) continue;
@@ -127,7 +127,7 @@ std::vector<head::Mutation> StudyShelf::take_mutations() {
 
 // ---- Requests.
 
-Result<const StudyShelf::Held*> StudyShelf::find(const std::string& name) const {
+Result<const StudyRegistry::Held*> StudyRegistry::find(const std::string& name) const {
   const auto found = studies_.find(name);
   if (found != studies_.end()) return &found->second;
   if (const auto lost = unreadable_.find(name); lost != unreadable_.end()) return make_error(lost->second);
@@ -137,13 +137,13 @@ Result<const StudyShelf::Held*> StudyShelf::find(const std::string& name) const 
                                                       did_you_mean(name.substr(0, 80), names)));
 }
 
-Result<StudyShelf::Held*> StudyShelf::find(const std::string& name) {
+Result<StudyRegistry::Held*> StudyRegistry::find(const std::string& name) {
   const auto found = std::as_const(*this).find(name);
   if (!found) return make_error(found.error());
   return const_cast<Held*>(*found);
 }
 
-Result<v1::Study> StudyShelf::create(const v1::CreateStudyRequest& request, int64_t now_ms) {
+Result<v1::Study> StudyRegistry::create(const v1::CreateStudyRequest& request, int64_t now_ms) {
   auto definition = definition_of(request);
   if (!definition) return make_error(definition.error());
   if (const auto lost = unreadable_.find(definition->name); lost != unreadable_.end()) return make_error(lost->second);
@@ -179,19 +179,19 @@ Result<v1::Study> StudyShelf::create(const v1::CreateStudyRequest& request, int6
   return to_api(made->second.study);
 }
 
-Result<v1::Study> StudyShelf::get(const v1::GetStudyRequest& request) const {
+Result<v1::Study> StudyRegistry::get(const v1::GetStudyRequest& request) const {
   const auto held = find(request.study());
   if (!held) return make_error(held.error());
   return to_api((*held)->study);
 }
 
-v1::ListStudiesReply StudyShelf::list() const {
+v1::ListStudiesReply StudyRegistry::list() const {
   v1::ListStudiesReply reply;
   for (const auto& [name, held] : studies_) *reply.add_studies() = to_api(held.study);
   return reply;
 }
 
-Result<v1::DeleteStudyReply> StudyShelf::remove(const v1::DeleteStudyRequest& request, int64_t now_ms) {
+Result<v1::DeleteStudyReply> StudyRegistry::remove(const v1::DeleteStudyRequest& request, int64_t now_ms) {
   const std::string& name = request.study();
   const std::string& id = request.request_id();
   if (const auto before = deletions_.find(id); !id.empty() && before != deletions_.end()) {
@@ -227,7 +227,7 @@ Result<v1::DeleteStudyReply> StudyShelf::remove(const v1::DeleteStudyRequest& re
   return v1::DeleteStudyReply();
 }
 
-Result<v1::ListStudyTrialsReply> StudyShelf::trials(const v1::ListStudyTrialsRequest& request) const {
+Result<v1::ListStudyTrialsReply> StudyRegistry::trials(const v1::ListStudyTrialsRequest& request) const {
   const auto held = find(request.study());
   if (!held) return make_error(held.error());
   const auto state = tune::study_trial_state_of(request.state());
@@ -260,7 +260,7 @@ Result<v1::ListStudyTrialsReply> StudyShelf::trials(const v1::ListStudyTrialsReq
   return reply;
 }
 
-Result<v1::AskReply> StudyShelf::ask(const v1::AskRequest& request, int64_t now_ms) {
+Result<v1::AskReply> StudyRegistry::ask(const v1::AskRequest& request, int64_t now_ms) {
   const auto held = find(request.study());
   if (!held) return make_error(held.error());
   size_t bytes = 0;
@@ -283,7 +283,7 @@ Result<v1::AskReply> StudyShelf::ask(const v1::AskRequest& request, int64_t now_
   return reply;
 }
 
-Result<v1::StudyTrial> StudyShelf::tell(const v1::TellRequest& request, int64_t now_ms) {
+Result<v1::StudyTrial> StudyRegistry::tell(const v1::TellRequest& request, int64_t now_ms) {
   const auto held = find(request.study());
   if (!held) return make_error(held.error());
   const auto told = told_of(request);
@@ -294,7 +294,7 @@ Result<v1::StudyTrial> StudyShelf::tell(const v1::TellRequest& request, int64_t 
   return to_api(*trial);
 }
 
-Result<v1::ReportReply> StudyShelf::report(const v1::ReportRequest& request, int64_t now_ms) {
+Result<v1::ReportReply> StudyRegistry::report(const v1::ReportRequest& request, int64_t now_ms) {
   const auto held = find(request.study());
   if (!held) return make_error(held.error());
   const auto verdict = (*held)->study.report(
@@ -312,7 +312,7 @@ Result<v1::ReportReply> StudyShelf::report(const v1::ReportRequest& request, int
 
 // ---- Time.
 
-void StudyShelf::end_leases(int64_t now_ms) {
+void StudyRegistry::end_leases(int64_t now_ms) {
   for (auto& [name, held] : studies_) {
     const auto deadline = held.study.deadline_ms();
     if (!deadline || *deadline > now_ms) continue;
@@ -321,7 +321,7 @@ void StudyShelf::end_leases(int64_t now_ms) {
   }
 }
 
-std::optional<int64_t> StudyShelf::deadline_ms() const {
+std::optional<int64_t> StudyRegistry::deadline_ms() const {
   std::optional<int64_t> out;
   for (const auto& [name, held] : studies_) {
     const auto deadline = held.study.deadline_ms();

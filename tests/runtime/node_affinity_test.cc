@@ -1,4 +1,4 @@
-#include "runtime/node_wishes.h"
+#include "runtime/node_affinity.h"
 
 #include <gmock/gmock.h>
 
@@ -30,12 +30,12 @@ TEST(LabelRules, ReadAsTheyAreMeant) {
             "zone=a, rack in (1, 2), disk not in (hdd), gpu, !spot");
 }
 
-TEST(NodeWishes, WithoutSenseAreRefusedByName) {
-  const auto refused = [](std::vector<LabelRule> rules) { return check(NodeWishes{.labels = std::move(rules), .node = {}, .apart = {}}).error().message; };
+TEST(NodeAffinity, WithoutSenseAreRefusedByName) {
+  const auto refused = [](std::vector<LabelRule> rules) { return check(NodeAffinity{.labels = std::move(rules), .node = {}, .apart = {}}).error().message; };
   EXPECT_THAT(refused({{"zone", label_in({})}}), HasSubstr("label zone: expected at least one value, got none"));
   EXPECT_THAT(refused({{"", "a"}}), HasSubstr("label: expected a name"));
-  EXPECT_FALSE(check(NodeWishes{.labels = {}, .node = {}, .node_preferred = true, .apart = {}}));
-  EXPECT_TRUE(check(NodeWishes{.labels = {{"zone", "a"}}, .node = "b", .node_preferred = true, .apart = "replicas"}));
+  EXPECT_FALSE(check(NodeAffinity{.labels = {}, .node = {}, .node_preferred = true, .apart = {}}));
+  EXPECT_TRUE(check(NodeAffinity{.labels = {{"zone", "a"}}, .node = "b", .node_preferred = true, .apart = "replicas"}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "runtime/node_wishes.h"
+#include "runtime/node_affinity.h"
 
 #include <fmt/format.h>
 
@@ -19,7 +19,7 @@ bool LabelRule::matches(const Labels& labels) const {
   return false;
 }
 
-Result<void> check(const NodeWishes& wishes) {
+Result<void> check(const NodeAffinity& wishes) {
   for (const LabelRule& rule : wishes.labels) {
     const bool lists = rule.value.op == LabelValue::Op::kIn || rule.value.op == LabelValue::Op::kNotIn;
     if (rule.key.empty()) return make_error(ErrorCode::kInvalidArgument, "label: expected a name, got an empty one");

@@ -1,7 +1,7 @@
-// Conversion between NodeWishes and its protobuf message. Include from .cc files only: it brings protobuf.
+// Conversion between NodeAffinity and its protobuf message. Include from .cc files only: it brings protobuf.
 #pragma once
 
-#include "runtime/node_wishes.h"
+#include "runtime/node_affinity.h"
 #include "runtime/protocol/control.pb.h"
 
 namespace volador {
@@ -14,8 +14,8 @@ inline protocol::LabelRule to_message(const LabelRule& rule) {
   return message;
 }
 
-inline protocol::NodeWishes to_message(const NodeWishes& wishes) {
-  protocol::NodeWishes message;
+inline protocol::NodeAffinity to_message(const NodeAffinity& wishes) {
+  protocol::NodeAffinity message;
   for (const LabelRule& rule : wishes.labels) *message.add_labels() = to_message(rule);
   message.set_node(wishes.node);
   message.set_node_preferred(wishes.node_preferred);
@@ -34,7 +34,7 @@ inline std::vector<LabelRule> labels_of(const google::protobuf::RepeatedPtrField
   return rules;
 }
 
-inline NodeWishes wishes_of(const protocol::NodeWishes& message) {
+inline NodeAffinity wishes_of(const protocol::NodeAffinity& message) {
   return {.labels = labels_of(message.labels()),
           .node = message.node(),
           .node_preferred = message.node_preferred(),

@@ -11,9 +11,9 @@
 namespace volador {
 
 // Queue of updates without an ExperimentKept. Not thread safe.
-class UnkeptUpdates {
+class UnackedUpdates {
  public:
-  explicit UnkeptUpdates(size_t bytes_max = size_t{16} << 20) : bytes_max_(bytes_max) {}
+  explicit UnackedUpdates(size_t bytes_max = size_t{16} << 20) : bytes_max_(bytes_max) {}
 
   // Assigns the update's number. Beyond bytes_max all updates lose their points, which are then missing from the
   // cluster's charts; if that is not enough, the oldest updates are dropped.

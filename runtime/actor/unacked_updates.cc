@@ -1,17 +1,17 @@
-#include "runtime/actor/unkept_updates.h"
+#include "runtime/actor/unacked_updates.h"
 
 #include "runtime/protocol/trial_points.h"
 
 namespace volador {
 
-void UnkeptUpdates::add(protocol::ExperimentUpdate& update) {
+void UnackedUpdates::add(protocol::ExperimentUpdate& update) {
   update.set_number(++last_number_);
   bytes_ += update.ByteSizeLong();
   updates_.push_back(update);
   if (bytes_ > bytes_max_) make_room();
 }
 
-void UnkeptUpdates::kept(const std::string& experiment, uint64_t number) {
+void UnackedUpdates::kept(const std::string& experiment, uint64_t number) {
   std::erase_if(updates_, [&](const protocol::ExperimentUpdate& one) {
     const bool is_kept = one.number() <= number && one.experiment() == experiment;
     if (is_kept) bytes_ -= one.ByteSizeLong();
@@ -20,7 +20,7 @@ void UnkeptUpdates::kept(const std::string& experiment, uint64_t number) {
 }
 
 // Reduces to three quarters, since each pass scans all updates.
-void UnkeptUpdates::make_room() {
+void UnackedUpdates::make_room() {
   bytes_ = 0;
   for (protocol::ExperimentUpdate& one : updates_) {
     for (auto& trial : *one.mutable_trials()) protocol::release_points(trial);

@@ -1,4 +1,4 @@
-#include "runtime/actor/unkept_updates.h"
+#include "runtime/actor/unacked_updates.h"
 
 #include <gtest/gtest.h>
 
@@ -15,14 +15,14 @@ protocol::ExperimentUpdate update_of(const std::string& experiment, size_t point
   return update;
 }
 
-std::vector<uint64_t> numbers(const UnkeptUpdates& updates) {
+std::vector<uint64_t> numbers(const UnackedUpdates& updates) {
   std::vector<uint64_t> all;
   for (const auto& one : updates.all()) all.push_back(one.number());
   return all;
 }
 
-TEST(UnkeptUpdatesTest, ThoseOfAnExperimentGoUpToTheirNumber) {
-  UnkeptUpdates updates;
+TEST(UnackedUpdatesTest, ThoseOfAnExperimentGoUpToTheirNumber) {
+  UnackedUpdates updates;
   for (const char* name : {"a", "b", "a", "b", "a"}) {
     auto update = update_of(name);
     updates.add(update);
@@ -40,8 +40,8 @@ TEST(UnkeptUpdatesTest, ThoseOfAnExperimentGoUpToTheirNumber) {
   EXPECT_EQ(updates.bytes(), 0u);
 }
 
-TEST(UnkeptUpdatesTest, WhereThereAreTooManyPointsGoFirstAndRowsLast) {
-  UnkeptUpdates updates(2'000);
+TEST(UnackedUpdatesTest, WhereThereAreTooManyPointsGoFirstAndRowsLast) {
+  UnackedUpdates updates(2'000);
   for (int at = 0; at < 20; ++at) {
     auto update = update_of("a", 50);
     updates.add(update);

@@ -43,18 +43,18 @@ struct LabelRule {
 };
 
 // Node affinity of an actor, task or placement group.
-struct NodeWishes {
+struct NodeAffinity {
   std::vector<LabelRule> labels;  // All must match.
   std::string node;               // Name; empty: any.
   bool node_preferred = false;    // The node is preferred, but any other one is allowed.
   std::string apart;              // Anti-affinity key: equal keys never share a node; empty: no restriction.
 
   bool empty() const { return labels.empty() && node.empty() && apart.empty(); }
-  auto operator<=>(const NodeWishes&) const = default;
+  auto operator<=>(const NodeAffinity&) const = default;
 };
 
 // kInvalidArgument: a rule without a key, or label_in without values; names it.
-Result<void> check(const NodeWishes& wishes);
+Result<void> check(const NodeAffinity& wishes);
 
 // "zone=a", "zone in (a, b)", "zone not in (a)", "gpu", "!gpu".
 std::string to_string(const LabelRule& rule);

@@ -16,9 +16,9 @@
 
 namespace volador {
 
-class StudyShelf {
+class StudyRegistry {
  public:
-  explicit StudyShelf(const StudyServerLimits& limits) : limits_(limits) {}
+  explicit StudyRegistry(const StudyServerLimits& limits) : limits_(limits) {}
 
   // Loads one row of the store; call open() after all rows, which replays the events. An unreadable study is skipped,
   // and its requests fail with the reason.
