@@ -12,7 +12,9 @@ CLI::Validator number_that(bool (*fits)(double), const char* expected, const cha
   return CLI::Validator(
       [fits, expected](std::string& text) {
         double number = 0;
-        return CLI::detail::lexical_cast(text, number) && fits(number) ? std::string() : fmt::format("expected {}, got \"{}\"", expected, text);
+        return CLI::detail::lexical_cast(text, number) && fits(number)
+                   ? std::string()
+                   : fmt::format("expected {}, got \"{}\"", expected, text);
       },
       shown);
 }
@@ -34,7 +36,9 @@ void Command::declare_wide(CLI::App& app) {
   app.add_flag("--wide", wide_, "Show every column and whole names, whatever the width of the terminal");
 }
 
-Terminal Command::table_terminal(const Context& context) const { return wide_ ? context.terminal.with_columns(0) : context.terminal; }
+Terminal Command::table_terminal(const Context& context) const {
+  return wide_ ? context.terminal.with_columns(0) : context.terminal;
+}
 
 void Command::declare_yes(CLI::App& app) {
   app.add_flag("-y,--yes", yes_, "Do not ask for confirmation; without a terminal nothing is asked either");
@@ -42,7 +46,9 @@ void Command::declare_yes(CLI::App& app) {
 
 Outcome Command::confirm(const Context& context, const std::string& question) const {
   if (yes_ || context.terminal.confirms(question)) return {};
-  return fail(ExitCode::kFailed, {ErrorCode::kCancelled, context.terminal.tr("nothing was done: the question was not answered with yes; --yes does not ask")});
+  return fail(ExitCode::kFailed,
+              {ErrorCode::kCancelled,
+               context.terminal.tr("nothing was done: the question was not answered with yes; --yes does not ask")});
 }
 
 CLI::App* CommandGroup::declare_group(CLI::App& root, const char* name, const char* description) {

@@ -82,7 +82,8 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error, const Te
     return terminal.fill("{}: \"{}\" is one word too many. {}", path_of(app), word, help);
   }
   const auto known = names_of_subcommands(app);
-  if (!known.empty()) return terminal.fill("{}: which command? {}. {}", path_of(app), fmt::format("{}", fmt::join(known, ", ")), help);
+  if (!known.empty())
+    return terminal.fill("{}: which command? {}. {}", path_of(app), fmt::format("{}", fmt::join(known, ", ")), help);
   return fmt::format("{}: {}. {}", path_of(app), error.what(), help);
 }
 
@@ -91,7 +92,8 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error, const Te
 std::optional<Language> language_setting(const PathEnvironment& environment) {
   const auto paths = Paths::from(environment);
   if (!paths) return std::nullopt;
-  const auto config = load_config(volador_settings(), {.named = std::nullopt, .user = paths->user_config()}, environment_of_this_process(), {});
+  const auto config = load_config(volador_settings(), {.named = std::nullopt, .user = paths->user_config()},
+                                  environment_of_this_process(), {});
   if (!config || !config->is_set("lang")) return std::nullopt;
   return config->text("lang") == "zh" ? Language::kChinese : Language::kEnglish;
 }

@@ -51,14 +51,18 @@ const std::vector<std::string>& shells() {
 
 // The values of a subcommand's first word, or of a flag.
 std::vector<std::string> values_of(const std::string& path) {
-  if (path == "list") return {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies", "objects", "queue", "events", "audit"};
+  if (path == "list")
+    return {"nodes",  "actors",  "tasks",   "processes", "groups", "experiments",
+            "trials", "studies", "objects", "queue",     "events", "audit"};
   if (path == "completion") return shells();
   if (path == "token create --role") return {"join", "driver", "viewer", "operator"};
-  if (path == "tune compare --mode" || path == "tune plot --mode" || path == "tune plot --versus-mode") return {"max", "min"};
+  if (path == "tune compare --mode" || path == "tune plot --mode" || path == "tune plot --versus-mode")
+    return {"max", "min"};
   if (path == "tune compare --scope" || path == "tune plot --scope") return {"last", "all", "average"};
   if (path == "tune plot --kind") return {"all", "curves", "parallel", "importance", "rungs", "pareto", "gantt"};
   if (path == "tune plot --log") return {"x", "y", "xy"};
-  if (path == "study create --searcher") return {"random", "grid", "tpe", "gp", "cmaes", "nsga2", "bohb", "sobol", "halton", "auto"};
+  if (path == "study create --searcher")
+    return {"random", "grid", "tpe", "gp", "cmaes", "nsga2", "bohb", "sobol", "halton", "auto"};
   if (path == "study create --scheduler") return {"asha", "median_stopping", "percentile", "wilcoxon"};
   if (path == "study tell --state") return {"complete", "pruned", "fail"};
   if (path == "study show --state") return {"waiting", "running", "complete", "pruned", "fail"};

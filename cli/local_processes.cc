@@ -68,7 +68,8 @@ class Handle {
   int fd_;
 };
 
-std::vector<Stopped> stop_at_once(const std::vector<LocalProcess>& processes, milliseconds patience, int how = SIGTERM) {
+std::vector<Stopped> stop_at_once(const std::vector<LocalProcess>& processes, milliseconds patience,
+                                  int how = SIGTERM) {
   std::vector<Handle> handles;
   for (const LocalProcess& process : processes) {
     handles.emplace_back(process);

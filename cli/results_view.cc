@@ -9,10 +9,10 @@
 
 #include "dashboard/dashboard.h"
 #include "head/kernel/core.h"
-#include "runtime/operations/registry.h"
 #include "runtime/actor/experiment_update.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
+#include "runtime/operations/registry.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/version.h"
 #include "tune/results/experiment_directory.h"
@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
 constexpr auto kLookEvery = 500ms;
-constexpr size_t kRunsMax = 1000;      // Limit per folder.
+constexpr size_t kRunsMax = 1000;  // Limit per folder.
 constexpr size_t kRowsAtOnce = 5000;
 constexpr std::string_view kVisitor = "view";
 constexpr std::string_view kResultsOnly = "volador view shows results on disk; there is no cluster behind it";
@@ -39,7 +39,10 @@ bool is_run(const fs::path& folder) {
 Result<std::vector<fs::path>> find_runs(const fs::path& folder) {
   std::error_code error;
   if (!fs::is_directory(folder, error)) {
-    return make_error(ErrorCode::kNotFound, fmt::format("{}: no such folder; name the directory of a run, as tune::run prints it, or a folder of such", folder.string()));
+    return make_error(
+        ErrorCode::kNotFound,
+        fmt::format("{}: no such folder; name the directory of a run, as tune::run prints it, or a folder of such",
+                    folder.string()));
   }
   if (is_run(folder)) return std::vector<fs::path>{folder};
   std::vector<fs::path> runs;
@@ -47,37 +50,53 @@ Result<std::vector<fs::path>> find_runs(const fs::path& folder) {
     std::error_code ignored;
     if (entry.is_directory(ignored) && is_run(entry.path())) runs.push_back(entry.path());
   }
-  if (error) return make_error(ErrorCode::kNotFound, fmt::format("{}: {}; let this user read it", folder.string(), error.message()));
+  if (error)
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{}: {}; let this user read it", folder.string(), error.message()));
   std::sort(runs.begin(), runs.end());
   if (runs.size() > kRunsMax) runs.erase(runs.begin(), runs.end() - static_cast<std::ptrdiff_t>(kRunsMax));
   return runs;
 }
 
 head::Options core_options(const std::string& name, Random& random) {
-  head::Options options{.cluster_id = new_id<ClusterId>(random), .cluster_name = name, .version = std::string(kVersion)};
+  head::Options options{
+      .cluster_id = new_id<ClusterId>(random), .cluster_name = name, .version = std::string(kVersion)};
   options.limits.experiments = kRunsMax;
   options.limits.trials = 200'000;
   return options;
 }
 
 Error no_logs() {
-  return {ErrorCode::kNotFound, fmt::format("{}. What its trials printed is with the cluster that ran them; what failed stands in error.txt of each trial", kResultsOnly)};
+  return {ErrorCode::kNotFound, fmt::format("{}. What its trials printed is with the cluster that ran them; what "
+                                            "failed stands in error.txt of each trial",
+                                            kResultsOnly)};
 }
 
 }  // namespace
 
 struct ResultsView::Impl final : dashboard::ClusterPort {
-  Impl(fs::path of, const Clock& c, Random& r) : folder(std::move(of)), clock(c), random(r), core(core_options(folder.filename().string(), r), r) { register_operations(); }
+  Impl(fs::path of, const Clock& c, Random& r)
+      : folder(std::move(of)), clock(c), random(r), core(core_options(folder.filename().string(), r), r) {
+    register_operations();
+  }
 
   // ---- Queries of the dashboard ----
 
   operations::Registry& registry() override { return operations_registry; }
-  void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override { done(make_error(no_logs())); }
+  void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override {
+    done(make_error(no_logs()));
+  }
   void follow_logs(bool) override {}
-  void list_run_files(const std::string&, const std::string&, Done<std::vector<RunFiles::Entry>> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
-  void open_run_file(const std::string&, const std::string&, const std::string&, Done<RemoteFile> done) override { done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly))); }
+  void list_run_files(const std::string&, const std::string&, Done<std::vector<RunFiles::Entry>> done) override {
+    done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly)));
+  }
+  void open_run_file(const std::string&, const std::string&, const std::string&, Done<RemoteFile> done) override {
+    done(make_error(ErrorCode::kNotFound, std::string(kResultsOnly)));
+  }
   Result<dashboard::Visitor> bearer(std::string_view) override {
-    return make_error(ErrorCode::kUnauthenticated, "volador view takes no tokens; open the link that it printed, or press Enter where it runs for a fresh one");
+    return make_error(
+        ErrorCode::kUnauthenticated,
+        "volador view takes no tokens; open the link that it printed, or press Enter where it runs for a fresh one");
   }
   bool token_counts(const std::string& token_id) override { return token_id == kVisitor; }
   void register_operations();
@@ -115,19 +134,25 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
 
 void ResultsView::Impl::register_operations() {
   operations_registry.set_absent("Cluster", std::string(kResultsOnly));
-  operations_registry.set_absent("Studies", "there are no studies here: a head that `volador start --head` started keeps them");
+  operations_registry.set_absent("Studies",
+                                 "there are no studies here: a head that `volador start --head` started keeps them");
   operations_registry.serve<v1::ExplainRequest, v1::ExplainReply>(
-      "Cluster/Explain", [this](const security::Principal&, const v1::ExplainRequest& request, const Done<v1::ExplainReply>& done) {
+      "Cluster/Explain",
+      [this](const security::Principal&, const v1::ExplainRequest& request, const Done<v1::ExplainReply>& done) {
         const std::lock_guard lock(mutex);
         done(core.explainer().explain(clock.now(), request.id()));
       });
   operations_registry.serve<v1::ReadLogRequest, v1::ReadLogReply>(
-      "Cluster/ReadLog", [](const security::Principal&, const v1::ReadLogRequest&, const Done<v1::ReadLogReply>& done) { done(make_error(no_logs())); });
+      "Cluster/ReadLog", [](const security::Principal&, const v1::ReadLogRequest&, const Done<v1::ReadLogReply>& done) {
+        done(make_error(no_logs()));
+      });
   // Lists that are empty here, so that the page shows them as such.
   operations_registry.serve<v1::ListRequest, v1::NodeProcesses>(
-      "Cluster/ListProcesses", [](const security::Principal&, const v1::ListRequest&, const Done<v1::NodeProcesses>& done) { done(v1::NodeProcesses()); });
+      "Cluster/ListProcesses", [](const security::Principal&, const v1::ListRequest&,
+                                  const Done<v1::NodeProcesses>& done) { done(v1::NodeProcesses()); });
   operations_registry.serve<v1::ListRequest, v1::ListObjectsReply>(
-      "Cluster/ListObjects", [](const security::Principal&, const v1::ListRequest&, const Done<v1::ListObjectsReply>& done) { done(v1::ListObjectsReply()); });
+      "Cluster/ListObjects", [](const security::Principal&, const v1::ListRequest&,
+                                const Done<v1::ListObjectsReply>& done) { done(v1::ListObjectsReply()); });
 }
 
 // Connects as a new driver, which discards the data of an earlier one about the run.
@@ -152,7 +177,8 @@ bool ResultsView::Impl::look_at(const fs::path& path, Watched& run) {
   }
   auto news = run.reader->look();
   if (!news) {
-    if (news.error().message != run.problem) log::warn("view", "a run cannot be read", {{"run", path.string()}, {"why", news.error().message}});
+    if (news.error().message != run.problem)
+      log::warn("view", "a run cannot be read", {{"run", path.string()}, {"why", news.error().message}});
     run.problem = news.error().message;
     return false;
   }
@@ -214,16 +240,19 @@ void ResultsView::Impl::stop() {
 ResultsView::ResultsView(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ResultsView::~ResultsView() { stop(); }
 
-Result<std::unique_ptr<ResultsView>> ResultsView::start(const fs::path& folder, uint16_t port, const Clock& clock, Random& random) {
+Result<std::unique_ptr<ResultsView>> ResultsView::start(const fs::path& folder, uint16_t port, const Clock& clock,
+                                                        Random& random) {
   std::error_code unknown;
   fs::path whole = fs::weakly_canonical(folder, unknown);
   if (unknown) whole = fs::absolute(folder);
   const auto runs = find_runs(whole);
   if (!runs) return make_error(runs.error());
   if (runs->empty()) {
-    return make_error(ErrorCode::kNotFound, fmt::format("{}: neither it nor a folder right below it is a run (no experiment_state.json, no journal.vlj); name the directory that "
-                                                        "tune::run prints; volador tune list shows those of {}",
-                                                        whole.string(), tune::display_path(tune::default_storage_path())));
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{}: neither it nor a folder right below it is a run (no experiment_state.json, no "
+                                  "journal.vlj); name the directory that "
+                                  "tune::run prints; volador tune list shows those of {}",
+                                  whole.string(), tune::display_path(tune::default_storage_path())));
   }
   auto impl = std::make_unique<Impl>(whole, clock, random);
   impl->found = runs->size();
@@ -232,7 +261,13 @@ Result<std::unique_ptr<ResultsView>> ResultsView::start(const fs::path& folder, 
     impl->core.start(clock.now());
     impl->core.change_feed().watch();
   }
-  auto served = dashboard::Dashboard::start({.bind = "127.0.0.1", .port = port, .cluster = whole.filename().string(), .cluster_address = "", .view_of = whole.string(), .machine_id = impl->machine}, *impl, clock);
+  auto served = dashboard::Dashboard::start({.bind = "127.0.0.1",
+                                             .port = port,
+                                             .cluster = whole.filename().string(),
+                                             .cluster_address = "",
+                                             .view_of = whole.string(),
+                                             .machine_id = impl->machine},
+                                            *impl, clock);
   if (!served) return make_error(served.error());
   impl->dashboard = std::move(*served);
   impl->thread = std::thread([view = impl.get()] { view->watch_forever(); });
@@ -241,7 +276,9 @@ Result<std::unique_ptr<ResultsView>> ResultsView::start(const fs::path& folder, 
 
 size_t ResultsView::runs() const { return impl_->found; }
 std::string ResultsView::url() const { return impl_->dashboard->url(); }
-std::string ResultsView::login_link() { return impl_->dashboard->login_link({.token_id = std::string(kVisitor), .access = dashboard::Access::kViewer}); }
+std::string ResultsView::login_link() {
+  return impl_->dashboard->login_link({.token_id = std::string(kVisitor), .access = dashboard::Access::kViewer});
+}
 void ResultsView::stop() { impl_->stop(); }
 
 }  // namespace volador::cli

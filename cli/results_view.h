@@ -18,7 +18,8 @@ class ResultsView {
   // `folder` is a run, or contains runs directly; runs that are added later are shown as well. Serves on the loopback
   // interface when it returns; reads existing and new data on its own thread. kNotFound: no such folder, or no run in
   // it; kUnavailable: the port. `clock` and `random` must outlive the object.
-  [[nodiscard]] static Result<std::unique_ptr<ResultsView>> start(const std::filesystem::path& folder, uint16_t port, const Clock& clock, Random& random);
+  [[nodiscard]] static Result<std::unique_ptr<ResultsView>> start(const std::filesystem::path& folder, uint16_t port,
+                                                                  const Clock& clock, Random& random);
   // As stop().
   ~ResultsView();
 

@@ -36,31 +36,46 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
   if (config.is_set("public_url")) settings.public_url = config.text("public_url");
   const bool is_url = settings.public_url.starts_with("http://") || settings.public_url.starts_with("https://");
   if (!settings.public_url.empty() && !is_url)
-    return fail(blame(config, "public_url"),
-                {ErrorCode::kInvalidArgument, fmt::format("public_url: expected https://name or http://name, got \"{}\" ({})",
-                                                          settings.public_url, config.origin("public_url"))});
+    return fail(
+        blame(config, "public_url"),
+        {ErrorCode::kInvalidArgument, fmt::format("public_url: expected https://name or http://name, got \"{}\" ({})",
+                                                  settings.public_url, config.origin("public_url"))});
   if (config.is_set("tls_cert") != config.is_set("tls_key")) {
     const char* given = config.is_set("tls_cert") ? "tls_cert" : "tls_key";
-    return fail(blame(config, given), {ErrorCode::kInvalidArgument, fmt::format("tls_cert and tls_key go together; only {} was given ({})", given, config.origin(given))});
+    return fail(blame(config, given),
+                {ErrorCode::kInvalidArgument,
+                 fmt::format("tls_cert and tls_key go together; only {} was given ({})", given, config.origin(given))});
   }
   if (config.is_set("tls_cert")) {
-    settings.certificate = security::OwnCertificateFiles{.certificate = std::filesystem::absolute(config.text("tls_cert")), .key = std::filesystem::absolute(config.text("tls_key"))};
+    settings.certificate =
+        security::OwnCertificateFiles{.certificate = std::filesystem::absolute(config.text("tls_cert")),
+                                      .key = std::filesystem::absolute(config.text("tls_key"))};
     const auto usable = security::load_own_certificate(*settings.certificate, SystemClock().wall());
     if (!usable) return fail(blame(config, "tls_cert"), usable.error());
   }
   if (config.is_set("alert_url")) {
     auto to = dashboard::parse_webhook(config.text("alert_url"));
-    if (!to) return fail(blame(config, "alert_url"), {to.error().code, fmt::format("alert_url: {} ({})", to.error().message, config.origin("alert_url"))});
+    if (!to)
+      return fail(blame(config, "alert_url"),
+                  {to.error().code, fmt::format("alert_url: {} ({})", to.error().message, config.origin("alert_url"))});
     settings.alerts = std::move(*to);
   }
   if (config.is_set("alert_secret_file")) {
     const std::string file = config.text("alert_secret_file");
     auto secret = read_file_limited(file, kSecretBytesMax);
-    if (!secret) return fail(blame(config, "alert_secret_file"), {secret.error().code, fmt::format("alert_secret_file: {} ({})", secret.error().message, config.origin("alert_secret_file"))});
+    if (!secret)
+      return fail(blame(config, "alert_secret_file"),
+                  {secret.error().code, fmt::format("alert_secret_file: {} ({})", secret.error().message,
+                                                    config.origin("alert_secret_file"))});
     settings.alert_secret = secret->substr(0, secret->find_first_of("\r\n"));
-    const bool is_visible = std::all_of(settings.alert_secret.begin(), settings.alert_secret.end(), [](char c) { return c > ' ' && c < 127; });
+    const bool is_visible = std::all_of(settings.alert_secret.begin(), settings.alert_secret.end(),
+                                        [](char c) { return c > ' ' && c < 127; });
     if (settings.alert_secret.empty() || !is_visible)
-      return fail(blame(config, "alert_secret_file"), {ErrorCode::kInvalidArgument, fmt::format("alert_secret_file: expected a first line of visible ASCII characters without spaces in {} ({})", file, config.origin("alert_secret_file"))});
+      return fail(
+          blame(config, "alert_secret_file"),
+          {ErrorCode::kInvalidArgument,
+           fmt::format("alert_secret_file: expected a first line of visible ASCII characters without spaces in {} ({})",
+                       file, config.origin("alert_secret_file"))});
   }
   if (settings.lease < 3 * settings.heartbeat)
     return fail(blame(config, "lease"),
@@ -71,9 +86,11 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
   if (settings.reconnect_window < window_min)
     return fail(blame(config, "reconnect_window"),
                 {ErrorCode::kInvalidArgument,
-                 fmt::format("reconnect_window: expected at least the lease and {} ms ({} ms), so that no actor is placed while an earlier one "
+                 fmt::format("reconnect_window: expected at least the lease and {} ms ({} ms), so that no actor is "
+                             "placed while an earlier one "
                              "may still run, got {} ms ({})",
-                             head::Times().lease_margin.count(), window_min.count(), settings.reconnect_window.count(), config.origin("reconnect_window"))});
+                             head::Times().lease_margin.count(), window_min.count(), settings.reconnect_window.count(),
+                             config.origin("reconnect_window"))});
   if (settings.store != "sqlite" && !settings.store.starts_with("redis://"))
     return fail(blame(config, "store"), {ErrorCode::kInvalidArgument,
                                          fmt::format("store: expected sqlite or redis://host:port, got \"{}\" ({})",
@@ -97,7 +114,8 @@ tl::expected<WorkerSettings, Failure> worker_settings(const Config& config) {
   if (config.is_set("object_spill_limit")) settings.object_spill_limit = config.bytes("object_spill_limit");
   if (config.is_set("object_spill_directory")) {
     std::error_code ignored;
-    settings.object_spill_directory = std::filesystem::absolute(config.text("object_spill_directory"), ignored).string();
+    settings.object_spill_directory =
+        std::filesystem::absolute(config.text("object_spill_directory"), ignored).string();
   }
   for (const auto& [name, text] : config.pairs("resources")) {
     auto amount = parse_real(text);

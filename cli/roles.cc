@@ -41,7 +41,12 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
     options.times.lease = settings.lease;
     options.times.reconnect_window = settings.reconnect_window;
     std::optional<DashboardPlace> dashboard;
-    if (settings.dashboard) dashboard = {.port = settings.dashboard_port, .public_url = settings.public_url, .certificate = settings.certificate, .alerts = settings.alerts, .alert_secret = settings.alert_secret};
+    if (settings.dashboard)
+      dashboard = {.port = settings.dashboard_port,
+                   .public_url = settings.public_url,
+                   .certificate = settings.certificate,
+                   .alerts = settings.alerts,
+                   .alert_secret = settings.alert_secret};
     const SystemClock clock;
     SystemRandom random;
     auto role = HeadRole::start(std::move(options), dashboard, clock, random);
@@ -74,23 +79,22 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
 int live_as_worker(const Paths& paths, const WorkerSettings& settings,
                    const std::function<void(const WorkerReady&)>& ready,
                    const std::function<void(const std::string&)>& waiting) {
-  worker::WorkerOptions options{
-      .paths = paths,
-      .cluster_name = settings.cluster,
-      .node_name = settings.node,
-      .head_address = settings.head_address,
-      .token = settings.token,
-      .bind_address = settings.bind,
-      .resources = {.cpus = settings.cpus,
-                    .gpus = settings.gpus,
-                    .memory = settings.memory,
-                    .object_store_memory = settings.object_store_memory,
-                    .object_spill_limit = settings.object_spill_limit,
-                    .object_spill_directory = settings.object_spill_directory,
-                    .custom = settings.custom},
-      .labels = settings.labels,
-      .memory_threshold = settings.memory_threshold,
-      .log_level = level_of(settings.log_level)};
+  worker::WorkerOptions options{.paths = paths,
+                                .cluster_name = settings.cluster,
+                                .node_name = settings.node,
+                                .head_address = settings.head_address,
+                                .token = settings.token,
+                                .bind_address = settings.bind,
+                                .resources = {.cpus = settings.cpus,
+                                              .gpus = settings.gpus,
+                                              .memory = settings.memory,
+                                              .object_store_memory = settings.object_store_memory,
+                                              .object_spill_limit = settings.object_spill_limit,
+                                              .object_spill_directory = settings.object_spill_directory,
+                                              .custom = settings.custom},
+                                .labels = settings.labels,
+                                .memory_threshold = settings.memory_threshold,
+                                .log_level = level_of(settings.log_level)};
   options.on_ready = [&](const std::string& node, const std::string& address) {
     ready({.node = node, .data_address = address});
   };

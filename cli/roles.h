@@ -28,8 +28,8 @@ struct HeadSettings {
   std::chrono::milliseconds reconnect_window{10'000};
   std::string log_level;
   bool dashboard = true;
-  uint16_t dashboard_port = 0;  // 0: the previous port, or a free one.
-  std::string public_url;       // URL of a proxy in front of the dashboard.
+  uint16_t dashboard_port = 0;                               // 0: the previous port, or a free one.
+  std::string public_url;                                    // URL of a proxy in front of the dashboard.
   std::optional<security::OwnCertificateFiles> certificate;  // Certificate of the dashboard provided by the user.
   std::optional<dashboard::Webhook> alerts;
   std::string alert_secret;

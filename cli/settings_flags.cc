@@ -59,7 +59,8 @@ void SettingsFlags::declare(CLI::App& app, const std::vector<std::string>& keys)
     app.add_option_function<std::string>(flag_of(key), take, help)->type_name(type_of(setting->kind));
   }
   app.add_option("--config", config_file_,
-                 "Configuration file; by default the first of ./volador.yaml, the user's, and /etc/volador/config.yaml that exists")
+                 "Configuration file; by default the first of ./volador.yaml, the user's, and /etc/volador/config.yaml "
+                 "that exists")
       ->envname("VOLADOR_CONFIG")
       ->type_name("FILE");
 }

@@ -27,7 +27,12 @@ constexpr size_t kStatusLineMax = 4096;
 // One POST, from name resolution to the first line of the response.
 class AlertSender::Attempt {
  public:
-  explicit Attempt(const AlertOptions& options) : to_(options.to), timeout_(options.timeout), tls_(asio::ssl::context::tls_client), resolver_(io_), stream_(io_, tls_) {
+  explicit Attempt(const AlertOptions& options)
+      : to_(options.to),
+        timeout_(options.timeout),
+        tls_(asio::ssl::context::tls_client),
+        resolver_(io_),
+        stream_(io_, tls_) {
     tls_.set_default_verify_paths();
     stream_.set_verify_mode(asio::ssl::verify_peer);
     stream_.set_verify_callback(asio::ssl::host_name_verification(to_.host));
@@ -38,16 +43,20 @@ class AlertSender::Attempt {
 
   // Returns the status of the response; 0: none, see why().
   int run(const std::string& request) {
-    resolver_.async_resolve(to_.host, to_.port, [this, &request](error_code error, const tcp::resolver::results_type& found) {
-      if (error) return fail(error);
-      asio::async_connect(stream_.next_layer(), found, [this, &request](error_code refused, const tcp::endpoint&) {
-        if (refused) return fail(refused);
-        if (!to_.tls) return talk(stream_.next_layer(), request);
-        stream_.async_handshake(asio::ssl::stream_base::client, [this, &request](error_code mistrusted) { mistrusted ? fail(mistrusted) : talk(stream_, request); });
-      });
-    });
+    resolver_.async_resolve(
+        to_.host, to_.port, [this, &request](error_code error, const tcp::resolver::results_type& found) {
+          if (error) return fail(error);
+          asio::async_connect(stream_.next_layer(), found, [this, &request](error_code refused, const tcp::endpoint&) {
+            if (refused) return fail(refused);
+            if (!to_.tls) return talk(stream_.next_layer(), request);
+            stream_.async_handshake(asio::ssl::stream_base::client, [this, &request](error_code mistrusted) {
+              mistrusted ? fail(mistrusted) : talk(stream_, request);
+            });
+          });
+        });
     io_.run_for(timeout_);
-    if (status_ == 0 && why_.empty()) why_ = fmt::format("no answer within {} s", std::chrono::duration<double>(timeout_).count());
+    if (status_ == 0 && why_.empty())
+      why_ = fmt::format("no answer within {} s", std::chrono::duration<double>(timeout_).count());
     return status_;
   }
   const std::string& why() const { return why_; }
@@ -59,7 +68,8 @@ class AlertSender::Attempt {
   void talk(Stream& stream, const std::string& request) {
     asio::async_write(stream, asio::buffer(request), [this, &stream](error_code error, size_t) {
       if (error) return fail(error);
-      asio::async_read_until(stream, asio::dynamic_buffer(answer_, kStatusLineMax), "\r\n", [this](error_code lost, size_t) { lost ? fail(lost) : read_status(); });
+      asio::async_read_until(stream, asio::dynamic_buffer(answer_, kStatusLineMax), "\r\n",
+                             [this](error_code lost, size_t) { lost ? fail(lost) : read_status(); });
     });
   }
   void read_status() {
@@ -137,7 +147,12 @@ void AlertSender::deliver(const v1::Event& event) {
     }
     if (has_arrived(status)) return;
     const auto pause = pause_before_next(options_.plan, attempts, status);
-    if (!pause) return log::warn("alerts", "an alert was not taken", {{"host", options_.to.host}, {"event", event.text()}, {"attempts", std::to_string(attempts)}, {"why", attempt.why()}});
+    if (!pause)
+      return log::warn("alerts", "an alert was not taken",
+                       {{"host", options_.to.host},
+                        {"event", event.text()},
+                        {"attempts", std::to_string(attempts)},
+                        {"why", attempt.why()}});
     if (!wait(*pause)) return;
   }
 }

@@ -17,36 +17,55 @@ namespace {
 
 std::string_view title_of(int status) {
   switch (status) {
-    case 400: return "Bad request";
-    case 401: return "Sign in first";
-    case 403: return "Not allowed";
-    case 404: return "Not found";
-    case 405: return "Method not allowed";
-    case 409: return "Not possible";
-    case 421: return "Another host";
-    case 429: return "Too many requests";
-    case 503: return "Not available now";
-    case 504: return "Too late";
-    default: return "Error";
+    case 400:
+      return "Bad request";
+    case 401:
+      return "Sign in first";
+    case 403:
+      return "Not allowed";
+    case 404:
+      return "Not found";
+    case 405:
+      return "Method not allowed";
+    case 409:
+      return "Not possible";
+    case 421:
+      return "Another host";
+    case 429:
+      return "Too many requests";
+    case 503:
+      return "Not available now";
+    case 504:
+      return "Too late";
+    default:
+      return "Error";
   }
 }
 
 int status_of(ErrorCode code) {
   switch (code) {
-    case ErrorCode::kInvalidArgument: return 400;
-    case ErrorCode::kUnauthenticated: return 401;
-    case ErrorCode::kPermissionDenied: return 403;
+    case ErrorCode::kInvalidArgument:
+      return 400;
+    case ErrorCode::kUnauthenticated:
+      return 401;
+    case ErrorCode::kPermissionDenied:
+      return 403;
     case ErrorCode::kNotFound:
-    case ErrorCode::kObjectLost: return 404;
+    case ErrorCode::kObjectLost:
+      return 404;
     case ErrorCode::kInfeasible:
     case ErrorCode::kCancelled:
-    case ErrorCode::kActorDied: return 409;
+    case ErrorCode::kActorDied:
+      return 409;
     case ErrorCode::kStoreFull:
-    case ErrorCode::kUnavailable: return 503;
-    case ErrorCode::kTimeout: return 504;
+    case ErrorCode::kUnavailable:
+      return 503;
+    case ErrorCode::kTimeout:
+      return 504;
     case ErrorCode::kUnknownOutcome:
     case ErrorCode::kInternal:
-    case ErrorCode::kApplication: return 500;
+    case ErrorCode::kApplication:
+      return 500;
   }
   return 500;
 }
@@ -68,7 +87,10 @@ std::string token_json(const v1::Token& token, int64_t now_ms) {
 }  // namespace
 
 HttpResponse json_response(std::string body, int status) {
-  return {.status = status, .content_type = "application/json", .body = std::move(body), .headers = {{"Cache-Control", "no-store"}}};
+  return {.status = status,
+          .content_type = "application/json",
+          .body = std::move(body),
+          .headers = {{"Cache-Control", "no-store"}}};
 }
 
 HttpResponse problem(int status, const Error& error, std::string_view next) {
@@ -81,7 +103,10 @@ HttpResponse problem(int status, const Error& error, std::string_view next) {
   object.text("detail", error.message);
   object.text("next", next);
   object.end();
-  return {.status = status, .content_type = "application/problem+json", .body = std::move(body), .headers = {{"Cache-Control", "no-store"}}};
+  return {.status = status,
+          .content_type = "application/problem+json",
+          .body = std::move(body),
+          .headers = {{"Cache-Control", "no-store"}}};
 }
 
 HttpResponse problem(const Error& error) { return problem(status_of(error.code), error); }
@@ -99,7 +124,8 @@ void Api::answer(const Route& route, Call call, const Respond& respond) {
   (this->*route.handler)(call, respond);
 }
 
-void Api::list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const {
+void Api::list(Topic topic, const std::string& experiment, bool newest_first, const Call& call,
+               const Respond& respond) const {
   const auto wanted = RowList::parse(call.query);
   if (!wanted) return respond(problem(wanted.error()));
   std::vector<std::string_view> rows;
@@ -116,15 +142,17 @@ void Api::list(Topic topic, const std::string& experiment, bool newest_first, co
 }
 
 // Lists the nodes' current replies; sorted by size if no order is requested.
-void Api::list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call, const Respond& respond) {
+void Api::list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call,
+                       const Respond& respond) {
   const auto wanted = RowList::parse(call.query);
   if (!wanted) return respond(problem(wanted.error()));
   v1::ListRequest request;
   request.set_limit(kObjectsMax);
-  call_for<v1::ListObjectsReply>("Cluster/ListObjects", call, request, respond, [wanted = *wanted, rows_of](const v1::ListObjectsReply& found) {
-    const std::vector<std::string> rows = rows_of(found);
-    return json_response(wanted.page({rows.begin(), rows.end()}));
-  });
+  call_for<v1::ListObjectsReply>("Cluster/ListObjects", call, request, respond,
+                                 [wanted = *wanted, rows_of](const v1::ListObjectsReply& found) {
+                                   const std::vector<std::string> rows = rows_of(found);
+                                   return json_response(wanted.page({rows.begin(), rows.end()}));
+                                 });
 }
 
 void Api::objects(const Call& call, const Respond& respond) {
@@ -166,7 +194,8 @@ void Api::trials(const Call& call, const Respond& respond) { list(Topic::kTrials
 void Api::events(const Call& call, const Respond& respond) { list(Topic::kEvents, {}, true, call, respond); }
 
 HttpResponse no_experiment(const std::string& name) {
-  return problem(404, {ErrorCode::kNotFound, fmt::format("there is no experiment \"{}\"", name)}, "GET /api/v1/experiments shows those that there are");
+  return problem(404, {ErrorCode::kNotFound, fmt::format("there is no experiment \"{}\"", name)},
+                 "GET /api/v1/experiments shows those that there are");
 }
 
 void Api::experiment_trials(const Call& call, const Respond& respond) {
@@ -192,7 +221,8 @@ void Api::curves(const Call& call, const Respond& respond) {
 
 // Prefix of the requested series: matches names that start with it, followed by "/".
 std::string Api::series_prefix(const Query& query) const {
-  const std::string actor = text_in(query, "actor"), experiment = text_in(query, "experiment"), node = text_in(query, "node");
+  const std::string actor = text_in(query, "actor"), experiment = text_in(query, "experiment"),
+                    node = text_in(query, "node");
   if (!actor.empty()) return model_.series_of_actor(actor) + "/";
   if (!experiment.empty()) return "trial/" + trial_key(experiment, text_in(query, "trial")) + "/";
   return node.empty() ? "node/" : "node/" + node + "/";
@@ -217,7 +247,8 @@ void Api::series(const Call& call, const Respond& respond) {
     for (const SeriesStore::Measure& measure : at->second) {
       if (!name.empty() && name != *measure.name) continue;
       if (body.back() != '[') body += ',';
-      body += series_text(of, *measure.name, measure.series.read(*from / 1000, (*to + 999) / 1000, static_cast<size_t>(*points)));
+      body += series_text(of, *measure.name,
+                          measure.series.read(*from / 1000, (*to + 999) / 1000, static_cast<size_t>(*points)));
     }
   }
   respond(json_response(body + "]}"));
@@ -225,7 +256,9 @@ void Api::series(const Call& call, const Respond& respond) {
 
 void Api::explain(const Call& call, const Respond& respond) {
   const std::string id = text_in(call.query, "id");
-  if (id.empty()) return respond(problem({ErrorCode::kInvalidArgument, "explain: name an actor, trial, placement group or node with ?id="}));
+  if (id.empty())
+    return respond(
+        problem({ErrorCode::kInvalidArgument, "explain: name an actor, trial, placement group or node with ?id="}));
   v1::ExplainRequest request;
   request.set_id(id);
   call_for<v1::ExplainReply>("Cluster/Explain", call, request, respond, [](const v1::ExplainReply& found) {
@@ -245,10 +278,13 @@ void Api::explain(const Call& call, const Respond& respond) {
 
 void Api::logs(const Call& call, const Respond& respond) {
   const std::string id = text_in(call.query, "id"), node = text_in(call.query, "node");
-  if (id.empty() == node.empty()) return respond(problem({ErrorCode::kInvalidArgument, "logs: name an actor or trial with ?id=, or a node with ?node="}));
+  if (id.empty() == node.empty())
+    return respond(
+        problem({ErrorCode::kInvalidArgument, "logs: name an actor or trial with ?id=, or a node with ?node="}));
   const auto tail = integer_in(call.query, "tail", 100, 1, 10'000);
   if (!tail) return respond(problem(tail.error()));
-  port_.logs(id, node, static_cast<int>(*tail), later<LiveClient::FoundLogs>(respond, [](const Result<LiveClient::FoundLogs>& found) {
+  port_.logs(id, node, static_cast<int>(*tail),
+             later<LiveClient::FoundLogs>(respond, [](const Result<LiveClient::FoundLogs>& found) {
                std::string body = "{\"lines\":[";
                for (const v1::LogLine& line : found->lines) body += (body.back() == '[' ? "" : ",") + line_json(line);
                return json_response(body + "]}");
@@ -262,7 +298,8 @@ void Api::log_lines(const Call& call, const Respond& respond) {
   request.set_find(text_in(call.query, "find"));
   const std::string stream = text_in(call.query, "stream");
   if (!stream.empty() && stream != "out" && stream != "err") {
-    return respond(problem({ErrorCode::kInvalidArgument, fmt::format("stream: expected out or err, got \"{}\"", stream)}));
+    return respond(
+        problem({ErrorCode::kInvalidArgument, fmt::format("stream: expected out or err, got \"{}\"", stream)}));
   }
   request.set_is_stderr(stream == "err");
   const auto run = integer_in(call.query, "run", 0, 1, 1'000'000);
@@ -278,7 +315,8 @@ void Api::log_lines(const Call& call, const Respond& respond) {
   request.set_lines(static_cast<int32_t>(*lines));
   request.set_trouble(*trouble != 0);
   request.set_backward(*backward != 0);
-  call_for<v1::ReadLogReply>("Cluster/ReadLog", call, request, respond, [](const v1::ReadLogReply& reply) { return json_response(log_part_json(reply)); });
+  call_for<v1::ReadLogReply>("Cluster/ReadLog", call, request, respond,
+                             [](const v1::ReadLogReply& reply) { return json_response(log_part_json(reply)); });
 }
 
 void Api::stack(const Call& call, const Respond& respond) {
@@ -292,7 +330,8 @@ void Api::stack(const Call& call, const Respond& respond) {
 void Api::processes(const Call& call, const Respond& respond) {
   v1::ListRequest request;
   request.set_filter(call.path.at("name"));
-  call_for<v1::NodeProcesses>("Cluster/ListProcesses", call, request, respond, [](const v1::NodeProcesses& found) { return json_response(processes_text(found)); });
+  call_for<v1::NodeProcesses>("Cluster/ListProcesses", call, request, respond,
+                              [](const v1::NodeProcesses& found) { return json_response(processes_text(found)); });
 }
 
 void Api::timeline(const Call& call, const Respond& respond) {
@@ -301,17 +340,20 @@ void Api::timeline(const Call& call, const Respond& respond) {
   v1::TimelineRequest request;
   request.set_id(text_in(call.query, "id"));
   request.set_limit(static_cast<int32_t>(*limit));
-  call_for<v1::TimelineReply>("Cluster/Timeline", call, request, respond, [](const v1::TimelineReply& reply) { return json_response(chrome_trace(reply)); });
+  call_for<v1::TimelineReply>("Cluster/Timeline", call, request, respond,
+                              [](const v1::TimelineReply& reply) { return json_response(chrome_trace(reply)); });
 }
 
 void Api::operate(const Call& call, const Respond& respond) {
   const Route& route = *call.route;
   const auto request = request_of(*route.operation, *route.http, call.path, *call.json);
   const bool no_reply = route.http->no_reply();
-  port_.registry().call(route.operation->name, call.by, *request,
-                        later<operations::Registry::Reply>(respond, [no_reply](const Result<operations::Registry::Reply>& reply) {
-                          return json_response(no_reply ? "{}" : json_of(**reply).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-                        }));
+  port_.registry().call(
+      route.operation->name, call.by, *request,
+      later<operations::Registry::Reply>(respond, [no_reply](const Result<operations::Registry::Reply>& reply) {
+        return json_response(
+            no_reply ? "{}" : json_of(**reply).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      }));
 }
 
 void Api::audit(const Call& call, const Respond& respond) {
@@ -319,19 +361,22 @@ void Api::audit(const Call& call, const Respond& respond) {
   if (!wanted) return respond(problem(wanted.error()));
   v1::ListRequest request;
   request.set_limit(kAuditMax);
-  call_for<v1::ListAuditReply>("Cluster/ListAudit", call, request, respond, [wanted = *wanted](const v1::ListAuditReply& found) {
-    std::vector<std::string> rows;
-    for (const v1::AuditEntry& entry : found.entries()) rows.push_back(audit_text(entry));
-    return json_response(wanted.page({rows.begin(), rows.end()}));
-  });
+  call_for<v1::ListAuditReply>("Cluster/ListAudit", call, request, respond,
+                               [wanted = *wanted](const v1::ListAuditReply& found) {
+                                 std::vector<std::string> rows;
+                                 for (const v1::AuditEntry& entry : found.entries()) rows.push_back(audit_text(entry));
+                                 return json_response(wanted.page({rows.begin(), rows.end()}));
+                               });
 }
 
 void Api::tokens(const Call& call, const Respond& respond) {
-  call_for<v1::ListTokensReply>("Cluster/ListTokens", call, v1::ListTokensRequest(), respond, [now_ms = now_ms_](const v1::ListTokensReply& found) {
-    std::vector<std::string> rows;
-    for (const v1::Token& token : found.tokens()) rows.push_back(token_json(token, now_ms()));
-    return json_response(rows_json({rows.begin(), rows.end()}, static_cast<int64_t>(rows.size()), ""));
-  });
+  call_for<v1::ListTokensReply>(
+      "Cluster/ListTokens", call, v1::ListTokensRequest(), respond,
+      [now_ms = now_ms_](const v1::ListTokensReply& found) {
+        std::vector<std::string> rows;
+        for (const v1::Token& token : found.tokens()) rows.push_back(token_json(token, now_ms()));
+        return json_response(rows_json({rows.begin(), rows.end()}, static_cast<int64_t>(rows.size()), ""));
+      });
 }
 
 void Api::create_token(const Call& call, const Respond& respond) {
@@ -359,7 +404,8 @@ void Api::create_token(const Call& call, const Respond& respond) {
 void Api::actor_metrics(const Call& call, const Respond& respond) {
   const std::string& id = call.path.at("id");
   if (!model_.table(Topic::kActors).rows().contains(id)) {
-    return respond(problem(404, {ErrorCode::kNotFound, fmt::format("there is no actor \"{}\"", id)}, "GET /api/v1/actors shows those that there are, with their whole ids"));
+    return respond(problem(404, {ErrorCode::kNotFound, fmt::format("there is no actor \"{}\"", id)},
+                           "GET /api/v1/actors shows those that there are, with their whole ids"));
   }
   respond(json_response(actor_metrics_json(model_.actor_metrics().find(id))));
 }

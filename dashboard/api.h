@@ -58,7 +58,7 @@ class Api {
     Access access;
     std::string_view about;
     std::vector<Parameter> query;
-    std::string_view body;     // An example; empty: no body.
+    std::string_view body;  // An example; empty: no body.
     void (Api::*handler)(const Call& call, const Respond& respond);
     std::vector<BodyField> fields = {};
     const operations::Entry* operation = nullptr;  // Set for routes of the catalogue, with `http`.
@@ -70,8 +70,8 @@ class Api {
   [[nodiscard]] static Result<void> check_query(const Route& route, const std::map<std::string, std::string>& query);
 
   struct Match {
-    const Route* route = nullptr;       // Null: unknown path or method.
-    std::string allowed;                // Methods of the path; empty: no such path.
+    const Route* route = nullptr;  // Null: unknown path or method.
+    std::string allowed;           // Methods of the path; empty: no such path.
     std::map<std::string, std::string> parameters;
   };
   static Match match(std::string_view method, std::string_view path);
@@ -80,7 +80,8 @@ class Api {
   static const Route* list_of(std::string_view topic, bool of_one);
 
   // `to_here` runs a function on the server's thread; `now_ms` is Unix time.
-  Api(const LiveModel& model, ClusterPort& port, std::function<void(std::function<void()>)> to_here, std::function<int64_t()> now_ms)
+  Api(const LiveModel& model, ClusterPort& port, std::function<void(std::function<void()>)> to_here,
+      std::function<int64_t()> now_ms)
       : model_(model), port_(port), to_here_(std::move(to_here)), now_ms_(std::move(now_ms)) {}
   void answer(const Route& route, Call call, const Respond& respond);
 
@@ -144,14 +145,17 @@ class Api {
   void describe(const Call& call, const Respond& respond);
 
   std::string series_prefix(const std::map<std::string, std::string>& query) const;
-  void list(Topic topic, const std::string& experiment, bool newest_first, const Call& call, const Respond& respond) const;
-  void list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call, const Respond& respond);
+  void list(Topic topic, const std::string& experiment, bool newest_first, const Call& call,
+            const Respond& respond) const;
+  void list_objects(std::vector<std::string> (*rows_of)(const v1::ListObjectsReply&), const Call& call,
+                    const Respond& respond);
   // Sends a response that is computed on another thread of the head.
   template <class T, class Make>
   auto later(Respond respond, Make make);
   // Calls an operation; make(reply) builds the response.
   template <class Reply, class Make>
-  void call_for(std::string_view operation, const Call& call, const google::protobuf::Message& request, Respond respond, Make make);
+  void call_for(std::string_view operation, const Call& call, const google::protobuf::Message& request, Respond respond,
+                Make make);
 
   const LiveModel& model_;
   ClusterPort& port_;

@@ -20,7 +20,8 @@ using Ordered = nlohmann::ordered_json;
 // Sent as attachment and never displayed: files in a run's folder are untrusted.
 HttpResponse attachment(std::string_view file_name, std::string content_type) {
   return {.content_type = std::move(content_type),
-          .headers = {{"Cache-Control", "no-store"}, {"Content-Disposition", fmt::format("attachment; filename=\"{}\"", safe_file_name(file_name))}}};
+          .headers = {{"Cache-Control", "no-store"},
+                      {"Content-Disposition", fmt::format("attachment; filename=\"{}\"", safe_file_name(file_name))}}};
 }
 
 class LocalBody final : public BodySource {
@@ -79,22 +80,28 @@ void Api::config(const Call& call, const Respond& respond) {
   const std::string& name = call.path.at("name");
   if (!model_.has_experiment(name)) return respond(no_experiment(name));
   const std::string format = call.query.contains("format") ? call.query.at("format") : "json";
-  if (format != "json" && format != "yaml") return respond(problem({ErrorCode::kInvalidArgument, fmt::format("format: expected json or yaml, got \"{}\"", format)}));
+  if (format != "json" && format != "yaml")
+    return respond(
+        problem({ErrorCode::kInvalidArgument, fmt::format("format: expected json or yaml, got \"{}\"", format)}));
   std::string trial = text_in(call.query, "trial");
   if (trial.empty()) {
     const auto row = Ordered::parse(model_.table(Topic::kExperiments).rows().at(name).text, nullptr, false);
     if (!row.contains("best") || !row["best"].is_object()) {
-      return respond(problem(404, {ErrorCode::kNotFound, fmt::format("experiment \"{}\" has no best trial yet", name)}, "name a trial with ?trial="));
+      return respond(problem(404, {ErrorCode::kNotFound, fmt::format("experiment \"{}\" has no best trial yet", name)},
+                             "name a trial with ?trial="));
     }
     trial = row["best"]["trial"].get<std::string>();
   }
   const auto& trials = model_.table(Topic::kTrials).rows();
   const auto found = trials.find(trial_key(name, trial));
-  if (found == trials.end()) return respond(problem(404, {ErrorCode::kNotFound, fmt::format("experiment \"{}\" has no trial \"{}\"", name, trial)}));
+  if (found == trials.end())
+    return respond(
+        problem(404, {ErrorCode::kNotFound, fmt::format("experiment \"{}\" has no trial \"{}\"", name, trial)}));
   const auto row = Ordered::parse(found->second.text, nullptr, false);
   const Ordered config = row.contains("config_text") ? row["config_text"] : row["config"];
   const bool yaml = format == "yaml";
-  HttpResponse response = attachment(fmt::format("{}-{}.{}", name, trial, format), yaml ? "application/yaml" : "application/json");
+  HttpResponse response =
+      attachment(fmt::format("{}-{}.{}", name, trial, format), yaml ? "application/yaml" : "application/json");
   response.body = yaml ? yaml_text(config) : config.dump(2, ' ', false, Ordered::error_handler_t::replace) + "\n";
   respond(std::move(response));
 }
@@ -110,7 +117,9 @@ void Api::list_files(const std::string& trial, const Call& call, const Respond& 
     if (!is_for_others(entries.error())) return respond(problem(entries.error()));
   }
   using Entries = std::vector<RunFiles::Entry>;
-  port_.list_run_files(name, trial, later<Entries>(respond, [directory](const Result<Entries>& entries) { return files_json(directory, *entries); }));
+  port_.list_run_files(name, trial, later<Entries>(respond, [directory](const Result<Entries>& entries) {
+                         return files_json(directory, *entries);
+                       }));
 }
 
 void Api::send_file(const std::string& trial, const Call& call, const Respond& respond) {
@@ -130,7 +139,8 @@ void Api::send_file(const std::string& trial, const Call& call, const Respond& r
     }
     if (!is_for_others(opened.error())) return respond(problem(opened.error()));
   }
-  port_.open_run_file(name, trial, file, later<RemoteFile>(respond, [shown, to_here = to_here_](const Result<RemoteFile>& opened) {
+  port_.open_run_file(name, trial, file,
+                      later<RemoteFile>(respond, [shown, to_here = to_here_](const Result<RemoteFile>& opened) {
                         HttpResponse response = shown(opened->file_name, opened->content_type);
                         response.source = std::make_shared<RemoteBody>(opened->pieces, opened->length, to_here);
                         return response;

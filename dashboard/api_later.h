@@ -14,8 +14,11 @@ auto Api::later(Respond respond, Make make) {
 }
 
 template <class Reply, class Make>
-void Api::call_for(std::string_view operation, const Call& call, const google::protobuf::Message& request, Respond respond, Make make) {
-  port_.registry().call<Reply>(operation, call.by, request, later<Reply>(std::move(respond), [make = std::move(make)](const Result<Reply>& reply) { return make(*reply); }));
+void Api::call_for(std::string_view operation, const Call& call, const google::protobuf::Message& request,
+                   Respond respond, Make make) {
+  port_.registry().call<Reply>(
+      operation, call.by, request,
+      later<Reply>(std::move(respond), [make = std::move(make)](const Result<Reply>& reply) { return make(*reply); }));
 }
 
 }  // namespace volador::dashboard

@@ -37,7 +37,9 @@ void Api::metrics(const Call&, const Respond& respond) {
     const std::string name = node.value("name", "");
     uses.push_back({name, node.value("cpu_cores_used", 0.0), node.value("memory_bytes_used", 0.0)});
     for (const std::string_view measure : kMachineMeasures) {
-      if (const auto value = node.find(measure); value != node.end()) machine[measure] += fmt::format("volador_node_{}{{node=\"{}\"}} {}\n", measure, label(name), value->get<double>());
+      if (const auto value = node.find(measure); value != node.end())
+        machine[measure] +=
+            fmt::format("volador_node_{}{{node=\"{}\"}} {}\n", measure, label(name), value->get<double>());
     }
     for (const auto& one : node.value("file_systems", nlohmann::json::array())) {
       const std::string labels = fmt::format("{{node=\"{}\",path=\"{}\"}}", label(name), label(one.value("path", "")));
@@ -46,11 +48,14 @@ void Api::metrics(const Call&, const Respond& respond) {
     }
   }
   declare("volador_nodes", "gauge", "Nodes by their state.");
-  for (const auto& [state, count] : nodes) out += fmt::format("volador_nodes{{state=\"{}\"}} {}\n", label(state), count);
+  for (const auto& [state, count] : nodes)
+    out += fmt::format("volador_nodes{{state=\"{}\"}} {}\n", label(state), count);
   declare("volador_node_cpu_cores_used", "gauge", "Cores in use on a node.");
-  for (const NodeUse& use : uses) out += fmt::format("volador_node_cpu_cores_used{{node=\"{}\"}} {}\n", label(use.name), use.cores);
+  for (const NodeUse& use : uses)
+    out += fmt::format("volador_node_cpu_cores_used{{node=\"{}\"}} {}\n", label(use.name), use.cores);
   declare("volador_node_memory_used_bytes", "gauge", "Memory in use on a node.");
-  for (const NodeUse& use : uses) out += fmt::format("volador_node_memory_used_bytes{{node=\"{}\"}} {}\n", label(use.name), use.memory);
+  for (const NodeUse& use : uses)
+    out += fmt::format("volador_node_memory_used_bytes{{node=\"{}\"}} {}\n", label(use.name), use.memory);
   for (const auto& [measure, samples] : machine) {
     declare(fmt::format("volador_node_{}", measure), "gauge", "Of a node's machine, where it is measured.");
     out += samples;
@@ -62,12 +67,14 @@ void Api::metrics(const Call&, const Respond& respond) {
     out += total;
   }
   declare("volador_actors", "gauge", "Actors by their state; dead ones while they are remembered.");
-  for (const auto& [state, count] : std::map<std::string, int64_t>(totals.actors_by_state().begin(), totals.actors_by_state().end())) {
+  for (const auto& [state, count] :
+       std::map<std::string, int64_t>(totals.actors_by_state().begin(), totals.actors_by_state().end())) {
     out += fmt::format("volador_actors{{state=\"{}\"}} {}\n", label(state), count);
   }
   const auto amounts = [&](std::string_view metric, const auto& map) {
     for (const auto& [name, amount] : std::map<std::string, int64_t>(map.begin(), map.end())) {
-      out += fmt::format("{}{{resource=\"{}\"}} {}\n", metric, label(name), name == "memory" ? static_cast<double>(amount) : static_cast<double>(amount) / 10'000);
+      out += fmt::format("{}{{resource=\"{}\"}} {}\n", metric, label(name),
+                         name == "memory" ? static_cast<double>(amount) : static_cast<double>(amount) / 10'000);
     }
   };
   declare("volador_resource_total", "gauge", "What the nodes offer; memory in bytes.");
@@ -81,7 +88,8 @@ void Api::metrics(const Call&, const Respond& respond) {
     for (const auto& [status, count] : counts.items()) by_status[status] += count.get<int64_t>();
   }
   declare("volador_trials", "gauge", "Trials of all experiments by their status.");
-  for (const auto& [status, count] : by_status) out += fmt::format("volador_trials{{status=\"{}\"}} {}\n", label(status), count);
+  for (const auto& [status, count] : by_status)
+    out += fmt::format("volador_trials{{status=\"{}\"}} {}\n", label(status), count);
   declare("volador_experiments", "gauge", "Experiments that the head remembers.");
   out += fmt::format("volador_experiments {}\n", model_.table(Topic::kExperiments).rows().size());
   declare("volador_queue_length", "gauge", "Actors that wait for a place.");
@@ -93,27 +101,38 @@ void Api::metrics(const Call&, const Respond& respond) {
   declare("volador_dashboard_changes_total", "counter", "Changes of rows that the API has been told of.");
   out += fmt::format("volador_dashboard_changes_total {}\n", model_.seq());
   if (const DurationHistogram* times = port_.decision_times()) {
-    declare("volador_head_decision_seconds", "histogram", "From the arrival of a message at the head to what it decided, without the journal's commit.");
+    declare("volador_head_decision_seconds", "histogram",
+            "From the arrival of a message at the head to what it decided, without the journal's commit.");
     const DurationHistogram::Counts counts = times->counts();
     uint64_t sum = 0;
     for (size_t at = 0; at < DurationHistogram::kUpTo.size(); ++at) {
       sum += counts.in[at];
-      out += fmt::format("volador_head_decision_seconds_bucket{{le=\"{}\"}} {}\n", std::chrono::duration<double>(DurationHistogram::kUpTo[at]).count(), sum);
+      out += fmt::format("volador_head_decision_seconds_bucket{{le=\"{}\"}} {}\n",
+                         std::chrono::duration<double>(DurationHistogram::kUpTo[at]).count(), sum);
     }
-    out += fmt::format("volador_head_decision_seconds_bucket{{le=\"+Inf\"}} {0}\nvolador_head_decision_seconds_sum {1}\nvolador_head_decision_seconds_count {0}\n", counts.total, counts.sum_s);
+    out += fmt::format(
+        "volador_head_decision_seconds_bucket{{le=\"+Inf\"}} {0}\nvolador_head_decision_seconds_sum "
+        "{1}\nvolador_head_decision_seconds_count {0}\n",
+        counts.total, counts.sum_s);
   }
   declare("volador_actor_series", "gauge", "Series of actors' own measures that are shown here as volador_app_….");
   out += fmt::format("volador_actor_series {}\n", model_.actor_metrics().series());
-  declare("volador_actor_series_left_out", "gauge", "Further ones that are not, by the limit of an actor or of the cluster.");
+  declare("volador_actor_series_left_out", "gauge",
+          "Further ones that are not, by the limit of an actor or of the cluster.");
   out += fmt::format("volador_actor_series_left_out {}\n", model_.actor_metrics().left_out());
   const auto& actor_rows = model_.table(Topic::kActors).rows();
   model_.actor_metrics().append_prometheus(out, [&actor_rows](const std::string& id) -> ActorMetrics::Labels {
     const auto row = actor_rows.find(id);
     if (row == actor_rows.end()) return {};
     const auto actor = nlohmann::json::parse(row->second.text, nullptr, false);
-    return {.name = actor.value("name", ""), .actor_namespace = actor.value("namespace", ""), .class_name = actor.value("class_name", ""), .node = actor.value("node", "")};
+    return {.name = actor.value("name", ""),
+            .actor_namespace = actor.value("namespace", ""),
+            .class_name = actor.value("class_name", ""),
+            .node = actor.value("node", "")};
   });
-  respond({.content_type = "text/plain; version=0.0.4; charset=utf-8", .body = std::move(out), .headers = {{"Cache-Control", "no-store"}}});
+  respond({.content_type = "text/plain; version=0.0.4; charset=utf-8",
+           .body = std::move(out),
+           .headers = {{"Cache-Control", "no-store"}}});
 }
 
 }  // namespace volador::dashboard

@@ -22,11 +22,12 @@ Result<int64_t> number_in(const Query& path) { return integer_in(path, "number",
 void Api::list_studies(const Call& call, const Respond& respond) {
   const auto wanted = RowList::parse(call.query);
   if (!wanted) return respond(problem(wanted.error()));
-  call_for<v1::ListStudiesReply>("Studies/ListStudies", call, v1::ListStudiesRequest(), respond, [wanted = *wanted](const v1::ListStudiesReply& found) {
-    std::vector<std::string> rows;
-    for (const v1::Study& study : found.studies()) rows.push_back(study_text(study));
-    return json_response(wanted.page({rows.begin(), rows.end()}));
-  });
+  call_for<v1::ListStudiesReply>("Studies/ListStudies", call, v1::ListStudiesRequest(), respond,
+                                 [wanted = *wanted](const v1::ListStudiesReply& found) {
+                                   std::vector<std::string> rows;
+                                   for (const v1::Study& study : found.studies()) rows.push_back(study_text(study));
+                                   return json_response(wanted.page({rows.begin(), rows.end()}));
+                                 });
 }
 
 void Api::list_study_trials(const Call& call, const Respond& respond) {
@@ -35,17 +36,20 @@ void Api::list_study_trials(const Call& call, const Respond& respond) {
   v1::ListStudyTrialsRequest request;
   request.set_study(call.path.at("name"));
   request.set_page_size(kTrialsMost);
-  call_for<v1::ListStudyTrialsReply>("Studies/ListStudyTrials", call, request, respond, [wanted = *wanted](const v1::ListStudyTrialsReply& found) {
-    std::vector<std::string> rows;
-    for (const v1::StudyTrial& trial : found.trials()) rows.push_back(study_trial_text(trial));
-    return json_response(wanted.page({rows.begin(), rows.end()}));
-  });
+  call_for<v1::ListStudyTrialsReply>("Studies/ListStudyTrials", call, request, respond,
+                                     [wanted = *wanted](const v1::ListStudyTrialsReply& found) {
+                                       std::vector<std::string> rows;
+                                       for (const v1::StudyTrial& trial : found.trials())
+                                         rows.push_back(study_trial_text(trial));
+                                       return json_response(wanted.page({rows.begin(), rows.end()}));
+                                     });
 }
 
 void Api::get_study(const Call& call, const Respond& respond) {
   v1::GetStudyRequest request;
   request.set_study(call.path.at("name"));
-  call_for<v1::Study>("Studies/GetStudy", call, request, respond, [](const v1::Study& study) { return json_response(study_text(study)); });
+  call_for<v1::Study>("Studies/GetStudy", call, request, respond,
+                      [](const v1::Study& study) { return json_response(study_text(study)); });
 }
 
 void Api::create_study(const Call& call, const Respond& respond) {
@@ -69,14 +73,16 @@ void Api::create_study(const Call& call, const Respond& respond) {
   if (body.contains("lease_s")) request.set_lease_s(body["lease_s"].get<int64_t>());
   if (body.contains("max_retries")) request.set_max_retries(body["max_retries"].get<int64_t>());
   request.set_load_if_exists(body.value("load_if_exists", false));
-  call_for<v1::Study>("Studies/CreateStudy", call, request, respond, [](const v1::Study& study) { return json_response(study_text(study), 201); });
+  call_for<v1::Study>("Studies/CreateStudy", call, request, respond,
+                      [](const v1::Study& study) { return json_response(study_text(study), 201); });
 }
 
 void Api::delete_study(const Call& call, const Respond& respond) {
   v1::DeleteStudyRequest request;
   request.set_study(call.path.at("name"));
   request.set_request_id(text_in(call.query, "request_id"));
-  call_for<v1::DeleteStudyReply>("Studies/DeleteStudy", call, request, respond, [](const v1::DeleteStudyReply&) { return json_response("{}"); });
+  call_for<v1::DeleteStudyReply>("Studies/DeleteStudy", call, request, respond,
+                                 [](const v1::DeleteStudyReply&) { return json_response("{}"); });
 }
 
 void Api::ask_study(const Call& call, const Respond& respond) {
@@ -86,7 +92,8 @@ void Api::ask_study(const Call& call, const Respond& respond) {
   request.set_count(call.json->value("count", int64_t{1}));
   request.set_worker(call.json->value("worker", ""));
   if (request.count() == 0) return respond(problem({ErrorCode::kInvalidArgument, "count: expected at least 1, got 0"}));
-  call_for<v1::AskReply>("Studies/Ask", call, request, respond, [](const v1::AskReply& reply) { return json_response(ask_text(reply)); });
+  call_for<v1::AskReply>("Studies/Ask", call, request, respond,
+                         [](const v1::AskReply& reply) { return json_response(ask_text(reply)); });
 }
 
 void Api::tell_study(const Call& call, const Respond& respond) {
@@ -101,7 +108,8 @@ void Api::tell_study(const Call& call, const Respond& respond) {
   if (call.json->contains("values")) {
     for (const auto& value : call.json->at("values")) request.add_values(number_of(value));
   }
-  call_for<v1::StudyTrial>("Studies/Tell", call, request, respond, [](const v1::StudyTrial& trial) { return json_response(study_trial_text(trial)); });
+  call_for<v1::StudyTrial>("Studies/Tell", call, request, respond,
+                           [](const v1::StudyTrial& trial) { return json_response(study_trial_text(trial)); });
 }
 
 void Api::report_study(const Call& call, const Respond& respond) {
@@ -116,7 +124,8 @@ void Api::report_study(const Call& call, const Respond& respond) {
     return respond(
         problem({ErrorCode::kInvalidArgument, "value: it is missing; a step comes with what the metric is there"}));
   if (call.json->contains("value")) request.set_value(number_of(call.json->at("value")));
-  call_for<v1::ReportReply>("Studies/Report", call, request, respond, [](const v1::ReportReply& reply) { return json_response(report_text(reply)); });
+  call_for<v1::ReportReply>("Studies/Report", call, request, respond,
+                            [](const v1::ReportReply& reply) { return json_response(report_text(reply)); });
 }
 
 }  // namespace volador::dashboard

@@ -35,8 +35,10 @@ class ClusterPort {
   virtual void follow_logs(bool on) = 0;
   // Access to run files that this machine cannot read, through a process of the cluster that can. Errors: those of that
   // process; kInfeasible: there is none.
-  virtual void list_run_files(const std::string& experiment, const std::string& trial, Done<std::vector<RunFiles::Entry>> done) = 0;
-  virtual void open_run_file(const std::string& experiment, const std::string& trial, const std::string& name, Done<RemoteFile> done) = 0;
+  virtual void list_run_files(const std::string& experiment, const std::string& trial,
+                              Done<std::vector<RunFiles::Entry>> done) = 0;
+  virtual void open_run_file(const std::string& experiment, const std::string& trial, const std::string& name,
+                             Done<RemoteFile> done) = 0;
   // kUnauthenticated; kPermissionDenied: the token's role has no access to the dashboard.
   virtual Result<Visitor> bearer(std::string_view token) = 0;
   virtual bool token_counts(const std::string& token_id) = 0;

@@ -19,8 +19,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kFlushEvery = 20ms;
-constexpr auto kObjectsEvery = 2s;  // Interval of polling the nodes while clients subscribe.
-constexpr auto kCheckEvery = 2s;  // Interval of checking the access of open WebSockets and sending them the time.
+constexpr auto kObjectsEvery = 2s;      // Interval of polling the nodes while clients subscribe.
+constexpr auto kCheckEvery = 2s;        // Interval of checking the access of open WebSockets and sending them the time.
 constexpr auto kCertificateEvery = 5s;  // Interval of checking for changes.
 constexpr size_t kStateBytesMax = 1 << 20;
 
@@ -29,7 +29,11 @@ constexpr size_t kStateBytesMax = 1 << 20;
 class Dashboard::Impl::Client final : public SocketEvents, public std::enable_shared_from_this<Client> {
  public:
   Client(Impl& dashboard, std::weak_ptr<Socket> socket, Credentials who, std::shared_ptr<Feed> feed = nullptr)
-      : dashboard_(dashboard), socket_(std::move(socket)), feed_(std::move(feed)), who_(std::move(who)), live_(dashboard.model, unix_ms(dashboard.clock.wall()), [this](const auto& wanted) { ask_logs(wanted); }) {}
+      : dashboard_(dashboard),
+        socket_(std::move(socket)),
+        feed_(std::move(feed)),
+        who_(std::move(who)),
+        live_(dashboard.model, unix_ms(dashboard.clock.wall()), [this](const auto& wanted) { ask_logs(wanted); }) {}
 
   void on_text(std::string_view text) override {
     if (!live_.on_text(text)) return end(live_.why());
@@ -80,14 +84,16 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
       dashboard_.logs_followed = true;
       dashboard_.cluster.follow_logs(true);
     }
-    dashboard_.cluster.logs(wanted.id, wanted.node, kTail, [&dashboard = dashboard_, self = weak_from_this(), id = wanted.subscription](Result<LiveClient::FoundLogs> found) {
-      dashboard.server->post([self, id, found = std::move(found)] {
-        const auto here = self.lock();
-        if (!here) return;
-        here->live_.give_logs(id, found);
-        here->pump();
-      });
-    });
+    dashboard_.cluster.logs(wanted.id, wanted.node, kTail,
+                            [&dashboard = dashboard_, self = weak_from_this(),
+                             id = wanted.subscription](Result<LiveClient::FoundLogs> found) {
+                              dashboard.server->post([self, id, found = std::move(found)] {
+                                const auto here = self.lock();
+                                if (!here) return;
+                                here->live_.give_logs(id, found);
+                                here->pump();
+                              });
+                            });
   }
 
   Impl& dashboard_;
@@ -111,8 +117,11 @@ void Dashboard::Impl::load_state() {
   if (!text) return;
   const auto state = nlohmann::json::parse(*text, nullptr, false);
   if (!state.is_object()) return;
-  if (const auto port = state.find("port"); port != state.end() && port->is_number_unsigned() && port->get<uint64_t>() <= 65535) port_before = port->get<uint16_t>();
-  if (const auto sessions = state.find("sessions"); sessions != state.end()) sign_ins.load(sessions->dump(), clock.wall());
+  if (const auto port = state.find("port");
+      port != state.end() && port->is_number_unsigned() && port->get<uint64_t>() <= 65535)
+    port_before = port->get<uint16_t>();
+  if (const auto sessions = state.find("sessions"); sessions != state.end())
+    sign_ins.load(sessions->dump(), clock.wall());
 }
 
 void Dashboard::Impl::save_state() {
@@ -122,14 +131,19 @@ void Dashboard::Impl::save_state() {
     std::lock_guard lock(sign_in_mutex);
     sessions = sign_ins.save(clock.wall());
   }
-  const auto saved = write_file_atomic(options.state_file, fmt::format("{{\"port\":{},\"sessions\":{}}}\n", server->port(), sessions), 0600);
+  const auto saved = write_file_atomic(
+      options.state_file, fmt::format("{{\"port\":{},\"sessions\":{}}}\n", server->port(), sessions), 0600);
   if (!saved) log::warn("dashboard", "sessions will not survive a restart", {{"why", saved.error().message}});
 }
 
 Result<void> Dashboard::Impl::start() {
   model.set_machine(options.machine_id);
   load_state();
-  HttpServerOptions serve{.bind = options.bind, .port = options.port, .certificate_pem = options.certificate_pem, .key_pem = options.key_pem, .limits = options.http};
+  HttpServerOptions serve{.bind = options.bind,
+                          .port = options.port,
+                          .certificate_pem = options.certificate_pem,
+                          .key_pem = options.key_pem,
+                          .limits = options.http};
   if (options.port == 0 && port_before != 0) {
     serve.port = port_before;
     if (auto again = HttpServer::listen(serve)) {
@@ -155,11 +169,14 @@ Result<void> Dashboard::Impl::start() {
 
 void Dashboard::Impl::watch_certificate() {
   if (const auto found = certificate->changed(clock.wall())) {
-    const Result<void> used = *found ? server->set_certificate((*found)->certificate_pem, (*found)->key_pem) : make_error(found->error());
+    const Result<void> used =
+        *found ? server->set_certificate((*found)->certificate_pem, (*found)->key_pem) : make_error(found->error());
     if (used) {
-      log::info("dashboard", "a new certificate is used from now on", {{"file", options.own_certificate->certificate.string()}});
+      log::info("dashboard", "a new certificate is used from now on",
+                {{"file", options.own_certificate->certificate.string()}});
     } else {
-      log::warn("dashboard", "the changed certificate is not used, the one before goes on", {{"why", used.error().message}});
+      log::warn("dashboard", "the changed certificate is not used, the one before goes on",
+                {{"why", used.error().message}});
     }
   }
   server->post_after(kCertificateEvery, [this] { watch_certificate(); });
@@ -167,14 +184,17 @@ void Dashboard::Impl::watch_certificate() {
 
 // ---- live state ----
 
-tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> Dashboard::Impl::on_socket(const HttpRequest& request, std::weak_ptr<Socket> socket) {
+tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> Dashboard::Impl::on_socket(const HttpRequest& request,
+                                                                                     std::weak_ptr<Socket> socket) {
   auto target = admit(request);
   if (!target) return tl::unexpected(std::move(target.error()));
-  if (target->path != "/ws") return tl::unexpected(problem(404, {ErrorCode::kNotFound, "WebSockets are served at /ws"}));
+  if (target->path != "/ws")
+    return tl::unexpected(problem(404, {ErrorCode::kNotFound, "WebSockets are served at /ws"}));
   auto who = identify(request);
   if (!who) return tl::unexpected(std::move(who.error()));
   if (!who->session.empty() && !guard.same_origin(request.header("origin"), request.header("host"), request.tls)) {
-    return tl::unexpected(problem(403, {ErrorCode::kPermissionDenied, "a WebSocket by cookie comes from the page itself"}));
+    return tl::unexpected(
+        problem(403, {ErrorCode::kPermissionDenied, "a WebSocket by cookie comes from the page itself"}));
   }
   auto client = std::make_shared<Client>(*this, std::move(socket), std::move(*who));
   clients.insert(client);
@@ -225,7 +245,8 @@ void Dashboard::Impl::check_clients() {
 }
 
 void Dashboard::Impl::follow_logs() {
-  const bool wanted = std::any_of(clients.begin(), clients.end(), [](const auto& client) { return client->follows_logs(); });
+  const bool wanted =
+      std::any_of(clients.begin(), clients.end(), [](const auto& client) { return client->follows_logs(); });
   if (wanted == logs_followed) return;
   logs_followed = wanted;
   cluster.follow_logs(wanted);
@@ -233,7 +254,8 @@ void Dashboard::Impl::follow_logs() {
 
 // Polls from the first subscriber until a while after the last one.
 void Dashboard::Impl::follow_objects() {
-  const bool wanted = std::any_of(clients.begin(), clients.end(), [](const auto& client) { return client->wants_objects(); });
+  const bool wanted =
+      std::any_of(clients.begin(), clients.end(), [](const auto& client) { return client->wants_objects(); });
   if (wanted && !std::exchange(objects_followed, true)) ask_objects();
 }
 
@@ -241,17 +263,18 @@ void Dashboard::Impl::ask_objects() {
   v1::ListRequest request;
   request.set_limit(Api::kObjectsMax);
   const auto by = security::principal_of_token("", security::TokenRole::kViewer);
-  cluster.registry().call<v1::ListObjectsReply>("Cluster/ListObjects", by, request, [this](Result<v1::ListObjectsReply> found) {
-    server->post([this, found = std::move(found)] {
-      if (found) model.set_objects(*found);
-      changed();
-      server->post_after(kObjectsEvery, [this] {
-        objects_followed = false;
-        follow_objects();
-        if (!objects_followed) model.forget_objects();
-      });
-    });
-  });
+  cluster.registry().call<v1::ListObjectsReply>("Cluster/ListObjects", by, request,
+                                                [this](Result<v1::ListObjectsReply> found) {
+                                                  server->post([this, found = std::move(found)] {
+                                                    if (found) model.set_objects(*found);
+                                                    changed();
+                                                    server->post_after(kObjectsEvery, [this] {
+                                                      objects_followed = false;
+                                                      follow_objects();
+                                                      if (!objects_followed) model.forget_objects();
+                                                    });
+                                                  });
+                                                });
 }
 
 // ---- Dashboard ----
@@ -259,7 +282,8 @@ void Dashboard::Impl::ask_objects() {
 Dashboard::Dashboard(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Dashboard::~Dashboard() { stop(); }
 
-Result<std::unique_ptr<Dashboard>> Dashboard::start(const DashboardOptions& options, ClusterPort& port, const Clock& clock) {
+Result<std::unique_ptr<Dashboard>> Dashboard::start(const DashboardOptions& options, ClusterPort& port,
+                                                    const Clock& clock) {
   auto impl = std::make_unique<Impl>(options, port, clock);
   VOLADOR_TRY(impl->start());
   return std::unique_ptr<Dashboard>(new Dashboard(std::move(impl)));
@@ -267,10 +291,13 @@ Result<std::unique_ptr<Dashboard>> Dashboard::start(const DashboardOptions& opti
 
 std::string Dashboard::url() const {
   const DashboardOptions& options = impl_->options;
-  if (!options.public_url.empty()) return options.public_url.ends_with('/') ? options.public_url.substr(0, options.public_url.size() - 1) : options.public_url;
+  if (!options.public_url.empty())
+    return options.public_url.ends_with('/') ? options.public_url.substr(0, options.public_url.size() - 1)
+                                             : options.public_url;
   const std::string& host = options.host.empty() ? options.bind : options.host;
   const bool is_v6 = host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", impl_->is_tls() ? "https" : "http", is_v6 ? "[" : "", host, is_v6 ? "]" : "", port());
+  return fmt::format("{}://{}{}{}:{}", impl_->is_tls() ? "https" : "http", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
+                     port());
 }
 
 uint16_t Dashboard::port() const { return impl_->server->port(); }
@@ -283,24 +310,37 @@ std::string Dashboard::login_link(const Visitor& visitor) {
 Dashboard::Follower Dashboard::follow(Visitor visitor, std::shared_ptr<Feed> feed, std::string first) {
   // Created, used and destroyed on the server's thread.
   const auto client = std::make_shared<std::shared_ptr<Impl::Client>>();
-  impl_->server->post([impl = impl_.get(), client, visitor = std::move(visitor), feed = std::move(feed), first = std::move(first)] {
-    *client = std::make_shared<Impl::Client>(*impl, std::weak_ptr<Socket>(), Impl::Credentials{.visitor = visitor}, feed);
-    impl->clients.insert(*client);
-    impl->check_clients_later();
-    (*client)->on_text(first);
-  });
-  return {.on_written = [impl = impl_.get(), client] { impl->server->post([client] { if (*client) (*client)->pump(); }); },
-          .on_closed = [impl = impl_.get(), client] {
-            impl->server->post([client] {
-              if (const auto ended = std::exchange(*client, nullptr)) ended->on_closed();
-            });
-          }};
+  impl_->server->post(
+      [impl = impl_.get(), client, visitor = std::move(visitor), feed = std::move(feed), first = std::move(first)] {
+        *client =
+            std::make_shared<Impl::Client>(*impl, std::weak_ptr<Socket>(), Impl::Credentials{.visitor = visitor}, feed);
+        impl->clients.insert(*client);
+        impl->check_clients_later();
+        (*client)->on_text(first);
+      });
+  return {.on_written =
+              [impl = impl_.get(), client] {
+                impl->server->post([client] {
+                  if (*client) (*client)->pump();
+                });
+              },
+          .on_closed =
+              [impl = impl_.get(), client] {
+                impl->server->post([client] {
+                  if (const auto ended = std::exchange(*client, nullptr)) ended->on_closed();
+                });
+              }};
 }
 
-void Dashboard::list(std::string topic, std::string of, std::map<std::string, std::string> query, std::function<void(Result<std::string>)> done) {
-  impl_->server->post([impl = impl_.get(), topic = std::move(topic), of = std::move(of), query = std::move(query), done = std::move(done)] {
+void Dashboard::list(std::string topic, std::string of, std::map<std::string, std::string> query,
+                     std::function<void(Result<std::string>)> done) {
+  impl_->server->post([impl = impl_.get(), topic = std::move(topic), of = std::move(of), query = std::move(query),
+                       done = std::move(done)] {
     const Api::Route* route = Api::list_of(topic, !of.empty());
-    if (route == nullptr) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("there is no list \"{}\"{}", topic, of.empty() ? "" : fmt::format(" of \"{}\"", of))));
+    if (route == nullptr)
+      return done(
+          make_error(ErrorCode::kInvalidArgument,
+                     fmt::format("there is no list \"{}\"{}", topic, of.empty() ? "" : fmt::format(" of \"{}\"", of))));
     impl->api.answer(*route, {.path = {{"name", of}}, .query = query, .body = {}}, [done](HttpResponse response) {
       if (response.status == 200) return done(std::move(response.body));
       const auto problem = nlohmann::json::parse(response.body, nullptr, false);

@@ -24,19 +24,19 @@ struct PastRun;
 // Configuration of the dashboard.
 struct DashboardOptions {
   std::string bind = "127.0.0.1";
-  uint16_t port = 0;                   // 0: the previous port if it is free, else any free one.
-  std::string host;                    // Host in the printed address; empty: `bind`.
-  std::vector<std::string> names = {};  // Additional accepted host names.
-  std::string public_url;              // URL of a reverse proxy; empty: none.
+  uint16_t port = 0;                     // 0: the previous port if it is free, else any free one.
+  std::string host;                      // Host in the printed address; empty: `bind`.
+  std::vector<std::string> names = {};   // Additional accepted host names.
+  std::string public_url;                // URL of a reverse proxy; empty: none.
   std::string certificate_pem, key_pem;  // Set both or neither.
   // Source files of the certificate and key; reloaded when they change.
   std::optional<security::OwnCertificateFiles> own_certificate = {};
-  std::string cluster;                 // Cluster name.
-  std::string cluster_address;         // Address of the head.
+  std::string cluster;          // Cluster name.
+  std::string cluster_address;  // Address of the head.
   // Folder of results on disk, for a view without a cluster; the page then shows experiments only.
   std::string view_of;
-  std::string machine_id = {};         // This machine; files of its runs can be downloaded. Empty: no downloads.
-  std::filesystem::path state_file;    // Port and sessions (mode 0600); survives a restart.
+  std::string machine_id = {};       // This machine; files of its runs can be downloaded. Empty: no downloads.
+  std::filesystem::path state_file;  // Port and sessions (mode 0600); survives a restart.
   HttpLimits http = {};
 };
 
@@ -44,7 +44,8 @@ class Dashboard {
  public:
   // Serves when it returns. kUnavailable: the requested port is in use; kInvalidArgument: the address or the
   // certificate. `port` and `clock` must outlive it.
-  [[nodiscard]] static Result<std::unique_ptr<Dashboard>> start(const DashboardOptions& options, ClusterPort& port, const Clock& clock);
+  [[nodiscard]] static Result<std::unique_ptr<Dashboard>> start(const DashboardOptions& options, ClusterPort& port,
+                                                                const Clock& clock);
   // Calls stop().
   ~Dashboard();
 
@@ -73,7 +74,8 @@ class Dashboard {
   // A page of a list in the format of its route: `topic` is the last part of the route or "study_trials", `of` the
   // experiment or study. `done` runs on the server's thread; a stopping server drops it. kInvalidArgument: no such
   // list, or an invalid query. Thread safe.
-  void list(std::string topic, std::string of, std::map<std::string, std::string> query, std::function<void(Result<std::string>)> done);
+  void list(std::string topic, std::string of, std::map<std::string, std::string> query,
+            std::function<void(Result<std::string>)> done);
 
   // Applies changes reported by the head. Thread safe; returns at once.
   void apply(v1::Changes changes);

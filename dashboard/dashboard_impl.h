@@ -23,7 +23,9 @@ struct Dashboard::Impl final : HttpHandler {
         clock(c),
         guard(all_names(), options.public_url),
         model(random_name(), unix_ms(clock.wall()), options.cluster_address),
-        api(model, p, [this](std::function<void()> function) { server->post(std::move(function)); }, [this] { return unix_ms(clock.wall()); }) {}
+        api(
+            model, p, [this](std::function<void()> function) { server->post(std::move(function)); },
+            [this] { return unix_ms(clock.wall()); }) {}
 
   class Client;
 
@@ -43,7 +45,8 @@ struct Dashboard::Impl final : HttpHandler {
 
   // HttpHandler; all on the server's thread.
   void on_request(HttpRequest request, Respond respond) override;
-  tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> on_socket(const HttpRequest& request, std::weak_ptr<Socket> socket) override;
+  tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> on_socket(const HttpRequest& request,
+                                                                      std::weak_ptr<Socket> socket) override;
   const std::vector<std::pair<std::string, std::string>>& common_headers() const override { return guarding_headers(); }
 
   // The authenticated sender of a request.

@@ -25,18 +25,19 @@ constexpr std::string_view kNoPage = R"(<!doctype html>
 )";
 
 std::string_view type_of(std::string_view path) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kTypes{{{".html", "text/html; charset=utf-8"},
-                                                                                 {".js", "text/javascript; charset=utf-8"},
-                                                                                 {".mjs", "text/javascript; charset=utf-8"},
-                                                                                 {".css", "text/css; charset=utf-8"},
-                                                                                 {".json", "application/json"},
-                                                                                 {".svg", "image/svg+xml"},
-                                                                                 {".png", "image/png"},
-                                                                                 {".ico", "image/x-icon"},
-                                                                                 {".woff2", "font/woff2"},
-                                                                                 {".webmanifest", "application/manifest+json"},
-                                                                                 {".txt", "text/plain; charset=utf-8"},
-                                                                                 {".map", "application/json"}}};
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 12> kTypes{
+      {{".html", "text/html; charset=utf-8"},
+       {".js", "text/javascript; charset=utf-8"},
+       {".mjs", "text/javascript; charset=utf-8"},
+       {".css", "text/css; charset=utf-8"},
+       {".json", "application/json"},
+       {".svg", "image/svg+xml"},
+       {".png", "image/png"},
+       {".ico", "image/x-icon"},
+       {".woff2", "font/woff2"},
+       {".webmanifest", "application/manifest+json"},
+       {".txt", "text/plain; charset=utf-8"},
+       {".map", "application/json"}}};
   for (const auto& [ending, type] : kTypes) {
     if (path.ends_with(ending)) return type;
   }
@@ -57,19 +58,21 @@ std::string digest_of(const WebAsset& asset) {
 
 const std::vector<std::pair<std::string, std::string>>& guarding_headers() {
   static const std::vector<std::pair<std::string, std::string>> kHeaders{
-    {"Content-Security-Policy",
-     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; manifest-src 'self'; "
-     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
-    {"X-Content-Type-Options", "nosniff"},
-    {"X-Frame-Options", "DENY"},
-    {"Referrer-Policy", "no-referrer"},
-    {"Cross-Origin-Opener-Policy", "same-origin"},
-    {"Cross-Origin-Resource-Policy", "same-origin"}};
+      {"Content-Security-Policy",
+       "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src "
+       "'self'; manifest-src 'self'; "
+       "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"},
+      {"X-Content-Type-Options", "nosniff"},
+      {"X-Frame-Options", "DENY"},
+      {"Referrer-Policy", "no-referrer"},
+      {"Cross-Origin-Opener-Policy", "same-origin"},
+      {"Cross-Origin-Resource-Policy", "same-origin"}};
   return kHeaders;
 }
 
 std::string Dashboard::Impl::cookie(std::string_view value, std::chrono::seconds life) const {
-  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", cookie_name(), value, life.count(), is_tls() ? "; Secure" : "");
+  return fmt::format("{}={}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}{}", cookie_name(), value, life.count(),
+                     is_tls() ? "; Secure" : "");
 }
 
 // Unauthenticated requests from the same address may have used up its quota: a request with a token or session has its
@@ -82,17 +85,23 @@ bool Dashboard::Impl::may_ask(const HttpRequest& request) {
 
 tl::expected<Target, HttpResponse> Dashboard::Impl::admit(const HttpRequest& request) {
   if (!may_ask(request)) {
-    HttpResponse slow = problem(429, {ErrorCode::kUnavailable, fmt::format("more than {} requests a second from {}", RequestBrake::kPerSecond, request.peer)}, "ask less often, or follow /ws");
+    HttpResponse slow = problem(429,
+                                {ErrorCode::kUnavailable, fmt::format("more than {} requests a second from {}",
+                                                                      RequestBrake::kPerSecond, request.peer)},
+                                "ask less often, or follow /ws");
     slow.headers.emplace_back("Retry-After", "1");
     return tl::unexpected(std::move(slow));
   }
-  if (request.count("host") != 1) return tl::unexpected(problem(400, {ErrorCode::kInvalidArgument, "a request names its host once"}));
+  if (request.count("host") != 1)
+    return tl::unexpected(problem(400, {ErrorCode::kInvalidArgument, "a request names its host once"}));
   const std::string_view host = request.header("host");
   if (!guard.is_ours(host)) {
-    return tl::unexpected(problem(421, {ErrorCode::kInvalidArgument, "this server does not go by the name in the Host header"},
-                                  "open it by its address, or start the head with --public-url"));
+    return tl::unexpected(
+        problem(421, {ErrorCode::kInvalidArgument, "this server does not go by the name in the Host header"},
+                "open it by its address, or start the head with --public-url"));
   }
-  if (const std::string_view origin = request.header("origin"); request.count("origin") > 0 && !guard.same_origin(origin, host, request.tls)) {
+  if (const std::string_view origin = request.header("origin");
+      request.count("origin") > 0 && !guard.same_origin(origin, host, request.tls)) {
     return tl::unexpected(problem(403, {ErrorCode::kPermissionDenied, "pages of other sites may not ask this server"}));
   }
   auto target = parse_target(request.target);
@@ -102,12 +111,15 @@ tl::expected<Target, HttpResponse> Dashboard::Impl::admit(const HttpRequest& req
 
 tl::expected<Dashboard::Impl::Credentials, HttpResponse> Dashboard::Impl::identify(const HttpRequest& request) {
   const auto refused = [](const std::string& why) {
-    return tl::unexpected(problem(401, {ErrorCode::kUnauthenticated, why}, "open the link that `volador dashboard` prints, or send Authorization: Bearer with a token"));
+    return tl::unexpected(
+        problem(401, {ErrorCode::kUnauthenticated, why},
+                "open the link that `volador dashboard` prints, or send Authorization: Bearer with a token"));
   };
   constexpr std::string_view kBearer = "Bearer ";
   const std::string_view authorization = request.header("authorization");
   if (!authorization.empty()) {
-    if (!authorization.starts_with(kBearer) || request.count("authorization") != 1) return refused("Authorization: expected one Bearer token");
+    if (!authorization.starts_with(kBearer) || request.count("authorization") != 1)
+      return refused("Authorization: expected one Bearer token");
     auto visitor = cluster.bearer(authorization.substr(kBearer.size()));
     if (visitor) return proved(request, {.visitor = std::move(*visitor)});
     if (visitor.error().code == ErrorCode::kPermissionDenied) return tl::unexpected(problem(visitor.error()));
@@ -137,13 +149,17 @@ Dashboard::Impl::Credentials Dashboard::Impl::proved(const HttpRequest& request,
 // Browsers send cookies with requests of any page, so requests with side effects must come from our origin.
 std::optional<HttpResponse> Dashboard::Impl::check_change(const HttpRequest& request, const Credentials& who) const {
   if (request.method == "GET" || request.method == "HEAD" || who.session.empty()) return std::nullopt;
-  const bool from_our_page = request.header("x-volador-request") == "1" && guard.same_origin(request.header("origin"), request.header("host"), request.tls);
+  const bool from_our_page = request.header("x-volador-request") == "1" &&
+                             guard.same_origin(request.header("origin"), request.header("host"), request.tls);
   if (from_our_page) return std::nullopt;
-  return problem(403, {ErrorCode::kPermissionDenied, "a change by cookie needs the header X-Volador-Request: 1 and comes from the page itself"});
+  return problem(403, {ErrorCode::kPermissionDenied,
+                       "a change by cookie needs the header X-Volador-Request: 1 and comes from the page itself"});
 }
 
 static security::Principal principal_of(const Visitor& visitor) {
-  return security::principal_of_token(visitor.token_id, visitor.access == Access::kOperator ? security::TokenRole::kOperator : security::TokenRole::kViewer);
+  return security::principal_of_token(visitor.token_id, visitor.access == Access::kOperator
+                                                            ? security::TokenRole::kOperator
+                                                            : security::TokenRole::kViewer);
 }
 
 void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
@@ -153,26 +169,37 @@ void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
   if (target->path == "/api/v1/session") return respond(session_route(request));
   const Api::Match match = Api::match(request.method, target->path);
   if (match.allowed.empty() && !target->path.starts_with("/api/")) {
-    if (!reads) return respond(problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here", request.method)}));
+    if (!reads)
+      return respond(
+          problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here", request.method)}));
     if (target->path == "/healthz") return respond(json_response("{\"status\":\"ok\"}"));
     if (target->path == "/login") return respond(login(*target, request));
-    if (target->path == "/ws") return respond(problem(400, {ErrorCode::kInvalidArgument, "/ws takes WebSocket connections"}));
+    if (target->path == "/ws")
+      return respond(problem(400, {ErrorCode::kInvalidArgument, "/ws takes WebSocket connections"}));
     return respond(static_file(request, target->path));
   }
   auto who = identify(request);
   if (!who) return respond(std::move(who.error()));
-  if (match.allowed.empty()) return respond(problem(404, {ErrorCode::kNotFound, "the API has no such route"}, "GET /api/v1/openapi.json describes those that there are"));
+  if (match.allowed.empty())
+    return respond(problem(404, {ErrorCode::kNotFound, "the API has no such route"},
+                           "GET /api/v1/openapi.json describes those that there are"));
   if (match.route == nullptr) {
-    HttpResponse response = problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here; {} is", request.method, match.allowed)});
+    HttpResponse response = problem(405, {ErrorCode::kInvalidArgument,
+                                          fmt::format("{} is not allowed here; {} is", request.method, match.allowed)});
     response.headers.emplace_back("Allow", match.allowed);
     return respond(std::move(response));
   }
   if (who->visitor.access < match.route->access) {
-    return respond(problem(403, {ErrorCode::kPermissionDenied, fmt::format("this is for role {}; you have role {}", to_string(match.route->access), to_string(who->visitor.access))}));
+    return respond(problem(403, {ErrorCode::kPermissionDenied,
+                                 fmt::format("this is for role {}; you have role {}", to_string(match.route->access),
+                                             to_string(who->visitor.access))}));
   }
   if (auto refusal = check_change(request, *who)) return respond(std::move(*refusal));
   try {
-    api.answer(*match.route, {.path = match.parameters, .query = target->query, .body = request.body, .by = principal_of(who->visitor)}, respond);
+    api.answer(
+        *match.route,
+        {.path = match.parameters, .query = target->query, .body = request.body, .by = principal_of(who->visitor)},
+        respond);
   } catch (const std::exception& error) {
     log::error("dashboard", "a route failed", {{"route", match.route->pattern}, {"what", error.what()}});
     respond(problem(500, {ErrorCode::kInternal, "this is a fault of Volador; the head's log has more"}));
@@ -183,7 +210,8 @@ HttpResponse Dashboard::Impl::static_file(const HttpRequest& request, const std:
   const std::string wanted = path == "/" ? "/index.html" : path;
   for (const WebAsset& asset : web_assets()) {
     if (asset.path != wanted) continue;
-    const bool packed = request.header("accept-encoding").find("gzip") != std::string_view::npos && asset.gzip.size() < asset.bytes.size();
+    const bool packed = request.header("accept-encoding").find("gzip") != std::string_view::npos &&
+                        asset.gzip.size() < asset.bytes.size();
     const std::string tag = '"' + digest_of(asset) + (packed ? "-gz\"" : "\"");
     HttpResponse response{.headers = {{"Cache-Control", "no-cache"}, {"ETag", tag}, {"Vary", "Accept-Encoding"}}};
     if (request.header("if-none-match") == tag) {
@@ -195,7 +223,9 @@ HttpResponse Dashboard::Impl::static_file(const HttpRequest& request, const std:
     if (packed) response.headers.emplace_back("Content-Encoding", "gzip");
     return response;
   }
-  if (wanted == "/index.html") return {.content_type = "text/html; charset=utf-8", .fixed_body = kNoPage, .headers = {{"Cache-Control", "no-cache"}}};
+  if (wanted == "/index.html")
+    return {
+        .content_type = "text/html; charset=utf-8", .fixed_body = kNoPage, .headers = {{"Cache-Control", "no-cache"}}};
   return problem(404, {ErrorCode::kNotFound, "there is no such page"});
 }
 
@@ -236,9 +266,11 @@ HttpResponse Dashboard::Impl::sign_in(const HttpRequest& request) {
   if (request.header("x-volador-request") != "1" && request.count("origin") > 0) {
     return problem(403, {ErrorCode::kPermissionDenied, "signing in from a page needs the header X-Volador-Request: 1"});
   }
-  if (!brake.may_guess(request.peer, clock.now())) return problem(429, {ErrorCode::kUnavailable, "too many wrong tokens from there; wait a minute"});
+  if (!brake.may_guess(request.peer, clock.now()))
+    return problem(429, {ErrorCode::kUnavailable, "too many wrong tokens from there; wait a minute"});
   const auto body = nlohmann::json::parse(request.body, nullptr, false);
-  if (!body.is_object() || !body.contains("token") || !body["token"].is_string()) return problem({ErrorCode::kInvalidArgument, "expected {\"token\":\"vt1.…\"}"});
+  if (!body.is_object() || !body.contains("token") || !body["token"].is_string())
+    return problem({ErrorCode::kInvalidArgument, "expected {\"token\":\"vt1.…\"}"});
   auto visitor = cluster.bearer(body["token"].get<std::string>());
   if (!visitor) {
     brake.guessed_wrong(request.peer, clock.now());
@@ -264,7 +296,8 @@ HttpResponse Dashboard::Impl::session_route(const HttpRequest& request) {
   auto who = identify(request);
   if (!who) return std::move(who.error());
   if (!known) {
-    HttpResponse response = problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here", request.method)});
+    HttpResponse response =
+        problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here", request.method)});
     response.headers.emplace_back("Allow", "GET, POST, DELETE");
     return response;
   }

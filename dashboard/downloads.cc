@@ -22,7 +22,8 @@ constexpr size_t kRowsATurn = 500;  // About 5 ms of parsing.
 constexpr size_t kColumnsMax = 2000;
 
 // Nested members become "a.b"; lists stay JSON.
-void flatten(const Value& value, const std::string& path, const std::function<void(const std::string&, const Value&)>& visit) {
+void flatten(const Value& value, const std::string& path,
+             const std::function<void(const std::string&, const Value&)>& visit) {
   if (!value.is_object()) return visit(path, value);
   for (const auto& [key, inner] : value.items()) flatten(inner, path.empty() ? key : path + "." + key, visit);
 }
@@ -41,7 +42,8 @@ std::string words_of(const Value& list) {
 
 class TrialsCsv final : public BodySource, public std::enable_shared_from_this<TrialsCsv> {
  public:
-  TrialsCsv(const LiveModel& model, ToHere to_here, std::string experiment) : model_(model), to_here_(std::move(to_here)), experiment_(std::move(experiment)) {}
+  TrialsCsv(const LiveModel& model, ToHere to_here, std::string experiment)
+      : model_(model), to_here_(std::move(to_here)), experiment_(std::move(experiment)) {}
 
   void next(Done done) override {
     if (!columns_known_) return collect(std::move(done));
@@ -110,7 +112,10 @@ class TrialsCsv final : public BodySource, public std::enable_shared_from_this<T
     row.cell(cell_of(trial.value("id", Value()))).cell(cell_of(trial.value("name", trial.value("id", Value()))));
     for (const char* name : {"status", "node", "step"}) row.cell(cell_of(trial.value(name, Value())));
     for (const std::string& cell : cells) row.cell(cell);
-    row.cell(words_of(trial.value("tags", Value::array()))).cell(cell_of(trial.value("reason", Value()))).cell(cell_of(trial.value("error", Value()))).end();
+    row.cell(words_of(trial.value("tags", Value::array())))
+        .cell(cell_of(trial.value("reason", Value())))
+        .cell(cell_of(trial.value("error", Value())))
+        .end();
   }
 
   const LiveModel& model_;
@@ -138,14 +143,17 @@ class CurvesCsv final : public BodySource {
   void append_line(std::string& out) {
     const std::string& metric = metrics_[metric_];
     const LiveCurves* curves = model_.curves(experiment_, metric);
-    const auto at = curves == nullptr ? decltype(curves->lines().begin())() : last_.empty() ? curves->lines().begin() : curves->lines().upper_bound(last_);
+    const auto at = curves == nullptr ? decltype(curves->lines().begin())()
+                    : last_.empty()   ? curves->lines().begin()
+                                      : curves->lines().upper_bound(last_);
     if (curves == nullptr || at == curves->lines().end()) {
       ++metric_;
       last_.clear();
       return;
     }
     last_ = at->first;
-    for (const LiveCurves::Point& point : at->second.points) CsvRow(out).cell(at->first).cell(metric).number(point.x()).number(point.y()).end();
+    for (const LiveCurves::Point& point : at->second.points)
+      CsvRow(out).cell(at->first).cell(metric).number(point.x()).number(point.y()).end();
   }
 
   const LiveModel& model_;
@@ -158,7 +166,8 @@ class CurvesCsv final : public BodySource {
 
 // Whether YAML would read plain text as a number, boolean or null.
 bool reads_otherwise(const std::string& text) {
-  static const std::set<std::string> kWords{"", "~", "null", "true", "false", "yes", "no", "on", "off", "y", "n", ".nan", ".inf", "-.inf"};
+  static const std::set<std::string> kWords{"",   "~",   "null", "true", "false", "yes",  "no",
+                                            "on", "off", "y",    "n",    ".nan",  ".inf", "-.inf"};
   char* end = nullptr;
   std::strtod(text.c_str(), &end);
   return kWords.contains(lower(text)) || end == text.c_str() + text.size();
@@ -195,7 +204,8 @@ std::shared_ptr<BodySource> trials_csv(const LiveModel& model, ToHere to_here, s
 }
 
 std::shared_ptr<BodySource> curves_csv(const LiveModel& model, std::string experiment, std::string metric) {
-  std::vector<std::string> metrics = metric.empty() ? model.metrics_of(experiment) : std::vector<std::string>{std::move(metric)};
+  std::vector<std::string> metrics =
+      metric.empty() ? model.metrics_of(experiment) : std::vector<std::string>{std::move(metric)};
   return std::make_shared<CurvesCsv>(model, std::move(experiment), std::move(metrics));
 }
 
@@ -208,7 +218,8 @@ std::string yaml_text(const nlohmann::ordered_json& value) {
 std::string safe_file_name(std::string_view text) {
   std::string name;
   for (const char c : text.substr(0, 150)) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
+    const bool plain =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_' || c == '.';
     name += plain ? c : '_';
   }
   if (name.starts_with('.')) name[0] = '_';

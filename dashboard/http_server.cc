@@ -107,10 +107,15 @@ using Parser = http::request_parser<http::string_body>;
 using Outgoing = http::response<http::span_body<const char>>;
 
 HttpRequest to_request(const http::request<http::string_body>& message, const Stream& stream, std::string peer) {
-  HttpRequest out{.method = std::string(message.method_string()), .target = std::string(message.target()), .body = message.body(), .peer = std::move(peer)};
+  HttpRequest out{.method = std::string(message.method_string()),
+                  .target = std::string(message.target()),
+                  .body = message.body(),
+                  .peer = std::move(peer)};
   out.tls = stream.is_tls();
   out.wants_socket = websocket::is_upgrade(message);
-  for (const auto& field : message) out.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}), std::string(field.value()));
+  for (const auto& field : message)
+    out.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}),
+                             std::string(field.value()));
   return out;
 }
 
@@ -124,7 +129,8 @@ std::string_view HttpRequest::header(std::string_view name) const {
 }
 
 size_t HttpRequest::count(std::string_view name) const {
-  return static_cast<size_t>(std::count_if(headers.begin(), headers.end(), [name](const auto& entry) { return entry.first == name; }));
+  return static_cast<size_t>(
+      std::count_if(headers.begin(), headers.end(), [name](const auto& entry) { return entry.first == name; }));
 }
 
 namespace {
@@ -148,7 +154,8 @@ struct Server {
   std::map<std::string, size_t> of_peer;
   // Its destructor destroys the connections, which use the members above.
   asio::io_context context{1};
-  const asio::executor_work_guard<asio::io_context::executor_type> work{context.get_executor()};  // Keeps run() alive without connections.
+  const asio::executor_work_guard<asio::io_context::executor_type> work{
+      context.get_executor()};  // Keeps run() alive without connections.
   std::optional<asio::ssl::context> tls;
   // Connections that wait for their handler. Held only here, so that none outlives the members above.
   std::set<std::shared_ptr<HttpConnection>> waiting;
@@ -173,7 +180,9 @@ class Place {
   void prove() {
     if (!std::exchange(proved_, true)) server_.guard->on_proved(number_);
   }
-  bool is_old_stranger() const { return !proved_ && server_.clock.now() - began_ >= server_.options.limits.stranger_last; }
+  bool is_old_stranger() const {
+    return !proved_ && server_.clock.now() - began_ >= server_.options.limits.stranger_last;
+  }
 
  private:
   Server& server_;
@@ -191,13 +200,15 @@ struct Line {
 
 class SocketConnection final : public Socket, public std::enable_shared_from_this<SocketConnection> {
  public:
-  SocketConnection(Server& server, std::shared_ptr<Line> line) : server_(server), line_(std::move(line)), socket_(line_->stream), write_timer_(server.context) {}
+  SocketConnection(Server& server, std::shared_ptr<Line> line)
+      : server_(server), line_(std::move(line)), socket_(line_->stream), write_timer_(server.context) {}
 
   void start(std::shared_ptr<SocketEvents> events, const http::request<http::string_body>& request) {
     events_ = std::move(events);
     line_->stream.tcp_layer().expires_never();
     const HttpLimits& limits = server_.options.limits;
-    socket_.set_option(websocket::stream_base::timeout{.handshake_timeout = limits.request_time, .idle_timeout = limits.idle_time, .keep_alive_pings = true});
+    socket_.set_option(websocket::stream_base::timeout{
+        .handshake_timeout = limits.request_time, .idle_timeout = limits.idle_time, .keep_alive_pings = true});
     socket_.set_option(websocket::stream_base::decorator([this](websocket::response_type& response) {
       for (const auto& [name, value] : server_.handler->common_headers()) response.set(name, value);
     }));
@@ -321,14 +332,16 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     parser_.emplace();
     parser_->header_limit(static_cast<uint32_t>(limits().header_bytes));
     parser_->body_limit(limits().body_bytes);
-    http::async_read(line_->stream, buffer_, *parser_, [self = shared_from_this()](error_code error, size_t) { self->on_read(error); });
+    http::async_read(line_->stream, buffer_, *parser_,
+                     [self = shared_from_this()](error_code error, size_t) { self->on_read(error); });
   }
 
   void on_read(error_code error) {
     if (error == http::error::header_limit) return refuse(431, "the headers are longer than 16 KiB");
     if (error == http::error::body_limit) return refuse(413, "the body is longer than 64 KiB");
     if (error == http::error::end_of_stream || error == beast::error::timeout) return line_->stream.shutdown();
-    if (error && error.category() == make_error_code(http::error::bad_method).category()) return refuse(400, "this is no valid HTTP request");
+    if (error && error.category() == make_error_code(http::error::bad_method).category())
+      return refuse(400, "this is no valid HTTP request");
     if (error) return;
     message_ = parser_->release();
     keep_alive_ = message_.keep_alive();
@@ -377,7 +390,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void answer(HttpResponse response) {
     if (std::exchange(answering_, true)) return;
     response_ = std::move(response);
-    const std::string_view body = response_.fixed_body.empty() ? std::string_view(response_.body) : response_.fixed_body;
+    const std::string_view body =
+        response_.fixed_body.empty() ? std::string_view(response_.body) : response_.fixed_body;
     out_.emplace();
     out_->result(static_cast<unsigned>(response_.status));
     out_->version(11);
@@ -422,8 +436,9 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void next_piece() {
     line_->stream.tcp_layer().expires_never();
     asio::post(server_.context, [self = shared_from_this()] {
-      self->wait_for<Result<std::string>>([&](auto done) { self->response_.source->next(std::move(done)); },
-                                          [](HttpConnection& here, Result<std::string> piece) { here.write_piece(std::move(piece)); });
+      self->wait_for<Result<std::string>>(
+          [&](auto done) { self->response_.source->next(std::move(done)); },
+          [](HttpConnection& here, Result<std::string> piece) { here.write_piece(std::move(piece)); });
     });
   }
 
@@ -434,7 +449,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     }
     const bool last = piece->empty();
     if (last && !chunked_) return on_written({});
-    piece_ = chunked_ ? last ? "0\r\n\r\n" : fmt::format("{:x}\r\n", piece->size()) + *piece + "\r\n" : std::move(*piece);
+    piece_ =
+        chunked_ ? last ? "0\r\n\r\n" : fmt::format("{:x}\r\n", piece->size()) + *piece + "\r\n" : std::move(*piece);
     line_->stream.tcp_layer().expires_after(limits().write_time);
     asio::async_write(line_->stream, asio::buffer(piece_), [self = shared_from_this(), last](error_code error, size_t) {
       if (error || last) return self->on_written(error);
@@ -463,9 +479,10 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
   void drain(size_t drained) {
     if (drained > (size_t{1} << 20)) return;
     buffer_.consume(buffer_.size());
-    line_->stream.tcp_layer().async_read_some(buffer_.prepare(4096), [self = shared_from_this(), drained](error_code error, size_t bytes) {
-      if (!error) self->drain(drained + bytes);
-    });
+    line_->stream.tcp_layer().async_read_some(buffer_.prepare(4096),
+                                              [self = shared_from_this(), drained](error_code error, size_t bytes) {
+                                                if (!error) self->drain(drained + bytes);
+                                              });
   }
 
   Server& server_;
@@ -486,7 +503,8 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
 Result<void> Server::listen() {
   error_code error;
   const auto address = asio::ip::make_address(options.bind, error);
-  if (error) return make_error(ErrorCode::kInvalidArgument, fmt::format("dashboard: \"{}\" is no IP address", options.bind));
+  if (error)
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("dashboard: \"{}\" is no IP address", options.bind));
   if (!options.certificate_pem.empty()) VOLADOR_TRY(set_certificate(options.certificate_pem, options.key_pem));
   const tcp::endpoint endpoint(address, options.port);
   protocol = endpoint.protocol();
@@ -505,9 +523,12 @@ Result<void> Server::listen() {
     guard = std::move(*made);
     return {};
   }
-  return make_error(ErrorCode::kUnavailable, fmt::format("dashboard: {}:{} cannot be served: {}. Choose another port with --dashboard-port, or leave it out with "
-                                                         "--no-dashboard.",
-                                                         options.bind, options.port, error.message()));
+  return make_error(
+      ErrorCode::kUnavailable,
+      fmt::format(
+          "dashboard: {}:{} cannot be served: {}. Choose another port with --dashboard-port, or leave it out with "
+          "--no-dashboard.",
+          options.bind, options.port, error.message()));
 }
 
 // Connections keep the context they started with.
@@ -518,14 +539,17 @@ Result<void> Server::set_certificate(const std::string& certificate_pem, const s
   made.use_certificate_chain(asio::buffer(certificate_pem), error);
   if (!error) made.use_private_key(asio::buffer(key_pem), asio::ssl::context::pem, error);
   if (!error && SSL_CTX_check_private_key(made.native_handle()) != 1) error = asio::error::invalid_argument;
-  if (error) return make_error(ErrorCode::kInvalidArgument, fmt::format("dashboard: its certificate and key cannot be used ({})", error.message()));
+  if (error)
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("dashboard: its certificate and key cannot be used ({})", error.message()));
   tls = std::move(made);
   return {};
 }
 
 void Server::serve(uint64_t number, net::UniqueFd connection, const std::string& peer) {
   const auto from_there = of_peer.find(peer);
-  const bool room = connections < options.limits.connections && (from_there == of_peer.end() || from_there->second < options.limits.peer_connections);
+  const bool room = connections < options.limits.connections &&
+                    (from_there == of_peer.end() || from_there->second < options.limits.peer_connections);
   if (!room) return guard->on_refused(number);
   error_code error;
   tcp::socket socket(context);

@@ -36,13 +36,13 @@ struct HttpLimits {
                                     .unproved_of_address = 32,
                                     .proof_time = std::chrono::seconds(20),
                                     .unproved_bytes = std::numeric_limits<uint64_t>::max()};
-  std::chrono::seconds stranger_time{5};   // For unauthenticated connections, instead of request_time and idle_time.
+  std::chrono::seconds stranger_time{5};  // For unauthenticated connections, instead of request_time and idle_time.
   // A response to a request that begins later is the last one on its connection.
   std::chrono::seconds stranger_last{10};
   // From the first to the last byte of a request; an idle connection closes after idle_time.
   std::chrono::seconds request_time{10};
   std::chrono::seconds idle_time{75};
-  std::chrono::seconds write_time{30};    // A connection whose message cannot be written in time is closed.
+  std::chrono::seconds write_time{30};     // A connection whose message cannot be written in time is closed.
   size_t socket_message_bytes = 16 << 10;  // Messages from a client.
 };
 
@@ -51,7 +51,7 @@ struct HttpRequest {
   std::string method;
   std::string target;  // Unparsed: path and query, percent-encoded.
   std::string body;
-  std::string peer;    // The peer's address without the port.
+  std::string peer;  // The peer's address without the port.
   bool tls = false;
   bool wants_socket = false;
   // To be called once the request is authenticated: lifts the limits of unauthenticated connections.
@@ -115,7 +115,8 @@ class HttpHandler {
   // `respond` is called once, on the server's thread, now or later.
   virtual void on_request(HttpRequest request, Respond respond) = 0;
   // Handles a WebSocket upgrade: returns its event receiver, or the response that refuses it.
-  virtual tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> on_socket(const HttpRequest& request, std::weak_ptr<Socket> socket) = 0;
+  virtual tl::expected<std::shared_ptr<SocketEvents>, HttpResponse> on_socket(const HttpRequest& request,
+                                                                              std::weak_ptr<Socket> socket) = 0;
   // Headers of every response, including the server's own errors.
   virtual const std::vector<std::pair<std::string, std::string>>& common_headers() const = 0;
 };

@@ -14,7 +14,10 @@ size_t character(std::string_view text) {
   const auto byte = [&](size_t at) { return static_cast<uint8_t>(text[at]); };
   const uint8_t first = byte(0);
   if (first < 0x80) return 1;
-  const size_t length = first >= 0xF0 && first <= 0xF4 ? 4 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xC2 && first < 0xE0 ? 2 : 0;
+  const size_t length = first >= 0xF0 && first <= 0xF4  ? 4
+                        : first >= 0xE0 && first < 0xF0 ? 3
+                        : first >= 0xC2 && first < 0xE0 ? 2
+                                                        : 0;
   if (length == 0 || text.size() < length) return 0;
   for (size_t at = 1; at < length; ++at) {
     if ((byte(at) & 0xC0) != 0x80) return 0;

@@ -8,7 +8,7 @@
 namespace volador::v1 {
 class LogLine;
 class ReadLogReply;
-}
+}  // namespace volador::v1
 
 namespace volador::dashboard {
 

@@ -12,7 +12,8 @@ namespace {
 
 // Opens {"type":"snap" or "delta","id":…,"seq":…; the rest follows.
 std::string opened(bool snapshot, int64_t id, uint64_t seq, bool more) {
-  return fmt::format("{{\"type\":\"{}\",\"id\":{},\"seq\":{},{}", snapshot ? "snap" : "delta", id, seq, more ? "\"more\":true," : "");
+  return fmt::format("{{\"type\":\"{}\",\"id\":{},\"seq\":{},{}", snapshot ? "snap" : "delta", id, seq,
+                     more ? "\"more\":true," : "");
 }
 
 template <class Texts>
@@ -27,7 +28,9 @@ void append_rows(std::string& out, const Texts& rows) {
   out += ']';
 }
 
-bool is_of_objects(Topic topic) { return std::find(kObjectTopics.begin(), kObjectTopics.end(), topic) != kObjectTopics.end(); }
+bool is_of_objects(Topic topic) {
+  return std::find(kObjectTopics.begin(), kObjectTopics.end(), topic) != kObjectTopics.end();
+}
 
 // The string members of the object.
 std::map<std::string, std::string> texts_of(const nlohmann::json& object) {
@@ -61,7 +64,8 @@ std::string bye_text(std::string_view reason) {
   return text;
 }
 
-LiveClient::LiveClient(const LiveModel& model, int64_t now_ms, AskLogs ask_logs) : model_(model), ask_logs_(std::move(ask_logs)) {
+LiveClient::LiveClient(const LiveModel& model, int64_t now_ms, AskLogs ask_logs)
+    : model_(model), ask_logs_(std::move(ask_logs)) {
   std::string text;
   JsonObject hello(text);
   hello.text("type", "hello");
@@ -114,7 +118,8 @@ bool LiveClient::on_text(std::string_view text) {
       if (seq != resume->end() && seq->is_number_unsigned()) from.seq = seq->get<uint64_t>();
     }
     subscribe(id, topic != message.end() && topic->is_string() ? topic->get<std::string>() : "",
-              filter != message.end() ? texts_of(*filter) : std::map<std::string, std::string>(), trials_of(message), from);
+              filter != message.end() ? texts_of(*filter) : std::map<std::string, std::string>(), trials_of(message),
+              from);
   } else if (op == "want") {
     want(id, trials_of(message));
   } else {
@@ -123,14 +128,15 @@ bool LiveClient::on_text(std::string_view text) {
   return true;
 }
 
-void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, Trials trials,
-                           const Resume& resume) {
+void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter,
+                           Trials trials, const Resume& resume) {
   const auto value = [&](const char* key) {
     const auto found = filter.find(key);
     return found == filter.end() ? std::string() : found->second;
   };
   if (!subscriptions_.contains(id) && subscriptions_.size() >= kSubscriptionsMax) {
-    return refuse(id, {ErrorCode::kUnavailable, fmt::format("a client may have {} subscriptions; end one with unsub first", kSubscriptionsMax)});
+    return refuse(id, {ErrorCode::kUnavailable,
+                       fmt::format("a client may have {} subscriptions; end one with unsub first", kSubscriptionsMax)});
   }
   Subscription made;
   made.experiment = value("experiment");
@@ -138,13 +144,15 @@ void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<st
   made.node = value("node");
   const auto known = std::find(kTopicNames.begin(), kTopicNames.end(), topic);
   if (topic == "curves") {
-    if (made.experiment.empty()) return refuse(id, {ErrorCode::kInvalidArgument, "curves: name the experiment in filter.experiment"});
+    if (made.experiment.empty())
+      return refuse(id, {ErrorCode::kInvalidArgument, "curves: name the experiment in filter.experiment"});
     made.kind = Subscription::Kind::kCurves;
     made.lines.want(std::move(trials));
   } else if (topic == "series") {
     made.kind = Subscription::Kind::kSeries;
   } else if (known == kTopicNames.end()) {
-    return refuse(id, {ErrorCode::kInvalidArgument, fmt::format("topic \"{}\": expected {}, curves or series", topic, fmt::join(kTopicNames, ", "))});
+    return refuse(id, {ErrorCode::kInvalidArgument, fmt::format("topic \"{}\": expected {}, curves or series", topic,
+                                                                fmt::join(kTopicNames, ", "))});
   } else {
     made.topic = static_cast<Topic>(known - kTopicNames.begin());
   }
@@ -153,13 +161,16 @@ void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<st
   }
   if (made.topic == Topic::kLogs) {
     const std::string of = value("id");
-    if (of.empty() == made.node.empty()) return refuse(id, {ErrorCode::kInvalidArgument, "logs: name an actor or trial in filter.id, or a node in filter.node"});
+    if (of.empty() == made.node.empty())
+      return refuse(
+          id, {ErrorCode::kInvalidArgument, "logs: name an actor or trial in filter.id, or a node in filter.node"});
     made.kind = Subscription::Kind::kLogs;
     made.waits = true;
     subscriptions_[id] = std::move(made);
     return ask_logs_({.subscription = id, .id = of, .node = subscriptions_[id].node});
   }
-  if (made.kind == Subscription::Kind::kTable && resume.seq > 0 && resume.seq <= model_.seq() && resume.instance == model_.instance()) {
+  if (made.kind == Subscription::Kind::kTable && resume.seq > 0 && resume.seq <= model_.seq() &&
+      resume.instance == model_.instance()) {
     if (const auto cursor = model_.table(made.topic).after(resume.seq)) made.rows = *cursor;
   }
   subscriptions_[id] = std::move(made);
@@ -168,7 +179,8 @@ void LiveClient::subscribe(int64_t id, std::string_view topic, const std::map<st
 void LiveClient::want(int64_t id, Trials trials) {
   const auto found = subscriptions_.find(id);
   if (found == subscriptions_.end() || found->second.kind != Subscription::Kind::kCurves) {
-    return refuse(id, {ErrorCode::kInvalidArgument, fmt::format("want: {} is no subscription to curves; begin one with sub", id)});
+    return refuse(id, {ErrorCode::kInvalidArgument,
+                       fmt::format("want: {} is no subscription to curves; begin one with sub", id)});
   }
   found->second.lines.want(std::move(trials));
 }
@@ -198,10 +210,12 @@ std::optional<std::string> LiveClient::read_lines(int64_t id, Subscription& subs
   const LiveCurves* found = curves ? model_.curves(subscription.experiment, subscription.metric) : &model_.series();
   const LiveCurves& lines = found == nullptr ? kNone : *found;
   if (!lines.has_news(subscription.lines)) return std::nullopt;
-  const auto batch = lines.read(subscription.lines, curves ? std::string_view() : std::string_view(subscription.node), kMessageBytes);
+  const auto batch =
+      lines.read(subscription.lines, curves ? std::string_view() : std::string_view(subscription.node), kMessageBytes);
   if (batch.empty()) return std::nullopt;
   resumable_ = false;  // The cursor is more than a number.
-  std::string text = opened(batch.snapshot, id, model_.seq(), batch.more) + (batch.snapshot ? "\"rows\":" : "\"upserts\":");
+  std::string text =
+      opened(batch.snapshot, id, model_.seq(), batch.more) + (batch.snapshot ? "\"rows\":" : "\"upserts\":");
   append_rows(text, batch.upserts);
   if (batch.snapshot) return text + "}";
   std::vector<std::string> deletes;
@@ -213,14 +227,16 @@ std::optional<std::string> LiveClient::read_lines(int64_t id, Subscription& subs
 
 std::optional<std::string> LiveClient::read(int64_t id, Subscription& subscription) {
   if (subscription.waits) return std::nullopt;
-  if (subscription.kind == Subscription::Kind::kCurves || subscription.kind == Subscription::Kind::kSeries) return read_lines(id, subscription);
+  if (subscription.kind == Subscription::Kind::kCurves || subscription.kind == Subscription::Kind::kSeries)
+    return read_lines(id, subscription);
   if (is_of_objects(subscription.topic) && !model_.objects_known()) return std::nullopt;
   const LiveTable& table = model_.table(subscription.topic);
   if (!table.has_news(subscription.rows)) return std::nullopt;
   const auto batch = table.read(subscription.rows, subscription.wanted, kMessageBytes);
   if (batch.empty()) return std::nullopt;
   resumable_ = !batch.more;
-  std::string text = opened(batch.snapshot, id, model_.seq(), batch.more) + (batch.snapshot ? "\"rows\":" : "\"upserts\":");
+  std::string text =
+      opened(batch.snapshot, id, model_.seq(), batch.more) + (batch.snapshot ? "\"rows\":" : "\"upserts\":");
   append_rows(text, batch.upserts);
   if (batch.snapshot) return text + "}";
   std::vector<std::string> deletes;
@@ -247,15 +263,18 @@ std::optional<std::string> LiveClient::next() {
     return message;
   }
   if (!time_ms_) return std::nullopt;
-  return fmt::format("{{\"type\":\"current\",\"seq\":{},\"server_time_ms\":{}}}", model_.seq(), *std::exchange(time_ms_, std::nullopt));
+  return fmt::format("{{\"type\":\"current\",\"seq\":{},\"server_time_ms\":{}}}", model_.seq(),
+                     *std::exchange(time_ms_, std::nullopt));
 }
 
 bool LiveClient::follows_logs() const {
-  return std::any_of(subscriptions_.begin(), subscriptions_.end(), [](const auto& entry) { return entry.second.kind == Subscription::Kind::kLogs; });
+  return std::any_of(subscriptions_.begin(), subscriptions_.end(),
+                     [](const auto& entry) { return entry.second.kind == Subscription::Kind::kLogs; });
 }
 
 bool LiveClient::wants_objects() const {
-  return std::any_of(subscriptions_.begin(), subscriptions_.end(), [](const auto& entry) { return is_of_objects(entry.second.topic); });
+  return std::any_of(subscriptions_.begin(), subscriptions_.end(),
+                     [](const auto& entry) { return is_of_objects(entry.second.topic); });
 }
 
 }  // namespace volador::dashboard

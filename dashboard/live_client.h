@@ -23,7 +23,7 @@ class LiveClient {
  public:
   static constexpr size_t kMessageBytes = 128 << 10;  // Approximate; the rest follows in the next message.
   static constexpr size_t kSubscriptionsMax = 64;
-  static constexpr size_t kRepliesMax = 256;          // Queued replies; beyond it the client is disconnected.
+  static constexpr size_t kRepliesMax = 256;  // Queued replies; beyond it the client is disconnected.
 
   // A request for the newest lines of an actor or trial (id) or a node; followed by one give_logs() call, unless the
   // client is gone.
@@ -72,7 +72,8 @@ class LiveClient {
     uint64_t seq = 0;
   };
   using Trials = std::optional<std::set<std::string>>;  // Trials whose curves are wanted; nullopt: all.
-  void subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, Trials trials, const Resume& resume);
+  void subscribe(int64_t id, std::string_view topic, const std::map<std::string, std::string>& filter, Trials trials,
+                 const Resume& resume);
   void want(int64_t id, Trials trials);
   void refuse(int64_t id, const Error& error);
   std::optional<std::string> read(int64_t id, Subscription& subscription);

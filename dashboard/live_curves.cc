@@ -18,7 +18,8 @@ bool LiveCurves::add(const std::string& id, std::string_view group, double x, do
     order_.erase(line.seq);
   }
   // Grows by a quarter instead of doubling: most lines are short, and there are many.
-  if (line.points.size() == line.points.capacity()) line.points.reserve(line.points.size() + std::max<size_t>(4, line.points.size() / 4));
+  if (line.points.size() == line.points.capacity())
+    line.points.reserve(line.points.size() + std::max<size_t>(4, line.points.size() / 4));
   line.points.emplace_back(x, y);
   ++points_;
   line.seq = seq;
@@ -163,7 +164,8 @@ LiveCurves::Batch LiveCurves::read(Cursor& cursor, std::string_view group, size_
   return batch;
 }
 
-std::string line_text(const std::string& id, const LiveCurves::Line& line, double after, size_t points_max, std::string_view id_name) {
+std::string line_text(const std::string& id, const LiveCurves::Line& line, double after, size_t points_max,
+                      std::string_view id_name) {
   const auto first = std::upper_bound(line.points.begin(), line.points.end(), after,
                                       [](double x, const LiveCurves::Point& point) { return x < point.x(); });
   const auto count = static_cast<size_t>(line.points.end() - first);

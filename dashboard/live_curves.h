@@ -19,7 +19,7 @@ namespace volador::dashboard {
 class LiveCurves {
  public:
   enum class AtLimit : uint8_t {
-    kThin,        // Drops every second point of the older half.
+    kThin,  // Drops every second point of the older half.
     kForgetOldest,
   };
   LiveCurves(size_t points_max, AtLimit at_limit) : points_max_(points_max), at_limit_(at_limit) {}
@@ -55,7 +55,7 @@ class LiveCurves {
   struct Cursor {
     uint64_t seq = 0;
     bool begun = false;
-    std::optional<std::string> snapshot;  // A snapshot is in progress; the last line sent.
+    std::optional<std::string> snapshot;           // A snapshot is in progress; the last line sent.
     std::unordered_map<std::string, double> sent;  // Last x sent per line.
     std::optional<std::set<std::string>> wanted;   // Ids of the lines that the reader shows; nullopt: all lines.
     std::vector<std::string> gone;                 // Sent before and no longer wanted; reported once as deletes.
@@ -75,7 +75,8 @@ class LiveCurves {
   };
   Batch read(Cursor& cursor, std::string_view group, size_t bytes_max) const;
   bool has_news(const Cursor& cursor) const {
-    return !cursor.begun || cursor.snapshot || !cursor.gone.empty() || !cursor.due.empty() || order_.upper_bound(cursor.seq) != order_.end();
+    return !cursor.begun || cursor.snapshot || !cursor.gone.empty() || !cursor.due.empty() ||
+           order_.upper_bound(cursor.seq) != order_.end();
   }
 
  private:

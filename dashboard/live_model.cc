@@ -78,7 +78,8 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
     if (actor.state() == "dead") actor_metrics_.forget(actor.id());
   }
   for (const v1::ActorMetrics& metrics : changes.actor_metrics()) actor_metrics_.apply(metrics);
-  for (const v1::Driver& driver : changes.drivers()) upsert(Topic::kDrivers, driver.id(), {}, driver_text(driver, now_ms));
+  for (const v1::Driver& driver : changes.drivers())
+    upsert(Topic::kDrivers, driver.id(), {}, driver_text(driver, now_ms));
   for (const v1::QueueEntry& entry : changes.queue()) upsert(Topic::kQueue, entry.id(), {}, queue_text(entry, now_ms));
   for (const v1::Group& group : changes.groups()) upsert(Topic::kGroups, group.id(), {}, group_text(group));
 
@@ -101,7 +102,9 @@ void LiveModel::apply(const v1::Changes& changes, int64_t now_ms) {
     shown[points.experiment()] = true;
   }
   for (const auto& [name, is_news] : shown) {
-    if (const auto found = experiments_.find(name); is_news && found != experiments_.end() && !told_times_.contains(name)) found->second.updated_ms = now_ms;
+    if (const auto found = experiments_.find(name);
+        is_news && found != experiments_.end() && !told_times_.contains(name))
+      found->second.updated_ms = now_ms;
     show_experiment(name);
   }
   for (const v1::ActorUsage& usage : changes.actor_usage()) apply_usage(usage, now_ms);
@@ -146,7 +149,8 @@ void LiveModel::apply_node(const v1::Node& node, int64_t now_ms) {
   const std::string of = "node/" + node.name();
   const auto measure = [&](std::string_view name, double value) {
     series_.add(of, name, now_ms, static_cast<float>(value));
-    if (series_live_.add(of + "/" + std::string(name), node.name(), static_cast<double>(now_ms), value, seq_ + 1)) ++seq_;
+    if (series_live_.add(of + "/" + std::string(name), node.name(), static_cast<double>(now_ms), value, seq_ + 1))
+      ++seq_;
   };
   measure("cpu_cores_used", node.cpu_cores_used());
   measure("memory_bytes_used", static_cast<double>(node.memory_bytes_used()));
@@ -173,7 +177,9 @@ std::string LiveModel::series_of_actor(const std::string& actor) const {
 void LiveModel::apply_usage(const v1::ActorUsage& usage, int64_t now_ms) {
   constexpr size_t kTenSeconds = 1;
   const std::string of = series_of_actor(usage.id());
-  const auto measure = [&](std::string_view name, double value) { series_.add(of, name, now_ms, static_cast<float>(value), kTenSeconds); };
+  const auto measure = [&](std::string_view name, double value) {
+    series_.add(of, name, now_ms, static_cast<float>(value), kTenSeconds);
+  };
   measure("cpu_cores", usage.cpu_cores());
   measure("memory_bytes", static_cast<double>(usage.memory_bytes()));
   measure("calls_per_s", usage.calls_per_s());
@@ -306,8 +312,9 @@ void LiveModel::show_cluster() {
   row.text("version", totals_.version());
   row.text("address", address_);
   row.integer("started_ms", started_ms_);
-  row.integer("nodes_alive", std::count_if(node_states_.begin(), node_states_.end(),
-                                           [](const auto& node) { return node.second == "alive" || node.second == "draining"; }));
+  row.integer("nodes_alive", std::count_if(node_states_.begin(), node_states_.end(), [](const auto& node) {
+                return node.second == "alive" || node.second == "draining";
+              }));
   row.raw("total", amounts_text(totals_.total()));
   row.raw("used", amounts_text(totals_.used()));
   row.raw("actors_by_state", counts_text(totals_.actors_by_state()));
@@ -347,7 +354,9 @@ std::string_view LiveModel::files_of(const v1::Experiment& row) const {
 
 Result<LiveModel::RunPlace> LiveModel::place_of(const std::string& name) const {
   const auto found = experiments_.find(name);
-  if (found == experiments_.end()) return make_error(ErrorCode::kNotFound, "there is no experiment \"" + name + "\"; GET /api/v1/experiments shows those that there are");
+  if (found == experiments_.end())
+    return make_error(ErrorCode::kNotFound,
+                      "there is no experiment \"" + name + "\"; GET /api/v1/experiments shows those that there are");
   const v1::Experiment& row = found->second.row;
   const std::string_view files = files_of(row);
   if (files == "none") return make_error(ErrorCode::kNotFound, "experiment \"" + name + "\" keeps no files");

@@ -19,23 +19,38 @@
 
 namespace volador::dashboard {
 
-enum class Topic : uint8_t { kCluster, kNodes, kActors, kDrivers, kQueue, kExperiments, kTrials, kEvents, kLogs, kGroups, kObjectStores, kObjectGroups, kObjects };
+enum class Topic : uint8_t {
+  kCluster,
+  kNodes,
+  kActors,
+  kDrivers,
+  kQueue,
+  kExperiments,
+  kTrials,
+  kEvents,
+  kLogs,
+  kGroups,
+  kObjectStores,
+  kObjectGroups,
+  kObjects
+};
 inline constexpr size_t kTopics = 13;
-inline constexpr std::array<std::string_view, kTopics> kTopicNames{"cluster", "nodes", "actors", "drivers", "queue", "experiments", "trials", "events", "logs",
-                                                             "groups", "object_stores", "object_groups", "objects"};
+inline constexpr std::array<std::string_view, kTopics> kTopicNames{
+    "cluster", "nodes", "actors", "drivers",       "queue",         "experiments", "trials",
+    "events",  "logs",  "groups", "object_stores", "object_groups", "objects"};
 // Topics that only the nodes can provide; polled while clients subscribe to them.
 inline constexpr std::array<Topic, 3> kObjectTopics{Topic::kObjectStores, Topic::kObjectGroups, Topic::kObjects};
 
 // Limits of the read copy.
 struct ModelLimits {
-  size_t events = 10'000;             // Beyond it the oldest are dropped.
-  size_t log_lines = 5'000;           // Lines queued for slow readers.
-  size_t curve_points = 1'000;        // Per trial and metric; beyond it the older half is thinned.
+  size_t events = 10'000;       // Beyond it the oldest are dropped.
+  size_t log_lines = 5'000;     // Lines queued for slow readers.
+  size_t curve_points = 1'000;  // Per trial and metric; beyond it the older half is thinned.
   // About 32 MB. Beyond it the experiment with the oldest growth loses its curves, then lines are thinned.
   size_t curve_points_all = 2'000'000;
-  size_t curve_metrics = 64;          // Per experiment; further metrics have no curves.
-  size_t trial_actors = 200'000;      // Actors whose trial is tracked.
-  size_t live_seconds = 600;          // Length of a series for live readers.
+  size_t curve_metrics = 64;      // Per experiment; further metrics have no curves.
+  size_t trial_actors = 200'000;  // Actors whose trial is tracked.
+  size_t live_seconds = 600;      // Length of a series for live readers.
 };
 
 // A part of a run that predates this process; the first part has its row.
@@ -102,7 +117,7 @@ class LiveModel {
     v1::Experiment row;
     int64_t started_ms = 0;
     int64_t updated_ms = 0;
-    int64_t left_ms = 0;  // Time of the estimate of the remaining time.
+    int64_t left_ms = 0;                                    // Time of the estimate of the remaining time.
     std::map<std::string, LiveCurves, std::less<>> curves;  // By metric.
     uint64_t grown = 0;
   };

@@ -53,7 +53,8 @@ bool LiveTable::has_news(const Cursor& cursor) const {
 
 LiveTable::Batch LiveTable::read(Cursor& cursor, const Wanted& wanted, size_t bytes_max) const {
   Batch batch;
-  if (!cursor.begun || cursor.deletes < forgotten_) cursor = {.rows = 0, .deletes = last_, .begun = true, .snapshot = true};
+  if (!cursor.begun || cursor.deletes < forgotten_)
+    cursor = {.rows = 0, .deletes = last_, .begun = true, .snapshot = true};
   batch.snapshot = cursor.snapshot;
   size_t bytes = 0;
   // Deletes during a snapshot are reported after it.

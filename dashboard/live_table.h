@@ -39,7 +39,7 @@ class LiveTable {
   const std::map<uint64_t, const std::string*>& order() const { return order_; }
 
   struct Cursor {
-    uint64_t rows = 0;     // 0: has read nothing.
+    uint64_t rows = 0;  // 0: has read nothing.
     uint64_t deletes = 0;
     bool begun = false;
     bool snapshot = false;  // A snapshot is in progress.
@@ -47,7 +47,7 @@ class LiveTable {
   struct Batch {
     // Part of a snapshot that replaces everything the reader has; the last part has `more` unset.
     bool snapshot = false;
-    bool more = false;      // The next batch contains more.
+    bool more = false;                      // The next batch contains more.
     std::vector<std::string_view> upserts;  // Texts; valid until the table changes.
     std::vector<std::string> deletes;
     bool empty() const { return !snapshot && upserts.empty() && deletes.empty(); }

@@ -52,11 +52,21 @@ OpenApi schemas() {
       {"Curves",
        object_of({{"curves", list_of(object_of({{"trial", kText}, {"x", list_of(real)}, {"y", list_of(real)}}))}})},
       {"Measures",
-       object_of({{"series", list_of(object_of({{"name", kText}, {"kind", {{"type", "string"}, {"enum", {"counter", "gauge", "histogram"}}}}, {"help", kText}, {"labels", kAny}, {"value", real}}))},
-                  {"left_out", kWhole}})},
+       object_of(
+           {{"series", list_of(object_of({{"name", kText},
+                                          {"kind", {{"type", "string"}, {"enum", {"counter", "gauge", "histogram"}}}},
+                                          {"help", kText},
+                                          {"labels", kAny},
+                                          {"value", real}}))},
+            {"left_out", kWhole}})},
       {"Series", object_of({{"series", list_of(kAny)}})},
-      {"Files", object_of({{"directory", kText}, {"rows", list_of(object_of({{"name", kText}, {"kind", kText}, {"bytes", kWhole}, {"modified_ms", kWhole}}))}})},
-      {"Explanation", object_of({{"text", kText}, {"why", list_of({{"type", "array"}, {"items", OpenApi::object()}, {"nullable", true}})}})},
+      {"Files",
+       object_of({{"directory", kText},
+                  {"rows", list_of(object_of(
+                               {{"name", kText}, {"kind", kText}, {"bytes", kWhole}, {"modified_ms", kWhole}}))}})},
+      {"Explanation",
+       object_of(
+           {{"text", kText}, {"why", list_of({{"type", "array"}, {"items", OpenApi::object()}, {"nullable", true}})}})},
       {"Lines", object_of({{"lines", list_of(kAny)}})},
       {"LogPart",
        object_of({{"node", kText},
@@ -64,33 +74,50 @@ OpenApi schemas() {
                   {"last", kWhole},
                   {"next", kWhole},
                   {"run", kWhole},
-                  {"lines", list_of(and_perhaps(object_of({{"line", kWhole}, {"text", kText}}), {{"time_ms", kWhole}, {"level", kText}}))},
+                  {"lines", list_of(and_perhaps(object_of({{"line", kWhole}, {"text", kText}}),
+                                                {{"time_ms", kWhole}, {"level", kText}}))},
                   {"runs", list_of(object_of({{"run", kWhole}, {"out_bytes", kWhole}, {"err_bytes", kWhole}}))}})},
-      {"Stack",
-       object_of({{"actor", kText},
-                  {"display", kText},
-                  {"node", kText},
-                  {"pid", kWhole},
-                  {"threads", list_of(object_of({{"thread", kWhole}, {"name", kText}, {"state", kText}, {"runs", kText}, {"actor", kText}, {"runs_ms", kWhole}, {"frames", list_of(kText)}, {"note", kText}}))}})},
+      {"Stack", object_of({{"actor", kText},
+                           {"display", kText},
+                           {"node", kText},
+                           {"pid", kWhole},
+                           {"threads", list_of(object_of({{"thread", kWhole},
+                                                          {"name", kText},
+                                                          {"state", kText},
+                                                          {"runs", kText},
+                                                          {"actor", kText},
+                                                          {"runs_ms", kWhole},
+                                                          {"frames", list_of(kText)},
+                                                          {"note", kText}}))}})},
       {"Processes",
-       object_of({{"processes", list_of(and_perhaps(object_of({{"pid", kWhole}, {"kind", {{"type", "string"}, {"enum", {"head", "worker", "program", "actors", "spare", "template"}}}}, {"actors", list_of(kText)}, {"memory_bytes", kWhole}, {"node", kText}, {"program", kText}}),
-                                                        {{"cpu_cores", real}, {"started_ms", kWhole}, {"ends_in_s", kWhole}}))}})},
+       object_of(
+           {{"processes",
+             list_of(and_perhaps(object_of({{"pid", kWhole},
+                                            {"kind",
+                                             {{"type", "string"},
+                                              {"enum", {"head", "worker", "program", "actors", "spare", "template"}}}},
+                                            {"actors", list_of(kText)},
+                                            {"memory_bytes", kWhole},
+                                            {"node", kText},
+                                            {"program", kText}}),
+                                 {{"cpu_cores", real}, {"started_ms", kWhole}, {"ends_in_s", kWhole}}))}})},
       {"Trace", object_of({{"displayTimeUnit", kText}, {"traceEvents", list_of(kAny)}})},
       {"NewToken", object_of({{"id", kText}, {"role", kText}, {"token", kText}})},
       {"StudyTrial",
-       and_perhaps(object_of({{"number", kWhole},
-                  {"state", {{"type", "string"}, {"enum", {"waiting", "running", "complete", "pruned", "fail"}}}},
-                  {"config", kAny},
-                  {"values", list_of(real)},
-                  {"step", kWhole},
-                  {"reported", real},
-                  {"attempt", kWhole},
-                  {"worker", kText},
-                  {"reason", kText},
-                  {"started_ms", kWhole},
-                  {"ended_ms", kWhole},
-                  {"lease_ends_ms", kWhole}}),
-                   {{"why", why}})},
+       and_perhaps(
+           object_of({{"number", kWhole},
+                      {"state", {{"type", "string"}, {"enum", {"waiting", "running", "complete", "pruned", "fail"}}}},
+                      {"config", kAny},
+                      {"values", list_of(real)},
+                      {"step", kWhole},
+                      {"reported", real},
+                      {"attempt", kWhole},
+                      {"worker", kText},
+                      {"reason", kText},
+                      {"started_ms", kWhole},
+                      {"ended_ms", kWhole},
+                      {"lease_ends_ms", kWhole}}),
+           {{"why", why}})},
       {"Study", object_of({{"name", kText},
                            {"space", kAny},
                            {"searcher", kText},
@@ -106,13 +133,15 @@ OpenApi schemas() {
                            {"trials_by_state", kAny},
                            {"best", list_of(named("StudyTrial"))}})},
       {"Asked", and_perhaps(object_of({{"trials", list_of(named("StudyTrial"))},
-                           {"done", kTruth},
-                           {"reason", kText},
-                           {"retry_after_ms", kWhole}}), {{"why", why}})},
+                                       {"done", kTruth},
+                                       {"reason", kText},
+                                       {"retry_after_ms", kWhole}}),
+                            {{"why", why}})},
       {"Verdict", and_perhaps(object_of({{"should_stop", kTruth},
-                             {"decision", {{"type", "string"}, {"enum", {"continue", "prune", "finish"}}}},
-                             {"reason", kText},
-                             {"lease_ends_ms", kWhole}}), {{"why", why}})},
+                                         {"decision", {{"type", "string"}, {"enum", {"continue", "prune", "finish"}}}},
+                                         {"reason", kText},
+                                         {"lease_ends_ms", kWhole}}),
+                              {{"why", why}})},
       {"Session", object_of({{"role", kText}, {"cluster", kText}, {"version", kText}, {"expires_ms", kWhole}})},
   };
 }
@@ -169,9 +198,10 @@ OpenApi parameters_of(const Api::Route& route) {
 }
 
 OpenApi responses_of(const char* status, const OpenApi& well) {
-  return {{status, {{"description", "done"}, {"content", well}}},
-          {"default",
-           {{"description", "a problem"}, {"content", {{"application/problem+json", {{"schema", named("Problem")}}}}}}}};
+  return {
+      {status, {{"description", "done"}, {"content", well}}},
+      {"default",
+       {{"description", "a problem"}, {"content", {{"application/problem+json", {{"schema", named("Problem")}}}}}}}};
 }
 
 OpenApi operation_of(const Api::Route& route) {
@@ -200,13 +230,21 @@ OpenApi operation_of(const Api::Route& route) {
 OpenApi session_operations() {
   const OpenApi session{{"application/json", {{"schema", named("Session")}}}};
   const OpenApi nothing{{"application/json", {{"schema", named("Object")}}}};
-  const OpenApi who{{"summary", "Who asks: role, cluster, and until when"}, {"x-access", "viewer"}, {"responses", responses_of("200", session)}};
-  const OpenApi end{{"summary", "Sign out; what the session watches ends"}, {"x-access", "viewer"}, {"responses", responses_of("200", nothing)}};
-  const OpenApi begin{{"summary", "Sign in with a token; the answer sets the session's cookie"},
-                      {"x-access", "nobody"},
-                      {"security", OpenApi::array()},
-                      {"requestBody", {{"required", true}, {"content", {{"application/json", {{"schema", object_of({{"token", kText}})}, {"example", {{"token", "vt1.…"}}}}}}}}},
-                      {"responses", responses_of("200", session)}};
+  const OpenApi who{{"summary", "Who asks: role, cluster, and until when"},
+                    {"x-access", "viewer"},
+                    {"responses", responses_of("200", session)}};
+  const OpenApi end{{"summary", "Sign out; what the session watches ends"},
+                    {"x-access", "viewer"},
+                    {"responses", responses_of("200", nothing)}};
+  const OpenApi begin{
+      {"summary", "Sign in with a token; the answer sets the session's cookie"},
+      {"x-access", "nobody"},
+      {"security", OpenApi::array()},
+      {"requestBody",
+       {{"required", true},
+        {"content",
+         {{"application/json", {{"schema", object_of({{"token", kText}})}, {"example", {{"token", "vt1.…"}}}}}}}}},
+      {"responses", responses_of("200", session)}};
   return {{"get", who}, {"post", begin}, {"delete", end}};
 }
 

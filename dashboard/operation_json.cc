@@ -18,21 +18,27 @@ BodyField::Type type_of(const FieldDescriptor& field) {
   using Type = BodyField::Type;
   const bool many = field.is_repeated();
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL: return Type::kBoolean;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return Type::kBoolean;
     case FieldDescriptor::CPPTYPE_DOUBLE:
-    case FieldDescriptor::CPPTYPE_FLOAT: return many ? Type::kNumbers : Type::kNumber;
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return many ? Type::kNumbers : Type::kNumber;
     case FieldDescriptor::CPPTYPE_INT32:
     case FieldDescriptor::CPPTYPE_INT64:
     case FieldDescriptor::CPPTYPE_UINT32:
-    case FieldDescriptor::CPPTYPE_UINT64: return Type::kInteger;
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return Type::kInteger;
     case FieldDescriptor::CPPTYPE_STRING:
       if (many) return Type::kTexts;
       return field.options().GetExtension(v1::field).json() ? Type::kObject : Type::kText;
-    default: return Type::kObject;
+    default:
+      return Type::kObject;
   }
 }
 
-bool is_in_path(const v1::HttpRoute& route, const std::string& name) { return route.path().find("{" + name + "}") != std::string::npos; }
+bool is_in_path(const v1::HttpRoute& route, const std::string& name) {
+  return route.path().find("{" + name + "}") != std::string::npos;
+}
 
 bool is_in_body(const v1::HttpRoute& route, const std::string& name) {
   if (is_in_path(route, name) || route.set().contains(name)) return false;
@@ -45,18 +51,25 @@ void set(Message& message, const FieldDescriptor& field, const Json& value) {
   const Reflection& reflection = *message.GetReflection();
   if (field.is_repeated()) {
     for (const Json& one : value) {
-      if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) reflection.AddString(&message, &field, one.get<std::string>());
+      if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING)
+        reflection.AddString(&message, &field, one.get<std::string>());
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) reflection.AddDouble(&message, &field, number_of(one));
     }
     return;
   }
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL: return reflection.SetBool(&message, &field, value.get<bool>());
-    case FieldDescriptor::CPPTYPE_DOUBLE: return reflection.SetDouble(&message, &field, number_of(value));
-    case FieldDescriptor::CPPTYPE_INT32: return reflection.SetInt32(&message, &field, value.get<int32_t>());
-    case FieldDescriptor::CPPTYPE_INT64: return reflection.SetInt64(&message, &field, value.get<int64_t>());
-    case FieldDescriptor::CPPTYPE_STRING: return reflection.SetString(&message, &field, value.is_string() ? value.get<std::string>() : text_of(value));
-    default: break;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return reflection.SetBool(&message, &field, value.get<bool>());
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return reflection.SetDouble(&message, &field, number_of(value));
+    case FieldDescriptor::CPPTYPE_INT32:
+      return reflection.SetInt32(&message, &field, value.get<int32_t>());
+    case FieldDescriptor::CPPTYPE_INT64:
+      return reflection.SetInt64(&message, &field, value.get<int64_t>());
+    case FieldDescriptor::CPPTYPE_STRING:
+      return reflection.SetString(&message, &field, value.is_string() ? value.get<std::string>() : text_of(value));
+    default:
+      break;
   }
   VOLADOR_CHECK(false, field.full_name());  // A type not used by any route yet.
 }
@@ -66,18 +79,31 @@ Json real(double value) { return std::isfinite(value) ? Json(value) : Json(nullp
 // One value of a field; `at` is the index in a repeated field, or -1.
 Json value_of(const Message& message, const FieldDescriptor& field, int at) {
   const Reflection& reflection = *message.GetReflection();
-  const auto get = [&](auto one, auto repeated) { return at < 0 ? (reflection.*one)(message, &field) : (reflection.*repeated)(message, &field, at); };
+  const auto get = [&](auto one, auto repeated) {
+    return at < 0 ? (reflection.*one)(message, &field) : (reflection.*repeated)(message, &field, at);
+  };
   switch (field.cpp_type()) {
-    case FieldDescriptor::CPPTYPE_BOOL: return get(&Reflection::GetBool, &Reflection::GetRepeatedBool);
-    case FieldDescriptor::CPPTYPE_DOUBLE: return real(get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble));
-    case FieldDescriptor::CPPTYPE_FLOAT: return real(get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat));
-    case FieldDescriptor::CPPTYPE_INT32: return get(&Reflection::GetInt32, &Reflection::GetRepeatedInt32);
-    case FieldDescriptor::CPPTYPE_INT64: return get(&Reflection::GetInt64, &Reflection::GetRepeatedInt64);
-    case FieldDescriptor::CPPTYPE_UINT32: return get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32);
-    case FieldDescriptor::CPPTYPE_UINT64: return get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64);
-    case FieldDescriptor::CPPTYPE_ENUM: return (at < 0 ? reflection.GetEnum(message, &field) : reflection.GetRepeatedEnum(message, &field, at))->name();
-    case FieldDescriptor::CPPTYPE_STRING: return at < 0 ? reflection.GetString(message, &field) : reflection.GetRepeatedString(message, &field, at);
-    case FieldDescriptor::CPPTYPE_MESSAGE: return json_of(at < 0 ? reflection.GetMessage(message, &field) : reflection.GetRepeatedMessage(message, &field, at));
+    case FieldDescriptor::CPPTYPE_BOOL:
+      return get(&Reflection::GetBool, &Reflection::GetRepeatedBool);
+    case FieldDescriptor::CPPTYPE_DOUBLE:
+      return real(get(&Reflection::GetDouble, &Reflection::GetRepeatedDouble));
+    case FieldDescriptor::CPPTYPE_FLOAT:
+      return real(get(&Reflection::GetFloat, &Reflection::GetRepeatedFloat));
+    case FieldDescriptor::CPPTYPE_INT32:
+      return get(&Reflection::GetInt32, &Reflection::GetRepeatedInt32);
+    case FieldDescriptor::CPPTYPE_INT64:
+      return get(&Reflection::GetInt64, &Reflection::GetRepeatedInt64);
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return get(&Reflection::GetUInt32, &Reflection::GetRepeatedUInt32);
+    case FieldDescriptor::CPPTYPE_UINT64:
+      return get(&Reflection::GetUInt64, &Reflection::GetRepeatedUInt64);
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return (at < 0 ? reflection.GetEnum(message, &field) : reflection.GetRepeatedEnum(message, &field, at))->name();
+    case FieldDescriptor::CPPTYPE_STRING:
+      return at < 0 ? reflection.GetString(message, &field) : reflection.GetRepeatedString(message, &field, at);
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return json_of(at < 0 ? reflection.GetMessage(message, &field)
+                            : reflection.GetRepeatedMessage(message, &field, at));
   }
   return nullptr;
 }
@@ -91,12 +117,14 @@ std::vector<BodyField> body_fields_of(const operations::Entry& operation, const 
     const FieldDescriptor& field = *request.field(at);
     if (!is_in_body(route, field.name())) continue;
     const v1::Field& options = field.options().GetExtension(v1::field);
-    out.push_back({.name = field.name(), .type = type_of(field), .about = options.about(), .required = options.required()});
+    out.push_back(
+        {.name = field.name(), .type = type_of(field), .about = options.about(), .required = options.required()});
   }
   return out;
 }
 
-std::unique_ptr<Message> request_of(const operations::Entry& operation, const v1::HttpRoute& route, const std::map<std::string, std::string>& path, const Json& body) {
+std::unique_ptr<Message> request_of(const operations::Entry& operation, const v1::HttpRoute& route,
+                                    const std::map<std::string, std::string>& path, const Json& body) {
   const auto& type = *operation.method->input_type();
   std::unique_ptr<Message> request(google::protobuf::MessageFactory::generated_factory()->GetPrototype(&type)->New());
   const auto field = [&](const std::string& name) -> const FieldDescriptor& {
@@ -122,7 +150,8 @@ Json json_of(const Message& message) {
       for (int at = 0; at < reflection.FieldSize(message, &field); ++at) {
         const Message& entry = reflection.GetRepeatedMessage(message, &field, at);
         const Json key = value_of(entry, *entry.GetDescriptor()->map_key(), -1);
-        entries[key.is_string() ? key.get<std::string>() : text_of(key)] = value_of(entry, *entry.GetDescriptor()->map_value(), -1);
+        entries[key.is_string() ? key.get<std::string>() : text_of(key)] =
+            value_of(entry, *entry.GetDescriptor()->map_value(), -1);
       }
     } else if (field.is_repeated()) {
       Json& list = out[field.name()] = Json::array();
@@ -141,15 +170,26 @@ Json schema_of(const google::protobuf::Descriptor& message) {
     if (field.type() == FieldDescriptor::TYPE_BYTES) continue;
     Json one;
     switch (field.cpp_type()) {
-      case FieldDescriptor::CPPTYPE_BOOL: one = {{"type", "boolean"}}; break;
+      case FieldDescriptor::CPPTYPE_BOOL:
+        one = {{"type", "boolean"}};
+        break;
       case FieldDescriptor::CPPTYPE_DOUBLE:
-      case FieldDescriptor::CPPTYPE_FLOAT: one = {{"type", "number"}, {"nullable", true}}; break;
+      case FieldDescriptor::CPPTYPE_FLOAT:
+        one = {{"type", "number"}, {"nullable", true}};
+        break;
       case FieldDescriptor::CPPTYPE_STRING:
-      case FieldDescriptor::CPPTYPE_ENUM: one = {{"type", "string"}}; break;
-      case FieldDescriptor::CPPTYPE_MESSAGE: one = field.is_map() ? Json{{"type", "object"}} : schema_of(*field.message_type()); break;
-      default: one = {{"type", "integer"}}; break;
+      case FieldDescriptor::CPPTYPE_ENUM:
+        one = {{"type", "string"}};
+        break;
+      case FieldDescriptor::CPPTYPE_MESSAGE:
+        one = field.is_map() ? Json{{"type", "object"}} : schema_of(*field.message_type());
+        break;
+      default:
+        one = {{"type", "integer"}};
+        break;
     }
-    properties[field.name()] = field.is_repeated() && !field.is_map() ? Json{{"type", "array"}, {"items", std::move(one)}} : std::move(one);
+    properties[field.name()] =
+        field.is_repeated() && !field.is_map() ? Json{{"type", "array"}, {"items", std::move(one)}} : std::move(one);
     if (!field.has_presence()) required.push_back(field.name());
   }
   Json out{{"type", "object"}, {"properties", std::move(properties)}};

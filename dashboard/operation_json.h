@@ -20,7 +20,8 @@ std::vector<BodyField> body_fields_of(const operations::Entry& operation, const 
 
 // The request of a call: `path` has the parameters of the route's pattern; `body` was validated by parse_body() with
 // the fields above.
-std::unique_ptr<google::protobuf::Message> request_of(const operations::Entry& operation, const v1::HttpRoute& route, const std::map<std::string, std::string>& path,
+std::unique_ptr<google::protobuf::Message> request_of(const operations::Entry& operation, const v1::HttpRoute& route,
+                                                      const std::map<std::string, std::string>& path,
                                                       const nlohmann::ordered_json& body);
 
 // All fields by their .proto names; 64-bit numbers as numbers, NaN and infinities as null; bytes are omitted.

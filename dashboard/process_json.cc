@@ -68,7 +68,8 @@ std::string chrome_trace(const v1::TimelineReply& timeline) {
     }
   }
   Json trace{{"displayTimeUnit", "ms"}, {"traceEvents", std::move(events)}};
-  if (timeline.missing_size() > 0) trace["missing"] = std::vector<std::string>(timeline.missing().begin(), timeline.missing().end());
+  if (timeline.missing_size() > 0)
+    trace["missing"] = std::vector<std::string>(timeline.missing().begin(), timeline.missing().end());
   return trace.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

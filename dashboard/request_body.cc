@@ -40,7 +40,8 @@ bool is_of(Type type, const Json& value) {
     case Type::kNumbers:
       return value.is_array() && std::all_of(value.begin(), value.end(), is_number);
     case Type::kTexts:
-      return value.is_array() && std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
+      return value.is_array() &&
+             std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
     case Type::kObjectives:
       return value.is_array() && std::all_of(value.begin(), value.end(), is_objective);
   }

@@ -64,7 +64,9 @@ Result<Target> parse_target(std::string_view text) {
   const size_t question = text.find('?');
   const std::string_view raw_path = text.substr(0, question);
   auto path = decoded(raw_path, false);
-  if (!path || !path->starts_with('/') || path->find('\\') != std::string::npos || raw_path.find('#') != std::string_view::npos) return wrong();
+  if (!path || !path->starts_with('/') || path->find('\\') != std::string::npos ||
+      raw_path.find('#') != std::string_view::npos)
+    return wrong();
   // A segment may contain anything else, but must not change the path.
   for (size_t begin = 1; begin <= path->size();) {
     const size_t end = std::min(path->find('/', begin), path->size());
@@ -105,14 +107,17 @@ std::optional<std::string> host_of(std::string_view text) {
   }
   if (name.empty()) return std::nullopt;
   if (rest.empty()) return name;
-  const bool is_port = rest.size() >= 2 && rest.size() <= 6 && rest[0] == ':' && rest.find_first_not_of("0123456789", 1) == std::string_view::npos;
+  const bool is_port = rest.size() >= 2 && rest.size() <= 6 && rest[0] == ':' &&
+                       rest.find_first_not_of("0123456789", 1) == std::string_view::npos;
   return is_port ? std::optional(name) : std::nullopt;
 }
 
-HostGuard::HostGuard(std::vector<std::string> names, std::string_view public_url) : names_{"localhost", "127.0.0.1", "[::1]"} {
+HostGuard::HostGuard(std::vector<std::string> names, std::string_view public_url)
+    : names_{"localhost", "127.0.0.1", "[::1]"} {
   for (std::string& name : names) {
     if (name.empty()) continue;
-    names_.push_back(name.find(':') != std::string::npos && !name.starts_with('[') ? "[" + lower(name) + "]" : lower(name));
+    names_.push_back(name.find(':') != std::string::npos && !name.starts_with('[') ? "[" + lower(name) + "]"
+                                                                                   : lower(name));
   }
   public_origin_ = lower(public_url);
   const size_t scheme = public_origin_.find("://");
@@ -142,7 +147,8 @@ std::string_view cookie_of(std::string_view header, std::string_view name) {
     std::string_view pair = header.substr(0, end);
     header.remove_prefix(std::min(end + 1, header.size()));
     while (pair.starts_with(' ')) pair.remove_prefix(1);
-    if (pair.starts_with(name) && pair.size() > name.size() && pair[name.size()] == '=') return pair.substr(name.size() + 1);
+    if (pair.starts_with(name) && pair.size() > name.size() && pair[name.size()] == '=')
+      return pair.substr(name.size() + 1);
   }
   return {};
 }

@@ -21,7 +21,9 @@ std::optional<double> decimal_of(std::string_view text) {
   return value;
 }
 
-bool is_number(std::string_view json) { return !json.empty() && (json.front() == '-' || (json.front() >= '0' && json.front() <= '9')); }
+bool is_number(std::string_view json) {
+  return !json.empty() && (json.front() == '-' || (json.front() >= '0' && json.front() <= '9'));
+}
 
 // Whether a value equals the term: texts without quotes, numbers in any notation.
 bool equals(std::string_view json, std::string_view value, const std::optional<double>& number) {
@@ -32,7 +34,9 @@ bool equals(std::string_view json, std::string_view value, const std::optional<d
 
 bool has_element(std::string_view array, std::string_view value, const std::optional<double>& number) {
   const auto elements = nlohmann::json::parse(array, nullptr, false);
-  return std::any_of(elements.begin(), elements.end(), [&](const auto& one) { return equals(one.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), value, number); });
+  return std::any_of(elements.begin(), elements.end(), [&](const auto& one) {
+    return equals(one.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace), value, number);
+  });
 }
 
 }  // namespace
@@ -44,16 +48,19 @@ Result<RowFilter> RowFilter::parse(std::string_view text) {
     const std::string_view term = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     if (term.empty()) continue;
-    if (filter.terms_.size() >= kTermsMax) return make_error(ErrorCode::kInvalidArgument, fmt::format("filter: at most {} terms", kTermsMax));
+    if (filter.terms_.size() >= kTermsMax)
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("filter: at most {} terms", kTermsMax));
     const size_t at = term.find_first_of("=<>");
     if (at == std::string_view::npos || at == 0) {
       filter.terms_.push_back({.value = lower(term)});
       continue;
     }
-    Term made{.comparison = term[at], .member = std::string(term.substr(0, at)), .value = std::string(term.substr(at + 1))};
+    Term made{
+        .comparison = term[at], .member = std::string(term.substr(0, at)), .value = std::string(term.substr(at + 1))};
     made.number = decimal_of(made.value);
     if (made.comparison != '=' && !made.number) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("filter: {}{} compares with a number, got \"{}\"", made.member, made.comparison, made.value));
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("filter: {}{} compares with a number, got \"{}\"",
+                                                                 made.member, made.comparison, made.value));
     }
     filter.terms_.push_back(std::move(made));
   }
@@ -78,7 +85,9 @@ bool RowFilter::holds(std::string_view text, const std::vector<std::string_view>
     }
     const std::string_view value = values[compared++];
     if (value.empty()) return false;
-    if (term.comparison == '=') return value.starts_with('[') ? has_element(value, term.value, term.number) : equals(value, term.value, term.number);
+    if (term.comparison == '=')
+      return value.starts_with('[') ? has_element(value, term.value, term.number)
+                                    : equals(value, term.value, term.number);
     if (!is_number(value)) return false;
     const auto number = decimal_of(value);
     return number && (term.comparison == '<' ? *number < *term.number : *number > *term.number);

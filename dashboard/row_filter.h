@@ -28,7 +28,7 @@ class RowFilter {
   struct Term {
     char comparison = 0;  // '=', '<', '>'; 0: a word.
     std::string member;
-    std::string value;  // Words are in lower case.
+    std::string value;             // Words are in lower case.
     std::optional<double> number;  // Numeric form of the value; always set for '<' and '>'.
   };
   std::vector<Term> terms_;

@@ -26,14 +26,16 @@ std::vector<std::string> texts_in(const Query& query, const std::string& name) {
   return texts;
 }
 
-Result<int64_t> integer_in(const Query& query, const std::string& name, int64_t otherwise, int64_t least, int64_t most) {
+Result<int64_t> integer_in(const Query& query, const std::string& name, int64_t otherwise, int64_t least,
+                           int64_t most) {
   const auto found = query.find(name);
   if (found == query.end()) return otherwise;
   const std::string& text = found->second;
   int64_t value = 0;
   const auto read = std::from_chars(text.data(), text.data() + text.size(), value);
   if (read.ec == std::errc() && read.ptr == text.data() + text.size() && value >= least && value <= most) return value;
-  return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: expected a whole number from {} to {}, got \"{}\"", name, least, most, text));
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: expected a whole number from {} to {}, got \"{}\"", name, least, most, text));
 }
 
 std::string rows_json(const std::vector<std::string_view>& rows, int64_t total, const std::string& next) {
@@ -87,7 +89,8 @@ Result<RowList> RowList::parse(const Query& query) {
   if (list.descending_) list.order_.erase(0, 1);
   list.fields_ = texts_in(query, "fields");
   if (list.fields_.size() > kFieldsMax)
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("fields: at most {} members, got {}", kFieldsMax, list.fields_.size()));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("fields: at most {} members, got {}", kFieldsMax, list.fields_.size()));
   list.size_ = static_cast<size_t>(*size);
   list.from_ = static_cast<size_t>(*from);
   return list;
@@ -107,7 +110,8 @@ std::string RowList::page(const std::vector<std::string_view>& rows) const {
   std::vector<std::string_view> values;
   for (const std::string_view text : rows) {
     if (!paths.empty()) scan.read(text, values);
-    if (filter_.holds(text, values)) found.push_back({text, order_.empty() ? SortKey() : SortKey::of(values.back()), found.size()});
+    if (filter_.holds(text, values))
+      found.push_back({text, order_.empty() ? SortKey() : SortKey::of(values.back()), found.size()});
   }
   const size_t end = std::min(from_ + size_, found.size());
   if (!order_.empty() && from_ < end) {
@@ -127,7 +131,8 @@ std::string RowList::page(const std::vector<std::string_view>& rows) const {
     for (std::string_view& text : shown) cut.push_back(masked(text, fields_));
     shown.assign(cut.begin(), cut.end());
   }
-  return rows_json(shown, static_cast<int64_t>(found.size()), from_ < end && end < found.size() ? std::to_string(end) : "");
+  return rows_json(shown, static_cast<int64_t>(found.size()),
+                   from_ < end && end < found.size() ? std::to_string(end) : "");
 }
 
 }  // namespace volador::dashboard

@@ -13,7 +13,9 @@ namespace {
 constexpr char kKeySeparator = '\x1f';
 constexpr double kUnit = 10'000;
 
-double decimal(const std::string& name, int64_t amount) { return name == "memory" ? static_cast<double>(amount) : static_cast<double>(amount) / kUnit; }
+double decimal(const std::string& name, int64_t amount) {
+  return name == "memory" ? static_cast<double>(amount) : static_cast<double>(amount) / kUnit;
+}
 
 // Sorted, so that an unchanged row has the same text.
 template <class Map, class Append>
@@ -29,7 +31,8 @@ std::string object_of(const Map& map, Append append) {
 }
 
 std::string numbers_text(const google::protobuf::Map<std::string, double>& numbers) {
-  return object_of(numbers, [](JsonObject& object, const std::string& name, double value) { object.number(name, value); });
+  return object_of(numbers,
+                   [](JsonObject& object, const std::string& name, double value) { object.number(name, value); });
 }
 
 template <class Numbers>
@@ -64,13 +67,17 @@ std::string_view shown_id(std::string_view key) {
 }
 
 std::string amounts_text(const Amounts& amounts) {
-  return object_of(amounts, [](JsonObject& object, const std::string& name, int64_t amount) { object.number(name, decimal(name, amount)); });
+  return object_of(amounts, [](JsonObject& object, const std::string& name, int64_t amount) {
+    object.number(name, decimal(name, amount));
+  });
 }
 std::string counts_text(const Amounts& counts) {
-  return object_of(counts, [](JsonObject& object, const std::string& name, int64_t count) { object.integer(name, count); });
+  return object_of(counts,
+                   [](JsonObject& object, const std::string& name, int64_t count) { object.integer(name, count); });
 }
 std::string texts_text(const google::protobuf::Map<std::string, std::string>& texts) {
-  return object_of(texts, [](JsonObject& object, const std::string& name, const std::string& text) { object.text(name, text); });
+  return object_of(
+      texts, [](JsonObject& object, const std::string& name, const std::string& text) { object.text(name, text); });
 }
 double amount_of(const Amounts& amounts, const std::string& name) {
   const auto found = amounts.find(name);
@@ -403,7 +410,9 @@ std::string object_store_text(const v1::ObjectStore& store) {
   return text;
 }
 
-std::string object_group_id(const v1::ObjectGroup& group) { return group.node() + "/" + group.put_by() + "/" + group.place() + "/" + group.type(); }
+std::string object_group_id(const v1::ObjectGroup& group) {
+  return group.node() + "/" + group.put_by() + "/" + group.place() + "/" + group.type();
+}
 
 std::string object_group_text(const v1::ObjectGroup& group) {
   std::string text;

@@ -38,8 +38,9 @@ struct Measured {
   double value = 0;
 };
 std::vector<Measured> machine_measures(const v1::Node& node);
-inline constexpr std::array<std::string_view, 6> kMachineMeasures{"disk_read_bytes_per_s", "disk_write_bytes_per_s", "network_receive_bytes_per_s",
-                                                                  "network_send_bytes_per_s", "cpu_temperature_celsius", "cpu_power_watts"};
+inline constexpr std::array<std::string_view, 6> kMachineMeasures{
+    "disk_read_bytes_per_s",    "disk_write_bytes_per_s",  "network_receive_bytes_per_s",
+    "network_send_bytes_per_s", "cpu_temperature_celsius", "cpu_power_watts"};
 
 std::string node_text(const v1::Node& node, int64_t now_ms);
 std::string actor_text(const v1::Actor& actor);

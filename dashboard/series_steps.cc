@@ -45,7 +45,9 @@ SeriesSteps::Packed::Packed(const Open& run) : Slots(run) {
   codes = std::make_unique_for_overwrite<uint16_t[]>(run.values.size());
   for (size_t at = 0; at < run.values.size(); ++at) {
     const float value = run.values[at];
-    codes[at] = std::isnan(value) ? kNoStep : static_cast<uint16_t>(std::lround(std::ldexp(double{value} - double{base}, -exponent)));
+    codes[at] = std::isnan(value)
+                    ? kNoStep
+                    : static_cast<uint16_t>(std::lround(std::ldexp(double{value} - double{base}, -exponent)));
   }
 }
 
@@ -65,8 +67,7 @@ int64_t SeriesSteps::oldest_s() const {
 void SeriesSteps::push(const SeriesStep& step) {
   if (count_ > 0) settle();
   newest_ = step;
-  for (float* value : {&newest_.min, &newest_.mean, &newest_.max})
-    *value = std::clamp(*value, -kGreatest, kGreatest);
+  for (float* value : {&newest_.min, &newest_.mean, &newest_.max}) *value = std::clamp(*value, -kGreatest, kGreatest);
   ++count_;
 }
 
@@ -147,7 +148,8 @@ void SeriesSteps::keep(size_t count) {
 }
 
 template <class Run>
-void SeriesSteps::read(const Run& run, size_t from_slot, int64_t from_s, int64_t to_s, std::vector<SeriesStep>& found) const {
+void SeriesSteps::read(const Run& run, size_t from_slot, int64_t from_s, int64_t to_s,
+                       std::vector<SeriesStep>& found) const {
   if (run.first_s + static_cast<int64_t>(run.slots) * step_s_ <= from_s) return;
   for (size_t slot = from_slot; slot < run.slots; ++slot) {
     const int64_t seconds = run.first_s + static_cast<int64_t>(slot) * step_s_;

@@ -80,7 +80,7 @@ class SeriesSteps {
   // Null if there is none, the series rests, or it has one step. Does not contain the newest step.
   std::unique_ptr<Open> open_;
   SeriesStep newest_;
-  uint32_t first_run_ = 0;                    // First run that is kept.
+  uint32_t first_run_ = 0;  // First run that is kept.
   // Dropped slots and steps at the start of that run, or of the open run if no packed run is left.
   uint16_t gone_slots_ = 0, gone_steps_ = 0;
   uint32_t step_s_;

@@ -30,13 +30,16 @@ template <class Sessions>
 void make_room(Sessions& sessions, size_t most, WallTime now) {
   std::erase_if(sessions, [now](const auto& entry) { return entry.second.expires <= now; });
   while (sessions.size() >= most) {
-    sessions.erase(std::min_element(sessions.begin(), sessions.end(), [](const auto& a, const auto& b) { return a.second.expires < b.second.expires; }));
+    sessions.erase(std::min_element(sessions.begin(), sessions.end(),
+                                    [](const auto& a, const auto& b) { return a.second.expires < b.second.expires; }));
   }
 }
 
 }  // namespace
 
-std::string_view to_string(Access access) { return access == Access::kOperator ? "operator" : access == Access::kViewer ? "viewer" : "open"; }
+std::string_view to_string(Access access) {
+  return access == Access::kOperator ? "operator" : access == Access::kViewer ? "viewer" : "open";
+}
 
 std::string SignIn::make_key(const Visitor& visitor, WallTime now) {
   make_room(keys_, kKeysMax, now);
@@ -90,7 +93,9 @@ void SignIn::load(std::string_view json, WallTime now) {
       const WallTime expires{std::chrono::nanoseconds(row.at("expires_ns").get<int64_t>())};
       if (expires <= now || expires > now + kSessionLife || sessions_.size() >= kSessionsMax) continue;
       sessions_[row.at("hash").get<std::string>()] = {
-          .visitor = {.token_id = row.at("token"), .access = access == "operator" ? Access::kOperator : Access::kViewer}, .expires = expires};
+          .visitor = {.token_id = row.at("token"),
+                      .access = access == "operator" ? Access::kOperator : Access::kViewer},
+          .expires = expires};
     } catch (const nlohmann::json::exception&) {
       continue;
     }
@@ -99,7 +104,8 @@ void SignIn::load(std::string_view json, WallTime now) {
 
 RequestBrake::Peer& RequestBrake::of(const std::string& peer, BootTime now) {
   if (!peers_.contains(peer) && peers_.size() >= kPeersMax) {
-    peers_.erase(std::min_element(peers_.begin(), peers_.end(), [](const auto& a, const auto& b) { return a.second.seen < b.second.seen; }));
+    peers_.erase(std::min_element(peers_.begin(), peers_.end(),
+                                  [](const auto& a, const auto& b) { return a.second.seen < b.second.seen; }));
   }
   Peer& known = peers_[peer];
   const double passed = known.seen == BootTime{} ? 0 : std::chrono::duration<double>(now - known.seen).count();

@@ -28,7 +28,7 @@ class SignIn {
  public:
   static constexpr std::chrono::minutes kKeyLife{15};
   static constexpr std::chrono::hours kSessionLife{7 * 24};
-  static constexpr size_t kKeysMax = 100;      // Beyond it the oldest is dropped.
+  static constexpr size_t kKeysMax = 100;       // Beyond it the oldest is dropped.
   static constexpr size_t kSessionsMax = 1000;  // Beyond it the session that ends first is dropped.
 
   struct Session {
@@ -52,7 +52,7 @@ class SignIn {
   void load(std::string_view json, WallTime now);
 
  private:
-  std::map<std::string, Session> keys_;      // By hash of the text.
+  std::map<std::string, Session> keys_;  // By hash of the text.
   std::map<std::string, Session> sessions_;
 };
 

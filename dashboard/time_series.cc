@@ -7,12 +7,13 @@
 namespace volador::dashboard {
 namespace {
 
-constexpr size_t kSeriesBytes = 64;   // Per series without its levels.
+constexpr size_t kSeriesBytes = 64;     // Per series without its levels.
 constexpr size_t kMeasuredBytes = 160;  // Per measured object: key and map node.
 
 // The position of the measure, or its insertion point.
 auto place_of(auto& measures, std::string_view name) {
-  return std::lower_bound(measures.begin(), measures.end(), name, [](const auto& measure, std::string_view of) { return *measure.name < of; });
+  return std::lower_bound(measures.begin(), measures.end(), name,
+                          [](const auto& measure, std::string_view of) { return *measure.name < of; });
 }
 
 }  // namespace
@@ -38,7 +39,8 @@ bool TimeSeries::keep(size_t at, const Room& room) {
     const int64_t step_s = kLevels[first_ + at + 1].step_s;
     Kept& next = levels_.emplace_back(step_s);
     const SeriesSteps& finer = levels_[at].steps;
-    for (const SeriesStep& step : finer.read(finer.oldest_s(), finer.newest_s() + 1)) add_to(next, step.seconds / step_s * step_s, step);
+    for (const SeriesStep& step : finer.read(finer.oldest_s(), finer.newest_s() + 1))
+      add_to(next, step.seconds / step_s * step_s, step);
   }
   levels_[at].steps.keep(most);
   levels_[at].forgot = true;
@@ -64,7 +66,9 @@ void TimeSeries::rest(int64_t now_s) {
 
 std::vector<SeriesStep> TimeSeries::read(int64_t from_s, int64_t to_s, size_t steps_max) const {
   size_t at_level = 0;
-  const auto reaches_back = [&](const Kept& level) { return !level.forgot || (!level.steps.empty() && level.steps.oldest_s() <= from_s); };
+  const auto reaches_back = [&](const Kept& level) {
+    return !level.forgot || (!level.steps.empty() && level.steps.oldest_s() <= from_s);
+  };
   while (at_level + 1 < levels_.size() && !reaches_back(levels_[at_level])) ++at_level;
   const std::vector<SeriesStep> steps = levels_[at_level].steps.read(from_s, to_s);
   const size_t most = std::max<size_t>(1, steps_max);

@@ -75,7 +75,8 @@ class SeriesStore {
   };
   using All = std::map<std::string, std::vector<Measure>>;  // Measures sorted by name.
 
-  explicit SeriesStore(size_t bytes_max = kBytesMax, size_t series_max = kSeriesMax) : bytes_max_(bytes_max), series_max_(series_max) {}
+  explicit SeriesStore(size_t bytes_max = kBytesMax, size_t series_max = kSeriesMax)
+      : bytes_max_(bytes_max), series_max_(series_max) {}
   SeriesStore(const SeriesStore&) = delete;
   SeriesStore& operator=(const SeriesStore&) = delete;
 

@@ -15,7 +15,8 @@ double branin(const tune::Config& config) {
 }
 
 tune::Study make_study() {
-  return tune::Study({.space = {{"x", tune::uniform(-5, 10)}, {"y", tune::uniform(0, 15)}}, .searcher = tune::gp({.seed = 7})});
+  return tune::Study(
+      {.space = {{"x", tune::uniform(-5, 10)}, {"y", tune::uniform(0, 15)}}, .searcher = tune::gp({.seed = 7})});
 }
 
 }  // namespace

@@ -22,7 +22,12 @@ class Net {
   static constexpr int kIn = digits::kSide * digits::kSide, kOut = digits::kClasses;
 
   explicit Net(int width)
-      : width_(width), hidden_(static_cast<size_t>(width)), error_(static_cast<size_t>(width)), weights_(static_cast<size_t>((kIn + 1) * width + (width + 1) * kOut)), gradient_(weights_.size()), speed_(weights_.size()) {
+      : width_(width),
+        hidden_(static_cast<size_t>(width)),
+        error_(static_cast<size_t>(width)),
+        weights_(static_cast<size_t>((kIn + 1) * width + (width + 1) * kOut)),
+        gradient_(weights_.size()),
+        speed_(weights_.size()) {
     std::mt19937 random(11);
     std::normal_distribution<float> normal(0, 0.15F);
     for (float& weight : weights_) weight = normal(random);
@@ -82,7 +87,8 @@ class Net {
       hidden = std::max(0.0F, std::inner_product(pixels, pixels + kIn, row, row[kIn]));
       row += kIn + 1;
     }
-    for (int k = 0; k < kOut; ++k) out_[k] = std::inner_product(hidden_.begin(), hidden_.end(), second(k), second(k)[width_]);
+    for (int k = 0; k < kOut; ++k)
+      out_[k] = std::inner_product(hidden_.begin(), hidden_.end(), second(k), second(k)[width_]);
   }
 
   // Updates a row of weights, whose last element is the bias.
@@ -99,7 +105,8 @@ class Net {
 
 double accuracy(Net& net, const digits::Images& images) {
   int right = 0;
-  for (size_t i = 0; i < images.labels.size(); ++i) right += net.classify(&images.pixels[i * Net::kIn]) == images.labels[i];
+  for (size_t i = 0; i < images.labels.size(); ++i)
+    right += net.classify(&images.pixels[i * Net::kIn]) == images.labels[i];
   return static_cast<double>(right) / static_cast<double>(images.labels.size());
 }
 
@@ -146,7 +153,10 @@ int main(int argc, char** argv) try {
   const int64_t samples = argc > 1 ? std::stoll(argv[1]) : -1;  // By default as many as fit into a minute.
   auto analysis = tune::run<DemoNet>({
       .name = "digits",
-      .space = {{"lr", tune::loguniform(1e-3, 1.0)}, {"momentum", tune::uniform(0.0, 0.95)}, {"width", tune::randint(4, 129)}, {"batch", tune::choice({4, 16, 64})}},
+      .space = {{"lr", tune::loguniform(1e-3, 1.0)},
+                {"momentum", tune::uniform(0.0, 0.95)},
+                {"width", tune::randint(4, 129)},
+                {"batch", tune::choice({4, 16, 64})}},
       .metric = "accuracy",
       .mode = tune::Mode::kMax,
       .num_samples = samples,
@@ -155,7 +165,8 @@ int main(int argc, char** argv) try {
       .time_budget = samples < 0 ? std::chrono::seconds(60) : std::chrono::seconds(0),
       .checkpoint = {.at_end = true, .num_to_keep = 1},
   });
-  fmt::print("best configuration   {}\nvalidation accuracy  {:.4f}\n", analysis.best_trial().config.to_json(), analysis.best_trial().last_result.at("accuracy"));
+  fmt::print("best configuration   {}\nvalidation accuracy  {:.4f}\n", analysis.best_trial().config.to_json(),
+             analysis.best_trial().last_result.at("accuracy"));
   return analysis.interrupted() ? 130 : 0;
 } catch (const volador::Exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());

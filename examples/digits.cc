@@ -12,7 +12,8 @@
 asm(".section .rodata\n"
     ".global digits_csv_gz\n"
     "digits_csv_gz:\n"
-    ".incbin \"" DIGITS_FILE "\"\n"
+    ".incbin \"" DIGITS_FILE
+    "\"\n"
     ".global digits_csv_gz_end\n"
     "digits_csv_gz_end:\n"
     ".byte 0\n"

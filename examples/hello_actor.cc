@@ -23,8 +23,9 @@ int main(int argc, char** argv) try {
 
   auto counter = volador::actor<Counter>(10).name("hits").resources({.cpus = 0.5}).spawn();
   std::vector<volador::Future<int>> totals;
-  for (int i = 1; i <= 5; ++i) totals.push_back(counter.call<&Counter::add>(i));  // Sent at once, executed in this
-                                                                                  // order.
+  for (int i = 1; i <= 5; ++i)
+    totals.push_back(counter.call<&Counter::add>(i));  // Sent at once, executed in this
+                                                       // order.
   for (const auto& total : totals) fmt::print("total {}\n", total.get());
 
   auto same = volador::get_actor<Counter>("hits");  // From any program of the cluster.

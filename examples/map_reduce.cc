@@ -15,7 +15,8 @@ Counts count(std::istream& text) {
   Counts counts;
   for (std::string word; text >> word;) {
     std::erase_if(word, [](unsigned char c) { return std::ispunct(c) != 0; });
-    std::transform(word.begin(), word.end(), word.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    std::transform(word.begin(), word.end(), word.begin(),
+                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
     if (!word.empty()) ++counts[word];
   }
   return counts;
@@ -43,13 +44,15 @@ int main(int argc, char** argv) try {
   std::vector<volador::Future<Counts>> counts;
   for (int i = 1; i < argc; ++i) counts.push_back(volador::task<&count_file>(argv[i]).submit());
   if (argc == 1) {
-    for (const char* line : {"The flying fish leaves the water,", "glides over the waves,", "and the sea keeps the rest."}) {
+    for (const char* line :
+         {"The flying fish leaves the water,", "glides over the waves,", "and the sea keeps the rest."}) {
       counts.push_back(volador::task<&count_text>(line).submit());
     }
   }
   while (counts.size() > 1) {
     std::vector<volador::Future<Counts>> sums;
-    for (size_t i = 0; i + 1 < counts.size(); i += 2) sums.push_back(volador::task<&add>(counts[i], counts[i + 1]).submit());
+    for (size_t i = 0; i + 1 < counts.size(); i += 2)
+      sums.push_back(volador::task<&add>(counts[i], counts[i + 1]).submit());
     if (counts.size() % 2 == 1) sums.push_back(counts.back());
     counts = std::move(sums);
   }
@@ -57,7 +60,8 @@ int main(int argc, char** argv) try {
   const Counts total = counts.front().get();
   std::vector<std::pair<std::string, int>> ranked(total.begin(), total.end());
   std::stable_sort(ranked.begin(), ranked.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
-  for (size_t i = 0; i < std::min<size_t>(ranked.size(), 10); ++i) fmt::print("{:6}  {}\n", ranked[i].second, ranked[i].first);
+  for (size_t i = 0; i < std::min<size_t>(ranked.size(), 10); ++i)
+    fmt::print("{:6}  {}\n", ranked[i].second, ranked[i].first);
 } catch (const std::exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());
   return 1;

@@ -27,7 +27,8 @@ VOLADOR_ACTOR(ParameterServer, &ParameterServer::weights, &ParameterServer::push
 // Holds its own part of the points.
 class Worker {
  public:
-  Worker(volador::ActorHandle<ParameterServer> server, int seed) : server_(std::move(server)), random_(static_cast<uint64_t>(seed)) {
+  Worker(volador::ActorHandle<ParameterServer> server, int seed)
+      : server_(std::move(server)), random_(static_cast<uint64_t>(seed)) {
     for (auto& [x, y] : points_) {
       x = std::uniform_real_distribution<double>(-1, 1)(random_);
       y = 3 * x - 1 + std::normal_distribution<double>(0, 0.1)(random_);

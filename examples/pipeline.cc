@@ -70,7 +70,8 @@ int main(int argc, char** argv) try {
   for (size_t i = 0; i < blurred.size(); ++i) {
     const auto sharp = volador::task<&sharpen>(picture, blurred[i]).submit();
     fmt::print("radius {}: blurring changes a pixel by {:.3f}, sharpening by {:.3f}\n", 1 << i,
-               volador::task<&distance>(picture, blurred[i]).submit().get(), volador::task<&distance>(picture, sharp).submit().get());
+               volador::task<&distance>(picture, blurred[i]).submit().get(),
+               volador::task<&distance>(picture, sharp).submit().get());
   }
 } catch (const std::exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());

@@ -11,10 +11,11 @@ namespace fs = std::filesystem;
 struct NetImpl : torch::nn::Module {
   explicit NetImpl(int64_t width) {
     layers = register_module(
-        "layers", torch::nn::Sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(1, width, 3).padding(1)), torch::nn::BatchNorm2d(width),
-                                        torch::nn::ReLU(), torch::nn::MaxPool2d(2),
-                                        torch::nn::Conv2d(torch::nn::Conv2dOptions(width, 2 * width, 3).padding(1)), torch::nn::BatchNorm2d(2 * width),
-                                        torch::nn::ReLU(), torch::nn::MaxPool2d(2), torch::nn::Flatten(), torch::nn::Linear(8 * width, digits::kClasses)));
+        "layers", torch::nn::Sequential(torch::nn::Conv2d(torch::nn::Conv2dOptions(1, width, 3).padding(1)),
+                                        torch::nn::BatchNorm2d(width), torch::nn::ReLU(), torch::nn::MaxPool2d(2),
+                                        torch::nn::Conv2d(torch::nn::Conv2dOptions(width, 2 * width, 3).padding(1)),
+                                        torch::nn::BatchNorm2d(2 * width), torch::nn::ReLU(), torch::nn::MaxPool2d(2),
+                                        torch::nn::Flatten(), torch::nn::Linear(8 * width, digits::kClasses)));
   }
   torch::Tensor forward(torch::Tensor images) { return layers->forward(std::move(images)); }
   torch::nn::Sequential layers;
@@ -28,7 +29,8 @@ struct Batch {
 
 Batch to_tensors(const digits::Images& part) {
   const auto count = static_cast<int64_t>(part.labels.size());
-  return {torch::tensor(part.pixels).view({count, 1, digits::kSide, digits::kSide}), torch::tensor(part.labels, torch::kLong)};
+  return {torch::tensor(part.pixels).view({count, 1, digits::kSide, digits::kSide}),
+          torch::tensor(part.labels, torch::kLong)};
 }
 
 double accuracy(Net& net, const Batch& data) {
@@ -48,7 +50,8 @@ class TrainDigits : public tune::Trainable {
     batch_ = config.integer("batch");
     net_ = Net(config.integer("width"));
     optimizer_ = std::make_unique<torch::optim::SGD>(
-        net_->parameters(), torch::optim::SGDOptions(config.real("lr")).momentum(config.real("momentum")).weight_decay(1e-4));
+        net_->parameters(),
+        torch::optim::SGDOptions(config.real("lr")).momentum(config.real("momentum")).weight_decay(1e-4));
   }
 
   tune::Metrics step() override {
@@ -58,7 +61,8 @@ class TrainDigits : public tune::Trainable {
     for (int64_t at = 0; at < order.size(0); at += batch_) {
       const torch::Tensor rows = order.slice(0, at, std::min(at + batch_, order.size(0)));
       optimizer_->zero_grad();
-      torch::Tensor loss = torch::nn::functional::cross_entropy(net_->forward(train_.images.index_select(0, rows)), train_.labels.index_select(0, rows));
+      torch::Tensor loss = torch::nn::functional::cross_entropy(net_->forward(train_.images.index_select(0, rows)),
+                                                                train_.labels.index_select(0, rows));
       loss.backward();
       optimizer_->step();
       loss_sum += loss.item<double>() * static_cast<double>(rows.size(0));

@@ -44,8 +44,10 @@ class Net {
     for (int k = 0; k < kOut; ++k) {
       for (int h = 0; h < kHidden; ++h) error[h] += out_[k] * second[k * (kHidden + 1) + h];
     }
-    for (int k = 0; k < kOut; ++k) move((kIn + 1) * kHidden + k * (kHidden + 1), hidden_, kHidden, out_[k], lr, momentum);
-    for (int h = 0; h < kHidden; ++h) move(h * (kIn + 1), pixels, kIn, error[h] * (1 - hidden_[h] * hidden_[h]), lr, momentum);
+    for (int k = 0; k < kOut; ++k)
+      move((kIn + 1) * kHidden + k * (kHidden + 1), hidden_, kHidden, out_[k], lr, momentum);
+    for (int h = 0; h < kHidden; ++h)
+      move(h * (kIn + 1), pixels, kIn, error[h] * (1 - hidden_[h] * hidden_[h]), lr, momentum);
   }
 
   void save(const fs::path& file) const {
@@ -89,7 +91,8 @@ class Net {
 
 double accuracy(Net& net, const digits::Images& images) {
   int right = 0;
-  for (size_t i = 0; i < images.labels.size(); ++i) right += net.classify(&images.pixels[i * Net::kIn]) == images.labels[i];
+  for (size_t i = 0; i < images.labels.size(); ++i)
+    right += net.classify(&images.pixels[i * Net::kIn]) == images.labels[i];
   return static_cast<double>(right) / static_cast<double>(images.labels.size());
 }
 
@@ -105,7 +108,8 @@ class TrainNet : public tune::Trainable {
 
   tune::Metrics step() override {
     std::shuffle(order_.begin(), order_.end(), random_);
-    for (const size_t i : order_) net_.learn(&split_.train.pixels[i * Net::kIn], split_.train.labels[i], lr_, momentum_);
+    for (const size_t i : order_)
+      net_.learn(&split_.train.pixels[i * Net::kIn], split_.train.labels[i], lr_, momentum_);
     return {{"accuracy", accuracy(net_, split_.validation)}};
   }
 
@@ -131,7 +135,8 @@ int main(int argc, char** argv) try {
       .metric = "accuracy",
       .mode = tune::Mode::kMax,
       .num_samples = 6,
-      .scheduler = tune::pbt({.perturbation_interval = 4, .hyperparam_mutations = {{"lr", lr}, {"momentum", momentum}}}),
+      .scheduler =
+          tune::pbt({.perturbation_interval = 4, .hyperparam_mutations = {{"lr", lr}, {"momentum", momentum}}}),
       .stop = {{"training_iteration", 24}},
       .checkpoint = {.at_end = true, .num_to_keep = 1},
       .seed = 9,
@@ -146,9 +151,11 @@ int main(int argc, char** argv) try {
   Net net(7);
   net.load(analysis.best_checkpoint().path() / "net.bin");
   fmt::print("best configuration   {}\n", analysis.best_trial().config.to_json());
-  fmt::print("validation accuracy  {:.4f} of the best network, {:.4f} of the worst\n", analysis.best_trial().last_result.at("accuracy"), worst);
+  fmt::print("validation accuracy  {:.4f} of the best network, {:.4f} of the worst\n",
+             analysis.best_trial().last_result.at("accuracy"), worst);
   fmt::print("test accuracy        {:.4f}\n", accuracy(net, digits::load().test));
-  fmt::print("copies               {}  ({}: pbt_global.txt, and pbt_policy_….txt of each trial)\n", copies, analysis.directory().string());
+  fmt::print("copies               {}  ({}: pbt_global.txt, and pbt_policy_….txt of each trial)\n", copies,
+             analysis.directory().string());
 } catch (const volador::Exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());
   return 1;

@@ -21,7 +21,9 @@ class Descend : public tune::Trainable {
   void save_checkpoint(const std::filesystem::path& directory) override {
     std::ofstream(directory / "point") << x_ << ' ' << y_ << ' ' << vx_ << ' ' << vy_;
   }
-  void load_checkpoint(const std::filesystem::path& directory) override { std::ifstream(directory / "point") >> x_ >> y_ >> vx_ >> vy_; }
+  void load_checkpoint(const std::filesystem::path& directory) override {
+    std::ifstream(directory / "point") >> x_ >> y_ >> vx_ >> vy_;
+  }
 
   double rate_ = 0, momentum_ = 0;
   double x_ = 0, y_ = 0, vx_ = 0, vy_ = 0;
@@ -45,7 +47,8 @@ int main(int argc, char** argv) try {
   const auto& best = analysis.best_trial();
   double x = 0, y = 0;
   std::ifstream(analysis.best_checkpoint().path() / "point") >> x >> y;
-  std::printf("best %s: height %g at (%.3f, %.3f), the lowest point is (3, -1)\n", best.config.to_json().c_str(), best.last_result.at("height"), x, y);
+  std::printf("best %s: height %g at (%.3f, %.3f), the lowest point is (3, -1)\n", best.config.to_json().c_str(),
+              best.last_result.at("height"), x, y);
   std::printf("results: %s\n", analysis.directory().c_str());
   return best.last_result.at("height") < 1 ? 0 : 1;
 } catch (const volador::Exception& error) {

@@ -39,8 +39,10 @@ void sleeps(const tune::Config& config) {
   const int64_t done = tune::get_checkpoint() ? tune::get_checkpoint()->step() : 0;
   for (int64_t i = done + 1; i <= reports; ++i) {
     const double share = static_cast<double>(i - done) / static_cast<double>(reports);
-    std::this_thread::sleep_until(start + std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(config.real("seconds") * share)));
-    tune::report({{"score", config.real("quality") * static_cast<double>(i)}}, [](const auto&) {});  // No state but the step.
+    std::this_thread::sleep_until(start + std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                              std::chrono::duration<double>(config.real("seconds") * share)));
+    tune::report({{"score", config.real("quality") * static_cast<double>(i)}},
+                 [](const auto&) {});  // No state but the step.
   }
 }
 
@@ -59,7 +61,8 @@ int main(int argc, char** argv) try {
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
-    const std::string name = argument.starts_with("--") ? argument.substr(2, equals == std::string::npos ? equals : equals - 2) : "";
+    const std::string name =
+        argument.starts_with("--") ? argument.substr(2, equals == std::string::npos ? equals : equals - 2) : "";
     if (!flags.contains(name) || (equals == std::string::npos && i + 1 == argc)) {
       fmt::print(stderr,
                  "error: unknown argument \"{}\"; known: --num-samples --seconds --reports --cpus --scheduler "
@@ -100,8 +103,8 @@ int main(int argc, char** argv) try {
   });
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - start;
   const size_t trials = analysis.trials().size(), results = analysis.results().size();
-  fmt::print("{} {}, {} {}, {:.3f} s\nresults: {}\n", trials, trials == 1 ? "trial" : "trials", results, results == 1 ? "result" : "results",
-             elapsed.count(), analysis.directory().string());
+  fmt::print("{} {}, {} {}, {:.3f} s\nresults: {}\n", trials, trials == 1 ? "trial" : "trials", results,
+             results == 1 ? "result" : "results", elapsed.count(), analysis.directory().string());
   return analysis.interrupted() ? 130 : 0;
 } catch (const volador::Exception& error) {
   fmt::print(stderr, "error: {}\n", error.what());

@@ -8,7 +8,8 @@
 void train(const tune::Config& config) {
   const bool adam = config.text("optimizer.name") == "adam";
   const double rate = std::abs(std::log10(config.real("lr")) + (adam ? 3 : 1.5));
-  const double own = adam ? std::abs(config.real("optimizer.beta") - 0.95) * 4 : 0.3 * (1 - config.real("optimizer.momentum"));
+  const double own =
+      adam ? std::abs(config.real("optimizer.beta") - 0.95) * 4 : 0.3 * (1 - config.real("optimizer.momentum"));
   const double size = std::abs(std::log2(static_cast<double>(config.integer("width"))) - 7) / 4;
   const double floor = 0.05 + 0.2 * rate + 0.3 * own + 0.3 * size + (config.text("activation") == "gelu" ? 0 : 0.1);
   for (int epoch = 1; epoch <= 9; ++epoch) tune::report({{"loss", floor + 1.0 / epoch - 1.0 / 9}});

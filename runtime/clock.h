@@ -18,7 +18,9 @@ using BootTime = BootClock::time_point;
 using WallTime = std::chrono::sys_time<std::chrono::nanoseconds>;
 
 // Rounded down; 0 for the epoch.
-constexpr int64_t unix_ms(WallTime at) { return std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count(); }
+constexpr int64_t unix_ms(WallTime at) {
+  return std::chrono::floor<std::chrono::milliseconds>(at.time_since_epoch()).count();
+}
 
 // Interface of a clock. Thread safe.
 class Clock {

@@ -32,11 +32,13 @@ inline const ZeroesTable& zeroes_table() {
   static const ZeroesTable kTable = [] {
     const std::array<char, kLaneBytes> zeroes{};
     std::array<uint32_t, 32> of_bit{};
-    for (size_t bit = 0; bit < of_bit.size(); ++bit) of_bit[bit] = by_table(uint32_t{1} << bit, {zeroes.data(), zeroes.size()});
+    for (size_t bit = 0; bit < of_bit.size(); ++bit)
+      of_bit[bit] = by_table(uint32_t{1} << bit, {zeroes.data(), zeroes.size()});
     ZeroesTable table{};
     for (size_t byte = 0; byte < table.size(); ++byte) {
       for (size_t value = 0; value < 256; ++value) {
-        for (size_t bit = 0; bit < 8; ++bit) table[byte][value] ^= (value >> bit & 1) != 0 ? of_bit[byte * 8 + bit] : 0U;
+        for (size_t bit = 0; bit < 8; ++bit)
+          table[byte][value] ^= (value >> bit & 1) != 0 ? of_bit[byte * 8 + bit] : 0U;
       }
     }
     return table;
@@ -59,7 +61,10 @@ __attribute__((target("sse4.2"))) inline uint32_t by_instruction(uint32_t crc, s
       third = __builtin_ia32_crc32di(third, words[2]);
     }
     const ZeroesTable& zeroes = zeroes_table();
-    const auto after = [&zeroes](uint64_t before) { return zeroes[0][before & 0xff] ^ zeroes[1][before >> 8 & 0xff] ^ zeroes[2][before >> 16 & 0xff] ^ zeroes[3][before >> 24]; };
+    const auto after = [&zeroes](uint64_t before) {
+      return zeroes[0][before & 0xff] ^ zeroes[1][before >> 8 & 0xff] ^ zeroes[2][before >> 16 & 0xff] ^
+             zeroes[3][before >> 24];
+    };
     state = after(after(state) ^ second) ^ third;
   }
   while (bytes.size() >= sizeof(uint64_t)) {

@@ -12,9 +12,10 @@ class DurationHistogram {
  public:
   // Upper bounds of the buckets; longer durations are in an extra bucket.
   static constexpr std::array<std::chrono::microseconds, 13> kUpTo{
-      std::chrono::microseconds(50),     std::chrono::microseconds(100),    std::chrono::microseconds(250),   std::chrono::microseconds(500),
-      std::chrono::microseconds(1'000),  std::chrono::microseconds(2'000),  std::chrono::microseconds(5'000), std::chrono::microseconds(10'000),
-      std::chrono::microseconds(25'000), std::chrono::microseconds(50'000), std::chrono::microseconds(100'000), std::chrono::microseconds(250'000),
+      std::chrono::microseconds(50),       std::chrono::microseconds(100),     std::chrono::microseconds(250),
+      std::chrono::microseconds(500),      std::chrono::microseconds(1'000),   std::chrono::microseconds(2'000),
+      std::chrono::microseconds(5'000),    std::chrono::microseconds(10'000),  std::chrono::microseconds(25'000),
+      std::chrono::microseconds(50'000),   std::chrono::microseconds(100'000), std::chrono::microseconds(250'000),
       std::chrono::microseconds(1'000'000)};
 
   struct Counts {

@@ -29,12 +29,14 @@ Result<std::array<uint8_t, 16>> parse_id_bytes(std::string_view text) {
     return -1;
   };
   if (text.size() != 32) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("id: expected 32 hex digits, got \"{}\"", text.substr(0, 64)));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("id: expected 32 hex digits, got \"{}\"", text.substr(0, 64)));
   }
   for (size_t i = 0; i < bytes.size(); ++i) {
     const int high = digit(text[2 * i]);
     const int low = digit(text[2 * i + 1]);
-    if (high < 0 || low < 0) return make_error(ErrorCode::kInvalidArgument, fmt::format("id: expected 32 hex digits, got \"{}\"", text));
+    if (high < 0 || low < 0)
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("id: expected 32 hex digits, got \"{}\"", text));
     bytes[i] = static_cast<uint8_t>(high * 16 + low);
   }
   return bytes;

@@ -49,7 +49,8 @@ void JobThread::State::run() {
   lock.unlock();  // Before the jobs are destroyed.
 }
 
-JobThread::JobThread(std::string name, std::function<void(Then)> deliver) : state_(std::make_shared<State>(std::move(name), std::move(deliver))) {}
+JobThread::JobThread(std::string name, std::function<void(Then)> deliver)
+    : state_(std::make_shared<State>(std::move(name), std::move(deliver))) {}
 
 JobThread::~JobThread() {
   std::unique_lock lock(state_->mutex);

@@ -16,7 +16,9 @@ struct LeasePage {
   uint64_t magic;
   std::atomic<int64_t> deadline_boot_ns;  // CLOCK_BOOTTIME; from then on calls wait and nothing is committed.
 
-  bool valid_at(BootTime now) const { return now.time_since_epoch().count() < deadline_boot_ns.load(std::memory_order_acquire); }
+  bool valid_at(BootTime now) const {
+    return now.time_since_epoch().count() < deadline_boot_ns.load(std::memory_order_acquire);
+  }
 };
 static_assert(std::atomic<int64_t>::is_always_lock_free);
 

@@ -33,11 +33,16 @@ std::shared_ptr<spdlog::logger>& logger() {
 
 std::string_view name(Level level) {
   switch (level) {
-    case Level::kDebug: return "debug";
-    case Level::kInfo: return "info ";
-    case Level::kWarn: return "warn ";
-    case Level::kError: return "error";
-    case Level::kOff: break;
+    case Level::kDebug:
+      return "debug";
+    case Level::kInfo:
+      return "info ";
+    case Level::kWarn:
+      return "warn ";
+    case Level::kError:
+      return "error";
+    case Level::kOff:
+      break;
   }
   return "?";
 }
@@ -63,14 +68,17 @@ class LaterSink final : public spdlog::sinks::sink {
       return;
     }
     if (const size_t missing = left_out_.exchange(0); missing > 0) {
-      const std::string text = fmt::format("warn  log \"lines are missing here: the disk of this file did not take them\" lines={}", missing);
+      const std::string text = fmt::format(
+          "warn  log \"lines are missing here: the disk of this file did not take them\" lines={}", missing);
       hand_on(spdlog::details::log_msg(line.logger_name, line.level, text));
     }
     hand_on(line);
   }
   void flush() override {}  // Every line is flushed.
   void set_pattern(const std::string& pattern) override { to_->set_pattern(pattern); }
-  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override { to_->set_formatter(std::move(formatter)); }
+  void set_formatter(std::unique_ptr<spdlog::formatter> formatter) override {
+    to_->set_formatter(std::move(formatter));
+  }
   void drain() const { thread_.wait_until_idle(kDrainPatience); }
 
  private:
@@ -97,8 +105,8 @@ void configure(const Options& options) {
   if (options.file.empty()) {
     sink = std::make_shared<spdlog::sinks::stderr_sink_mt>();
   } else {
-    sink = std::make_shared<LaterSink>(std::make_shared<spdlog::sinks::rotating_file_sink_mt>(options.file, options.file_bytes_max, options.files_max,
-                                                                                               false, only_the_owner_reads()));
+    sink = std::make_shared<LaterSink>(std::make_shared<spdlog::sinks::rotating_file_sink_mt>(
+        options.file, options.file_bytes_max, options.files_max, false, only_the_owner_reads()));
     [[maybe_unused]] static const int at_exit = std::atexit(drain);
   }
   auto made = std::make_shared<spdlog::logger>("volador", std::move(sink));
@@ -138,7 +146,8 @@ void write(Level level, std::string_view component, std::string_view text, std::
   if (level == Level::kError) ++errors;
   if (level < threshold.load(std::memory_order_relaxed)) return;
   std::string line = fmt::format("{} {} \"{}\"", name(level), component, text);
-  for (const Field& field : fields) fmt::format_to(std::back_inserter(line), " {}={}", field.key, quoted_if_needed(field.value));
+  for (const Field& field : fields)
+    fmt::format_to(std::back_inserter(line), " {}={}", field.key, quoted_if_needed(field.value));
   std::atomic_load(&logger())->info("{}", line);
 }
 

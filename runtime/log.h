@@ -37,7 +37,8 @@ void drain();
 
 // Thread safe.
 void write(Level level, std::string_view component, std::string_view text, std::span<const Field> fields);
-inline void write(Level level, std::string_view component, std::string_view text, std::initializer_list<Field> fields = {}) {
+inline void write(Level level, std::string_view component, std::string_view text,
+                  std::initializer_list<Field> fields = {}) {
   write(level, component, text, std::span(fields.begin(), fields.size()));
 }
 

@@ -8,14 +8,23 @@
 namespace volador::log {
 namespace {
 
-constexpr std::array<std::string_view, 12> kErrorWords{"error",  "errors",  "exception",          "fatal",     "panic",  "traceback",
-                                                       "aborted", "segmentation fault", "assertion", "failed", "killed by", "core dumped"};
+constexpr std::array<std::string_view, 12> kErrorWords{"error",     "errors",    "exception", "fatal",
+                                                       "panic",     "traceback", "aborted",   "segmentation fault",
+                                                       "assertion", "failed",    "killed by", "core dumped"};
 constexpr std::array<std::string_view, 2> kWarnWords{"warn", "warning"};
 
 struct Stated {
   std::string_view word, level;
 };
-constexpr std::array<Stated, 9> kStated{{{"ERROR", "error"}, {"FATAL", "error"}, {"CRITICAL", "error"}, {"WARNING", "warn"}, {"WARN", "warn"}, {"INFO", "info"}, {"NOTICE", "info"}, {"DEBUG", "debug"}, {"TRACE", "debug"}}};
+constexpr std::array<Stated, 9> kStated{{{"ERROR", "error"},
+                                         {"FATAL", "error"},
+                                         {"CRITICAL", "error"},
+                                         {"WARNING", "warn"},
+                                         {"WARN", "warn"},
+                                         {"INFO", "info"},
+                                         {"NOTICE", "info"},
+                                         {"DEBUG", "debug"},
+                                         {"TRACE", "debug"}}};
 constexpr size_t kStatedWithin = 64;  // Bytes from the start: after a time and a name.
 
 constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
@@ -46,12 +55,16 @@ LineFacts own_facts(std::string_view line) {
   const std::string_view rest = line.substr(end + 2);
   const std::string_view said = rest.substr(0, rest.find(' '));
   using namespace std::chrono;
-  const year_month_day day{year(number_at(line, 0, 4)), month(static_cast<unsigned>(number_at(line, 5, 2))), std::chrono::day(static_cast<unsigned>(number_at(line, 8, 2)))};
+  const year_month_day day{year(number_at(line, 0, 4)), month(static_cast<unsigned>(number_at(line, 5, 2))),
+                           std::chrono::day(static_cast<unsigned>(number_at(line, 8, 2)))};
   if (!day.ok()) return {};
-  const auto seconds_of_day = hours(number_at(line, 11, 2)) + minutes(number_at(line, 14, 2)) + seconds(number_at(line, 17, 2));
+  const auto seconds_of_day =
+      hours(number_at(line, 11, 2)) + minutes(number_at(line, 14, 2)) + seconds(number_at(line, 17, 2));
   int64_t millis = 0;
-  for (size_t i = kShape.size() + 1, scale = 100; i < end && scale > 0; ++i, scale /= 10) millis += (line[i] - '0') * static_cast<int64_t>(scale);
-  const int64_t time_ms = duration_cast<milliseconds>((sys_days(day) + seconds_of_day).time_since_epoch()).count() + millis;
+  for (size_t i = kShape.size() + 1, scale = 100; i < end && scale > 0; ++i, scale /= 10)
+    millis += (line[i] - '0') * static_cast<int64_t>(scale);
+  const int64_t time_ms =
+      duration_cast<milliseconds>((sys_days(day) + seconds_of_day).time_since_epoch()).count() + millis;
   for (const std::string_view known : {"debug", "info", "warn", "error"}) {
     if (said == known) return {.level = known, .time_ms = time_ms};
   }
@@ -61,11 +74,15 @@ LineFacts own_facts(std::string_view line) {
 std::string_view stated_level(std::string_view line) {
   if (has_shape(line.substr(std::min<size_t>(line.size(), 1)), "dddd dd:dd:dd")) {  // glog: "E1125 10:47:14.123 …".
     switch (line[0]) {
-      case 'I': return "info";
-      case 'W': return "warn";
+      case 'I':
+        return "info";
+      case 'W':
+        return "warn";
       case 'E':
-      case 'F': return "error";
-      default: break;
+      case 'F':
+        return "error";
+      default:
+        break;
     }
   }
   const std::string_view start = line.substr(0, kStatedWithin);
@@ -100,7 +117,8 @@ bool stands_at(std::string_view line, size_t at, std::string_view word) {
 bool has_word(std::string_view line, std::span<const std::string_view> words, const std::array<bool, 256>& first) {
   for (size_t i = 0; i < line.size(); ++i) {
     if (!first[static_cast<unsigned char>(line[i])] || (i > 0 && in_word(line[i - 1]))) continue;
-    if (std::any_of(words.begin(), words.end(), [&](std::string_view word) { return stands_at(line, i, word); })) return true;
+    if (std::any_of(words.begin(), words.end(), [&](std::string_view word) { return stands_at(line, i, word); }))
+      return true;
   }
   return false;
 }
@@ -108,7 +126,8 @@ bool has_word(std::string_view line, std::span<const std::string_view> words, co
 }  // namespace
 
 LineFacts facts_of_line(std::string_view line) {
-  static constexpr std::array<bool, 256> kErrorFirst = first_letters(kErrorWords), kWarnFirst = first_letters(kWarnWords);
+  static constexpr std::array<bool, 256> kErrorFirst = first_letters(kErrorWords),
+                                         kWarnFirst = first_letters(kWarnWords);
   if (const LineFacts own = own_facts(line); !own.level.empty()) return own;
   if (const std::string_view stated = stated_level(line); !stated.empty()) return {.level = stated};
   if (has_word(line, kErrorWords, kErrorFirst)) return {.level = "error"};

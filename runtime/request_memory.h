@@ -52,7 +52,9 @@ class RequestMemory {
       Known& known = *found->second;
       std::optional<Answer> answer;
       if (known.what != asked.what) {
-        answer = refusal(fmt::format("request_id: \"{}\" was another request: take a new one for each, and the same one only to repeat it", asked.id.substr(0, 80)));
+        answer = refusal(fmt::format(
+            "request_id: \"{}\" was another request: take a new one for each, and the same one only to repeat it",
+            asked.id.substr(0, 80)));
       } else if (known.answer) {
         answer = known.answer;
       } else {
@@ -95,7 +97,8 @@ class RequestMemory {
   // with it.
   class Turn {
    public:
-    Turn(std::shared_ptr<State> state, Key key, std::shared_ptr<Known> known) : state_(std::move(state)), key_(std::move(key)), known_(std::move(known)) {}
+    Turn(std::shared_ptr<State> state, Key key, std::shared_ptr<Known> known)
+        : state_(std::move(state)), key_(std::move(key)), known_(std::move(known)) {}
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn() {
@@ -123,7 +126,9 @@ class RequestMemory {
     const std::shared_ptr<Known> known_;
   };
 
-  Answer refusal(std::string message) const { return state_->kind.refusal({ErrorCode::kInvalidArgument, std::move(message)}); }
+  Answer refusal(std::string message) const {
+    return state_->kind.refusal({ErrorCode::kInvalidArgument, std::move(message)});
+  }
 
   const std::shared_ptr<State> state_;
 };

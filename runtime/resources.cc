@@ -9,13 +9,17 @@ namespace {
 
 Result<Amount> fixed_point(std::string_view field, double value) {
   if (!std::isfinite(value) || value < 0) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("resources.{}: expected a number of at least 0, got {}", field, value));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("resources.{}: expected a number of at least 0, got {}", field, value));
   }
-  if (value > 1e9) return make_error(ErrorCode::kInvalidArgument, fmt::format("resources.{}: expected at most 1e9, got {}", field, value));
+  if (value > 1e9)
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("resources.{}: expected at most 1e9, got {}", field, value));
   const double scaled = value * static_cast<double>(kUnit);
   const double rounded = std::round(scaled);
   if (std::abs(scaled - rounded) > 1e-3) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("resources.{}: expected steps of 0.0001, got {}", field, value));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("resources.{}: expected steps of 0.0001, got {}", field, value));
   }
   return static_cast<Amount>(rounded);
 }
@@ -30,17 +34,21 @@ Result<ResourceSet> ResourceSet::from(const Resources& resources) {
   auto gpus = fixed_point("gpus", resources.gpus);
   if (!gpus) return make_error(gpus.error());
   if (*gpus > kUnit && *gpus % kUnit != 0) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("resources.gpus: expected a whole number above 1, got {}; ask a fraction of one GPU or whole GPUs", resources.gpus));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("resources.gpus: expected a whole number above 1, got {}; ask a fraction of one GPU or whole GPUs",
+                    resources.gpus));
   }
   set.set("gpus", *gpus);
   if (resources.memory < 0) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("resources.memory: expected bytes of at least 0, got {}", resources.memory));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("resources.memory: expected bytes of at least 0, got {}", resources.memory));
   }
   set.set("memory", resources.memory);
   for (const auto& [name, value] : resources.custom) {
     if (name.empty() || name == "cpus" || name == "gpus" || name == "memory") {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("resources.custom: \"{}\" is no name for a custom resource", name));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("resources.custom: \"{}\" is no name for a custom resource", name));
     }
     auto amount = fixed_point(name, value);
     if (!amount) return make_error(amount.error());
@@ -101,7 +109,8 @@ std::string format_bytes(int64_t bytes) {
     ++unit;
   }
   if (unit == 0) return fmt::format("{} B", bytes);
-  return value >= 100 || value == std::floor(value) ? fmt::format("{:.0f} {}", value, kUnits[unit]) : fmt::format("{:.1f} {}", value, kUnits[unit]);
+  return value >= 100 || value == std::floor(value) ? fmt::format("{:.0f} {}", value, kUnits[unit])
+                                                    : fmt::format("{:.1f} {}", value, kUnits[unit]);
 }
 
 std::string to_string(const ResourceSet& set) {

@@ -38,7 +38,7 @@ ErrorCode error_code_from(int64_t number);
 // Code and message of a failure.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
-  std::string message;  // Names the thing, the value, the rule and the next step.
+  std::string message;   // Names the thing, the value, the rule and the next step.
   std::string why = {};  // The message as data (Reason::to_json), for translation; empty: there is only the message.
 
   bool operator==(const Error&) const = default;
@@ -74,14 +74,14 @@ class Exception : public std::exception {
 }  // namespace volador
 
 // For internal bugs only, never for input of peers or users: prints the expression and the values, then aborts.
-#define VOLADOR_CHECK(condition, ...)                                                                  \
-  do {                                                                                                 \
+#define VOLADOR_CHECK(condition, ...)                                                                      \
+  do {                                                                                                     \
     if (!(condition)) ::volador::check_failed(#condition, __FILE__, __LINE__, ::std::string{__VA_ARGS__}); \
   } while (false)
 
 // Returns from the enclosing function with the Result's error, if it has one.
-#define VOLADOR_TRY(expression)                                                          \
-  do {                                                                                   \
-    auto volador_try_result = (expression);                                              \
+#define VOLADOR_TRY(expression)                                                                   \
+  do {                                                                                            \
+    auto volador_try_result = (expression);                                                       \
     if (!volador_try_result) return ::volador::make_error(std::move(volador_try_result).error()); \
   } while (false)

@@ -20,7 +20,9 @@ std::span<const Setting> volador_settings() {
       {.key = "token", .kind = kSecret, .help = "Token that the head printed, vt1.…"},
       {.key = "token_file", .help = "File that holds the token"},
       {.key = "cluster", .help = "Name of the cluster; start --head makes one up by default"},
-      {.key = "lang", .help = "Language of what commands print; that of LC_ALL, LC_MESSAGES or LANG by default", .choices = {"en", "zh"}},
+      {.key = "lang",
+       .help = "Language of what commands print; that of LC_ALL, LC_MESSAGES or LANG by default",
+       .choices = {"en", "zh"}},
       {.key = "name", .help = "Name of this node; the host name by default"},
       {.key = "bind",
        .default_value = "127.0.0.1",
@@ -39,11 +41,13 @@ std::span<const Setting> volador_settings() {
        .max = 65535},
       {.key = "public_url", .help = "Address of the dashboard where a proxy stands before it, https://volador.example"},
       {.key = "tls_cert",
-       .help = "PEM file with a certificate of your own for the dashboard, its chain behind it; read again when it changes. Where not given: one of the cluster's authority"},
+       .help = "PEM file with a certificate of your own for the dashboard, its chain behind it; read again when it "
+               "changes. Where not given: one of the cluster's authority"},
       {.key = "tls_key", .help = "PEM file with the key of --tls-cert"},
       {.key = "alert_url",
        .kind = kSecret,
-       .help = "Webhook, https://…, that is told when an experiment ends or a node is lost; better in a file, for the list of processes shows flags"},
+       .help = "Webhook, https://…, that is told when an experiment ends or a node is lost; better in a file, for the "
+               "list of processes shows flags"},
       {.key = "alert_secret_file", .help = "File with a secret that the webhook receives as a bearer token"},
       {.key = "num_cpus",
        .kind = kReal,
@@ -65,14 +69,16 @@ std::span<const Setting> volador_settings() {
        .min = 0},
       {.key = "object_spill_limit",
        .kind = kBytes,
-       .help = "Disk space for objects that do not fit into --object-store-memory; half of the free space by default, 0 keeps objects off the disk",
+       .help = "Disk space for objects that do not fit into --object-store-memory; half of the free space by default, "
+               "0 keeps objects off the disk",
        .min = 0},
       {.key = "object_spill_directory",
        .help = "Folder for objects on disk, on a fast disk; by default in the node's own folder"},
       {.key = "memory_threshold",
        .kind = kReal,
        .default_value = "0.95",
-       .help = "Share of the machine's memory in use at which the largest actor that can be made again is ended; 0: never",
+       .help =
+           "Share of the machine's memory in use at which the largest actor that can be made again is ended; 0: never",
        .min = 0,
        .max = 1},
       {.key = "resources", .kind = kPairs, .default_value = "", .help = "Further resources to offer, name=amount"},
@@ -114,13 +120,15 @@ Result<std::string> token_setting(const Config& config) {
       config.is_set("token_file") && (!config.is_set("token") || config.source("token_file") > config.source("token"));
   if (!from_file) return config.is_set("token") ? config.text("token") : std::string();
   auto text = read_file_limited(config.text("token_file"), kTokenFileBytesMax);
-  if (!text) return make_error(text.error().code, fmt::format("{} ({})", text.error().message, config.origin("token_file")));
+  if (!text)
+    return make_error(text.error().code, fmt::format("{} ({})", text.error().message, config.origin("token_file")));
   while (!text->empty() && (text->back() == '\n' || text->back() == '\r' || text->back() == ' ')) text->pop_back();
   return *text;
 }
 
 bool is_cluster_named(const Config& config) {
-  return config.is_set("cluster") && (!config.is_set("address") || config.source("cluster") >= config.source("address"));
+  return config.is_set("cluster") &&
+         (!config.is_set("address") || config.source("cluster") >= config.source("address"));
 }
 
 }  // namespace volador

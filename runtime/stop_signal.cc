@@ -45,7 +45,8 @@ StopSignal::Asked StopSignal::take() const {
   const auto signal = static_cast<int>(info.ssi_signo);
   if (info.ssi_code == SI_KERNEL || info.ssi_pid == 0) return {signal, signal == SIGINT ? "Ctrl-C" : "the system"};
   const std::string process = process_name(static_cast<pid_t>(info.ssi_pid));
-  return {signal, fmt::format("{} ({}pid {})", user_name(info.ssi_uid), process.empty() ? "" : process + ", ", info.ssi_pid)};
+  return {signal,
+          fmt::format("{} ({}pid {})", user_name(info.ssi_uid), process.empty() ? "" : process + ", ", info.ssi_pid)};
 }
 
 }  // namespace volador

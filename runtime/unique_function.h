@@ -19,8 +19,8 @@ class UniqueFunction<R(A...), kPointers> {
   UniqueFunction() = default;
   UniqueFunction(std::nullptr_t) {}
   template <class F>
-    requires(!std::is_same_v<std::decay_t<F>, UniqueFunction> && std::is_invocable_r_v<R, std::decay_t<F>&, A...>)
-  UniqueFunction(F&& function) {
+  requires(!std::is_same_v<std::decay_t<F>, UniqueFunction> && std::is_invocable_r_v<R, std::decay_t<F>&, A...>)
+      UniqueFunction(F&& function) {
     using Function = std::decay_t<F>;
     if constexpr (std::is_same_v<Function, std::function<R(A...)>>) {
       if (!function) return;  // Stays empty.
@@ -52,8 +52,8 @@ class UniqueFunction<R(A...), kPointers> {
  private:
   static constexpr size_t kRoom = kPointers * sizeof(void*);
   template <class F>
-  static constexpr bool fits =
-      sizeof(F) <= kRoom && alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
+  static constexpr bool fits = sizeof(F) <= kRoom &&
+                               alignof(F) <= alignof(void*) && std::is_nothrow_move_constructible_v<F>;
 
   struct Actions {
     R (*call)(void* room, A&&... arguments);

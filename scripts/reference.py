@@ -257,7 +257,7 @@ def fields_of(item):
                 return None
             kind, name, default, braces = found.groups()
             said = (comment if index == 0 else []) + ([member.comment] if member.comment else [])
-            fields.append((name, kind, default if default is not None else braces, said))
+            fields.append((name, kind, (default if default is not None else braces or "").strip(), said))
     return fields
 
 

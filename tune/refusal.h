@@ -10,10 +10,14 @@
 namespace volador::tune {
 
 // Returns kInvalidArgument with this message.
-inline tl::unexpected<Error> refuse(std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); }
+inline tl::unexpected<Error> refuse(std::string message) {
+  return make_error(ErrorCode::kInvalidArgument, std::move(message));
+}
 
 // Throws kInvalidArgument with this message.
-[[noreturn]] inline void throw_refusal(std::string message) { throw Exception(Error{ErrorCode::kInvalidArgument, std::move(message)}); }
+[[noreturn]] inline void throw_refusal(std::string message) {
+  throw Exception(Error{ErrorCode::kInvalidArgument, std::move(message)});
+}
 
 // Returns the value or throws its error.
 template <class T>

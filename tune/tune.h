@@ -69,15 +69,17 @@ Analysis run(RunOptions options = {}) {
 
 // tune::run([](const tune::Config& config) { … }, {…}): a lambda without captures.
 template <class F>
-  requires(!std::is_same_v<std::remove_cvref_t<F>, TrainableRef> && !std::is_same_v<std::remove_cvref_t<F>, RunOptions>)
-Analysis run(F&&, RunOptions options = {}) {
+requires(!std::is_same_v<std::remove_cvref_t<F>, TrainableRef> &&
+         !std::is_same_v<std::remove_cvref_t<F>, RunOptions>) Analysis run(F&&, RunOptions options = {}) {
   using Function = std::remove_cvref_t<F>;
   constexpr bool travels = std::is_empty_v<Function> && std::is_default_constructible_v<Function>;
-  static_assert(travels,
-                "volador: a function with captures or a pointer to one cannot travel to other processes: name the function, "
-                "tune::run<&train>({…}), and give what it captured to tune::with_parameters<&train>(values…)");
+  static_assert(
+      travels,
+      "volador: a function with captures or a pointer to one cannot travel to other processes: name the function, "
+      "tune::run<&train>({…}), and give what it captured to tune::with_parameters<&train>(values…)");
   if constexpr (travels) {
-    static_assert(std::is_invocable_v<Function&, const Config&>, "volador: a trial's function takes (const tune::Config&)");
+    static_assert(std::is_invocable_v<Function&, const Config&>,
+                  "volador: a trial's function takes (const tune::Config&)");
     return run(TrainableRef{trainables::LambdaEntry<Function>::name, "trial", to_bytes()}, std::move(options));
   } else {
     return run(TrainableRef{}, std::move(options));
@@ -91,7 +93,8 @@ Analysis run(F&&, RunOptions options = {}) {
 //   auto again = tune::Tuner::restore(analysis.directory(), tune::with_parameters<TrainDigits>(), {…, .num_samples = 48});
 class Tuner {
  public:
-  explicit Tuner(TrainableRef trainable, RunOptions options = {}) : trainable_(std::move(trainable)), options_(std::move(options)) {}
+  explicit Tuner(TrainableRef trainable, RunOptions options = {})
+      : trainable_(std::move(trainable)), options_(std::move(options)) {}
   template <TrainableClass T>
   static Tuner of(RunOptions options = {}) {
     return Tuner(with_parameters<T>(), std::move(options));

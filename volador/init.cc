@@ -60,11 +60,18 @@ void play_role() {
   unsetenv("VOLADOR_ROLE");
   net::UniqueFd control = take_fd("VOLADOR_CONTROL_FD");
   net::UniqueFd lease_page = take_fd("VOLADOR_LEASE_FD");
-  if (!control) throw Exception(Error{ErrorCode::kInvalidArgument, fmt::format("VOLADOR_ROLE is \"{}\" but VOLADOR_CONTROL_FD is not set: these are for Volador itself, unset both", role)});
+  if (!control)
+    throw Exception(
+        Error{ErrorCode::kInvalidArgument,
+              fmt::format(
+                  "VOLADOR_ROLE is \"{}\" but VOLADOR_CONTROL_FD is not set: these are for Volador itself, unset both",
+                  role)});
   if (role == "template") run_template(std::move(control));
   if (role == "host") run_host(std::move(control), std::move(lease_page));
   if (role == "local") run_local_cluster(std::move(control));
-  throw Exception(Error{ErrorCode::kInvalidArgument, fmt::format("VOLADOR_ROLE: expected nothing, got \"{}\": it is for Volador itself, unset it", role)});
+  throw Exception(
+      Error{ErrorCode::kInvalidArgument,
+            fmt::format("VOLADOR_ROLE: expected nothing, got \"{}\": it is for Volador itself, unset it", role)});
 }
 
 // Address and token of a cluster.
@@ -92,13 +99,15 @@ Result<milliseconds> head_wait(const InitOptions& options) {
   Result<milliseconds> wait = options.head_wait.value_or(kHeadWait);
   if (!options.head_wait && !text.empty()) {
     const auto parsed = parse_duration(text);
-    if (!parsed) return make_error(ErrorCode::kInvalidArgument, fmt::format("VOLADOR_HEAD_WAIT: {}", parsed.error().message));
+    if (!parsed)
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("VOLADOR_HEAD_WAIT: {}", parsed.error().message));
     wait = std::chrono::ceil<milliseconds>(*parsed);
   }
   if (*wait >= milliseconds(0) && *wait <= kHeadWaitMax) return wait;
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: expected a time from 0 to 24 h, got {}", options.head_wait ? "head_wait" : "VOLADOR_HEAD_WAIT",
-                                options.head_wait ? fmt::format("{} ms", wait->count()) : text));
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: expected a time from 0 to 24 h, got {}", options.head_wait ? "head_wait" : "VOLADOR_HEAD_WAIT",
+                  options.head_wait ? fmt::format("{} ms", wait->count()) : text));
 }
 
 // Calls `connect` until it succeeds, fails for another reason than an unreachable head, or `wait` has passed. Stops at
@@ -109,18 +118,22 @@ Result<void> connect_to_known(const Paths& paths, const Access& access, millisec
   bool told = false;
   while (true) {
     auto connected = connect();
-    if (connected || connected.error().code != ErrorCode::kUnavailable || !is_head_expected(paths, access.cluster)) return connected;
+    if (connected || connected.error().code != ErrorCode::kUnavailable || !is_head_expected(paths, access.cluster))
+      return connected;
     if (std::chrono::steady_clock::now() + kHeadRetry > end) {
-      return make_error(
-          ErrorCode::kUnavailable,
-          fmt::format("the head of cluster \"{0}\" at {1} did not answer within {2:g} s (head_wait, VOLADOR_HEAD_WAIT), and the cluster was not "
-                      "stopped: {3}. Start the head again with `volador start --head --cluster={0}`, end the cluster with `volador stop`, or set "
-                      "VOLADOR_ADDRESS=local to run this program in a private cluster.",
-                      access.cluster, access.address, std::chrono::duration<double>(wait).count(), connected.error().message));
+      return make_error(ErrorCode::kUnavailable,
+                        fmt::format("the head of cluster \"{0}\" at {1} did not answer within {2:g} s (head_wait, "
+                                    "VOLADOR_HEAD_WAIT), and the cluster was not "
+                                    "stopped: {3}. Start the head again with `volador start --head --cluster={0}`, end "
+                                    "the cluster with `volador stop`, or set "
+                                    "VOLADOR_ADDRESS=local to run this program in a private cluster.",
+                                    access.cluster, access.address, std::chrono::duration<double>(wait).count(),
+                                    connected.error().message));
     }
     if (!std::exchange(told, true)) {
-      write_to_stderr(fmt::format("volador: waiting up to {:g} s for the head of cluster \"{}\" at {}, which does not answer\n",
-                                  std::chrono::duration<double>(wait).count(), access.cluster, access.address));
+      write_to_stderr(
+          fmt::format("volador: waiting up to {:g} s for the head of cluster \"{}\" at {}, which does not answer\n",
+                      std::chrono::duration<double>(wait).count(), access.cluster, access.address));
     }
     std::this_thread::sleep_for(kHeadRetry);
   }
@@ -209,13 +222,14 @@ struct Cluster::Impl {
     control::LinkOptions link_options;
     link_options.address = access.address;
     link_options.credentials = joined->credentials;
-    uploader = std::make_unique<control::ProgramUploader>(
-        [path = program->description.path(), sha256 = program->description.sha256(), link_options](const std::stop_token& stop) {
-          const control::Channel channel(link_options.address, link_options.credentials);
-          security::Digest digest{};
-          std::copy_n(sha256.begin(), std::min(sha256.size(), digest.size()), digest.begin());
-          return control::upload_program(channel, path, digest, kUploadPatience, stop);
-        });
+    uploader = std::make_unique<control::ProgramUploader>([path = program->description.path(),
+                                                           sha256 = program->description.sha256(),
+                                                           link_options](const std::stop_token& stop) {
+      const control::Channel channel(link_options.address, link_options.credentials);
+      security::Digest digest{};
+      std::copy_n(sha256.begin(), std::min(sha256.size(), digest.size()), digest.begin());
+      return control::upload_program(channel, path, digest, kUploadPatience, stop);
+    });
     session_options.upload_program = [this, sha256 = program->description.sha256()](const std::string& wanted) {
       if (wanted == sha256) uploader->request(connections.load());
     };
@@ -283,11 +297,15 @@ Cluster init(const InitOptions& given) {
   play_role();
   raise_descriptor_limit(kUserProcessDescriptors);
   const Paths paths = value_or_throw(Paths::from(PathEnvironment::of_this_process()));
-  auto settings = value_or_throw(load_program_settings(paths).and_then([&](const Config& config) { return apply_settings(given, config); }));
+  auto settings = value_or_throw(
+      load_program_settings(paths).and_then([&](const Config& config) { return apply_settings(given, config); }));
   InitOptions& options = settings.options;
   if (options.actor_namespace.empty()) options.actor_namespace = environment("VOLADOR_NAMESPACE");
   if (!options.actor_namespace.empty()) value_or_throw(check_name("namespace", options.actor_namespace));
-  if (Session::has_current()) throw Exception(Error{ErrorCode::kInvalidArgument, "volador::init() was called before in this process and its Cluster still lives; use that one"});
+  if (Session::has_current())
+    throw Exception(
+        Error{ErrorCode::kInvalidArgument,
+              "volador::init() was called before in this process and its Cluster still lives; use that one"});
   auto impl = std::make_unique<Cluster::Impl>();
   Access access{options.address, options.token};
   unsetenv("VOLADOR_TOKEN");  // Children of this process do not need it.
@@ -325,8 +343,10 @@ Cluster init(const InitOptions& given) {
       });
       if (connected) return Cluster(std::move(impl));
       // A stopped cluster is normal for a program that starts its own.
-      if (connected.error().code != ErrorCode::kUnavailable || is_head_expected(paths, known->cluster)) throw Exception(connected.error());
-      log::debug("driver", "the cluster started last on this machine does not answer; starting a private one", {{"address", known->address}, {"error", connected.error().message}});
+      if (connected.error().code != ErrorCode::kUnavailable || is_head_expected(paths, known->cluster))
+        throw Exception(connected.error());
+      log::debug("driver", "the cluster started last on this machine does not answer; starting a private one",
+                 {{"address", known->address}, {"error", connected.error().message}});
       impl = std::make_unique<Cluster::Impl>();
     }
   }
@@ -338,7 +358,9 @@ Cluster init(const InitOptions& given) {
   local.object_spill_limit = options.object_spill_limit;
   impl->local = value_or_throw(LocalCluster::start(local));
   if (access.address.empty()) {
-    write_to_stderr("volador: no cluster runs here: this program has a private one, which ends with it (`volador start --head` starts one that stays; VOLADOR_ADDRESS=local asks for a private one)\n");
+    write_to_stderr(
+        "volador: no cluster runs here: this program has a private one, which ends with it (`volador start --head` "
+        "starts one that stays; VOLADOR_ADDRESS=local asks for a private one)\n");
   }
   value_or_throw(impl->connect(value_or_throw(access_of_this_machine(impl->local->paths())), options));
   return Cluster(std::move(impl));

@@ -24,7 +24,7 @@ struct InitOptions {
   // Default: VOLADOR_TOKEN, else `token` or `token_file` of volador.yaml, else the file that `volador start --head` wrote
   // for its user on this machine.
   std::string token = {};
-  std::string actor_namespace = {};  // Namespace of actor names. Default: VOLADOR_NAMESPACE, else "default".
+  std::string actor_namespace = {};     // Namespace of actor names. Default: VOLADOR_NAMESPACE, else "default".
   std::optional<double> num_cpus = {};  // For a private cluster. Default: the machine's CPUs.
   std::optional<int> num_gpus = {};     // For a private cluster; GPUs beyond the machine's are simulated.
   // For a private cluster: fraction of used memory at which the largest actor is ended; 0: never. Default: 0.95.
@@ -33,7 +33,7 @@ struct InitOptions {
   std::optional<int64_t> object_store_memory = {};
   // For a private cluster: bytes on disk for spilled objects. Default: half of the free space.
   std::optional<int64_t> object_spill_limit = {};
-  bool logs_to_driver = true;   // Prints the output of actors on this process's stderr.
+  bool logs_to_driver = true;  // Prints the output of actors on this process's stderr.
 };
 
 // Connection of this process to its cluster. Its destructor ends the actors that are not detached and stops a private

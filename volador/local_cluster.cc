@@ -87,16 +87,21 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
     if (!std::string_view(*entry).starts_with("VOLADOR_")) variables.emplace_back(*entry);
   }
   const int control = fcntl(pair->second.get(), F_DUPFD, 3);  // Survives exec.
-  if (control < 0) return make_error(ErrorCode::kUnavailable, fmt::format("no descriptor for a private cluster: {}", std::strerror(errno)));
+  if (control < 0)
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("no descriptor for a private cluster: {}", std::strerror(errno)));
   variables.push_back("VOLADOR_ROLE=local");
   variables.push_back(fmt::format("VOLADOR_CONTROL_FD={}", control));
   variables.push_back(fmt::format("VOLADOR_HOME={}", home->string()));
-  if (!paths->memory_run().empty()) variables.push_back(fmt::format("VOLADOR_LOCAL_SOCKETS={}", paths->memory_run().string()));
+  if (!paths->memory_run().empty())
+    variables.push_back(fmt::format("VOLADOR_LOCAL_SOCKETS={}", paths->memory_run().string()));
   if (options.num_cpus) variables.push_back(fmt::format("VOLADOR_LOCAL_CPUS={}", *options.num_cpus));
   if (options.num_gpus) variables.push_back(fmt::format("VOLADOR_LOCAL_GPUS={}", *options.num_gpus));
   variables.push_back(fmt::format("VOLADOR_LOCAL_MEMORY_THRESHOLD={}", options.memory_threshold));
-  if (options.object_store_memory) variables.push_back(fmt::format("VOLADOR_LOCAL_STORE={}", *options.object_store_memory));
-  if (options.object_spill_limit) variables.push_back(fmt::format("VOLADOR_LOCAL_SPILL={}", *options.object_spill_limit));
+  if (options.object_store_memory)
+    variables.push_back(fmt::format("VOLADOR_LOCAL_STORE={}", *options.object_store_memory));
+  if (options.object_spill_limit)
+    variables.push_back(fmt::format("VOLADOR_LOCAL_SPILL={}", *options.object_spill_limit));
   std::vector<char*> envp;
   for (std::string& variable : variables) envp.push_back(variable.data());
   envp.push_back(nullptr);
@@ -108,18 +113,24 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
     _exit(127);
   }
   close(control);
-  if (cluster->pid_ < 0) return make_error(ErrorCode::kUnavailable, fmt::format("cannot start a private cluster: fork: {}", std::strerror(errno)));
+  if (cluster->pid_ < 0)
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("cannot start a private cluster: fork: {}", std::strerror(errno)));
   pair->second.reset();
   cluster->control_ = std::move(pair->first);
 
   pollfd waiting{cluster->control_.get(), POLLIN, 0};
   constexpr int kPatienceMs = 60'000;
   if (poll(&waiting, 1, kPatienceMs) != 1) {
-    return make_error(ErrorCode::kUnavailable, "a private cluster did not come up within 60 s: does the program call volador::init() first in main?");
+    return make_error(
+        ErrorCode::kUnavailable,
+        "a private cluster did not come up within 60 s: does the program call volador::init() first in main?");
   }
   auto ready = net::recv_message(cluster->control_.get());
   if (!ready) {
-    return make_error(ErrorCode::kUnavailable, "a private cluster ended while it started; its reason stands above on stderr. Does the program call volador::init() first in main?");
+    return make_error(ErrorCode::kUnavailable,
+                      "a private cluster ended while it started; its reason stands above on stderr. Does the program "
+                      "call volador::init() first in main?");
   }
   return cluster;
 }
@@ -147,7 +158,9 @@ void run_local_cluster(net::UniqueFd control) {
   const std::string memory_threshold = environment("VOLADOR_LOCAL_MEMORY_THRESHOLD");
   const std::string store = environment("VOLADOR_LOCAL_STORE");
   const std::string spill = environment("VOLADOR_LOCAL_SPILL");
-  for (const char* name : {"VOLADOR_LOCAL_CPUS", "VOLADOR_LOCAL_GPUS", "VOLADOR_LOCAL_MEMORY_THRESHOLD", "VOLADOR_LOCAL_STORE", "VOLADOR_LOCAL_SPILL", "VOLADOR_LOCAL_SOCKETS"}) unsetenv(name);
+  for (const char* name : {"VOLADOR_LOCAL_CPUS", "VOLADOR_LOCAL_GPUS", "VOLADOR_LOCAL_MEMORY_THRESHOLD",
+                           "VOLADOR_LOCAL_STORE", "VOLADOR_LOCAL_SPILL", "VOLADOR_LOCAL_SOCKETS"})
+    unsetenv(name);
 
   int ready_pipe[2];
   int alive_pipe[2];  // End-of-file on it ends the head with this process.
@@ -165,11 +178,12 @@ void run_local_cluster(net::UniqueFd control) {
     options.keep_experiments = false;
     const auto asked = StopSignal::create({SIGTERM});
     if (!asked) _exit(2);
-    const auto served = head::run_private_head(std::move(options), alive_pipe[0], *asked, [fd = ready_pipe[1]](const head::HeadReady&) {
-      const char byte = 'r';
-      if (write(fd, &byte, 1) != 1) _exit(2);
-      close(fd);
-    });
+    const auto served =
+        head::run_private_head(std::move(options), alive_pipe[0], *asked, [fd = ready_pipe[1]](const head::HeadReady&) {
+          const char byte = 'r';
+          if (write(fd, &byte, 1) != 1) _exit(2);
+          close(fd);
+        });
     if (!served) std::fprintf(stderr, "error: %s\n", to_string(served.error()).c_str());
     log::drain();
     _exit(served ? 0 : 1);
@@ -193,7 +207,9 @@ void run_local_cluster(net::UniqueFd control) {
       if (!store.empty()) options.resources.object_store_memory = std::atoll(store.c_str());
       if (!spill.empty()) options.resources.object_spill_limit = std::atoll(spill.c_str());
       options.parent_fd = control.get();
-      options.on_ready = [&](const std::string&, const std::string&) { (void)net::send_message(control.get(), "ready"); };
+      options.on_ready = [&](const std::string&, const std::string&) {
+        (void)net::send_message(control.get(), "ready");
+      };
       code = static_cast<int>(worker::run_worker(std::move(options)));
     } else {
       std::fprintf(stderr, "error: %s\n", to_string(access.error()).c_str());

@@ -23,8 +23,10 @@ Result<ProgramSettings> apply_settings(InitOptions given, const Config& config) 
   if (!options.num_cpus && config.is_set("num_cpus")) options.num_cpus = config.real("num_cpus");
   if (!options.num_gpus && config.is_set("num_gpus")) options.num_gpus = static_cast<int>(config.integer("num_gpus"));
   if (!options.memory_threshold) options.memory_threshold = config.real("memory_threshold");
-  if (!options.object_store_memory && config.is_set("object_store_memory")) options.object_store_memory = config.bytes("object_store_memory");
-  if (!options.object_spill_limit && config.is_set("object_spill_limit")) options.object_spill_limit = config.bytes("object_spill_limit");
+  if (!options.object_store_memory && config.is_set("object_store_memory"))
+    options.object_store_memory = config.bytes("object_store_memory");
+  if (!options.object_spill_limit && config.is_set("object_spill_limit"))
+    options.object_spill_limit = config.bytes("object_spill_limit");
   return out;
 }
 

@@ -135,7 +135,8 @@ void run_template(net::UniqueFd control) {
     auto message = net::recv_message(control.get());
     if (!message) _exit(0);  // The worker has ended or closed its end.
     protocol::ToTemplate request;
-    if (request.ParseFromString(message->bytes) && request.has_fork()) serve_fork(control, request.fork(), std::move(*message));
+    if (request.ParseFromString(message->bytes) && request.has_fork())
+      serve_fork(control, request.fork(), std::move(*message));
   }
 }
 

@@ -75,11 +75,13 @@ class DemoCluster {
   [[nodiscard]] tl::expected<std::string, Failure> start_it() {
     std::string path = (fs::temp_directory_path() / "volador-demo-XXXXXX").string();
     if (::mkdtemp(path.data()) == nullptr)
-      return fail_here({ErrorCode::kUnavailable, fmt::format("demo: no folder can be made in {}", fs::temp_directory_path().string())});
+      return fail_here({ErrorCode::kUnavailable,
+                        fmt::format("demo: no folder can be made in {}", fs::temp_directory_path().string())});
     home_ = path;
     ::setenv("VOLADOR_HOME", home_.c_str(), 1);
     ::setenv("HOME", home_.c_str(), 1);  // Results go there too.
-    for (const char* name : {"VOLADOR_ADDRESS", "VOLADOR_TOKEN", "VOLADOR_CLUSTER", "VOLADOR_CONFIG", "VOLADOR_PORT"}) ::unsetenv(name);
+    for (const char* name : {"VOLADOR_ADDRESS", "VOLADOR_TOKEN", "VOLADOR_CLUSTER", "VOLADOR_CONFIG", "VOLADOR_PORT"})
+      ::unsetenv(name);
     const auto text = output_of({binary_, "start", "--head", "--port=0", "--cluster=demo", "--json"});
     const auto report = nlohmann::json::parse(text.value_or(""), nullptr, false);
     if (!report.is_object() || !report.contains("dashboard"))
@@ -95,8 +97,11 @@ class DemoCluster {
 }  // namespace
 
 CLI::App* DemoCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("demo", "Run a small experiment on a private cluster and print a link to its dashboard; Ctrl-C ends it and removes its files");
-  app->add_option("--samples", samples_, "Number of trials; by default as many as run in a minute")->check(CLI::Range(1, 10'000));
+  CLI::App* app = root.add_subcommand("demo",
+                                      "Run a small experiment on a private cluster and print a link to its dashboard; "
+                                      "Ctrl-C ends it and removes its files");
+  app->add_option("--samples", samples_, "Number of trials; by default as many as run in a minute")
+      ->check(CLI::Range(1, 10'000));
   app->add_flag("--once", once_, "Exit when the experiment ends instead of waiting for Ctrl-C");
   return app;
 }
@@ -106,7 +111,9 @@ Outcome DemoCommand::run(const Context& context) {
   const fs::path binary = fs::read_symlink("/proc/self/exe", error);
   const fs::path program = binary.parent_path() / "volador_demo";
   if (error || !fs::exists(program))
-    return fail_here({ErrorCode::kNotFound, fmt::format("demo: {} is not there; it is built and installed beside volador", program.string())});
+    return fail_here(
+        {ErrorCode::kNotFound,
+         fmt::format("demo: {} is not there; it is built and installed beside volador", program.string())});
   sigset_t signals;
   sigemptyset(&signals);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGCHLD}) sigaddset(&signals, signal);
@@ -120,7 +127,8 @@ Outcome DemoCommand::run(const Context& context) {
   std::vector<std::string> command{program.string()};
   if (samples_ > 0) command.push_back(std::to_string(samples_));
   const pid_t driver = start(command);
-  if (driver < 0) return fail_here({ErrorCode::kUnavailable, fmt::format("demo: {} cannot be started", program.string())});
+  if (driver < 0)
+    return fail_here({ErrorCode::kUnavailable, fmt::format("demo: {} cannot be started", program.string())});
   bool runs = true;
   int code = 0;
   while (runs || !once_) {

@@ -13,7 +13,8 @@
 namespace volador::cli {
 
 CLI::App* StackCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("stack", "Show the stack of every thread of a running actor, even of one that hangs");
+  CLI::App* app =
+      root.add_subcommand("stack", "Show the stack of every thread of a running actor, even of one that hangs");
   app->footer(
       "Examples:\n  volador stack 3f2a\n  volador stack hits             the actor named \"hits\"\n"
       "The threads of its process are interrupted for a moment and go on; of an actor with shared isolation those of "
@@ -45,10 +46,12 @@ CLI::App* TimelineCommand::declare(CLI::App& root) {
       "Each process keeps the last 4096 calls of a thread; short ones of one method, one right after another, count as "
       "one. What a\n"
       "process ran goes with it.");
-  app->add_option("--id", id_, "Only calls of this actor: its id, the start of its id, or its name")->type_name("ACTOR");
+  app->add_option("--id", id_, "Only calls of this actor: its id, the start of its id, or its name")
+      ->type_name("ACTOR");
   app->add_option("-o,--output", output_, "File to write, - for stdout; volador-timeline.json by default")
       ->type_name("FILE");
-  app->add_option("--limit", limit_, "Only the newest calls of each thread, at most this many; by default all that are kept")
+  app->add_option("--limit", limit_,
+                  "Only the newest calls of each thread, at most this many; by default all that are kept")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("INTEGER");
   declare_connection(*app, "15s");

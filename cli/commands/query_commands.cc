@@ -28,7 +28,8 @@ namespace volador::cli {
 void ClusterCommand::declare_connection(CLI::App& app, const std::string& timeout) {
   timeout_ = timeout;
   declare_json(app);
-  app.add_option("--timeout", timeout_, "How long to wait for the head; " + timeout + " by default")->type_name("DURATION");
+  app.add_option("--timeout", timeout_, "How long to wait for the head; " + timeout + " by default")
+      ->type_name("DURATION");
   settings_.declare(app, connection_settings());
 }
 
@@ -49,7 +50,8 @@ namespace {
 constexpr int kListedMax = 100'000;  // Maximum rows per request.
 
 const std::vector<std::string>& list_kinds() {
-  static const std::vector<std::string> kinds{"nodes", "actors", "groups", "trials", "objects", "queue", "experiments", "events", "studies", "tasks", "processes", "audit"};
+  static const std::vector<std::string> kinds{"nodes",       "actors", "groups",  "trials", "objects",   "queue",
+                                              "experiments", "events", "studies", "tasks",  "processes", "audit"};
   return kinds;
 }
 
@@ -61,7 +63,9 @@ Result<nlohmann::json> page_of(control::ClusterApi& api, v1::ListRowsRequest req
   const auto reply = api.call<v1::ListRowsReply>("Live/List", request);
   if (!reply) return make_error(reply.error());
   auto page = nlohmann::json::parse(reply->json(), nullptr, /*allow_exceptions=*/false);
-  if (page.is_discarded()) return make_error(ErrorCode::kInternal, fmt::format("the head answered a list of {} that is no JSON", request.topic()));
+  if (page.is_discarded())
+    return make_error(ErrorCode::kInternal,
+                      fmt::format("the head answered a list of {} that is no JSON", request.topic()));
   return page;
 }
 
@@ -80,7 +84,8 @@ std::vector<std::string> states_of(const std::string& kind) {
 template <class Rows, class StateOf>
 void keep_state(Rows& rows, const std::string& state, int limit, StateOf state_of) {
   if (!state.empty()) {
-    rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const auto& row) { return state_of(row) != state; }), rows.end());
+    rows.erase(std::remove_if(rows.begin(), rows.end(), [&](const auto& row) { return state_of(row) != state; }),
+               rows.end());
   }
   if (rows.size() > limit) rows.DeleteSubrange(limit, rows.size() - limit);
 }
@@ -94,11 +99,13 @@ void sort_newest_first(control::ClusterApi& api, v1::StatusReply& status) {
   request.add_fields("started_ms");
   std::map<std::string, int64_t> started;
   if (const auto page = page_of(api, request)) {
-    for (const auto& row : page->value("rows", nlohmann::json::array())) started[row.value("name", "")] = row.value("started_ms", int64_t{0});
+    for (const auto& row : page->value("rows", nlohmann::json::array()))
+      started[row.value("name", "")] = row.value("started_ms", int64_t{0});
   }
   auto& experiments = *status.mutable_experiments();
-  std::stable_sort(experiments.pointer_begin(), experiments.pointer_end(),
-                   [&](const v1::Experiment* a, const v1::Experiment* b) { return started[a->name()] > started[b->name()]; });
+  std::stable_sort(
+      experiments.pointer_begin(), experiments.pointer_end(),
+      [&](const v1::Experiment* a, const v1::Experiment* b) { return started[a->name()] > started[b->name()]; });
 }
 
 }  // namespace
@@ -128,7 +135,9 @@ Outcome StatusCommand::run(const Context& context) {
 }
 
 CLI::App* ListCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("list", "List nodes, actors, tasks, processes, placement groups, experiments, trials, studies, objects, the queue, events or the audit log");
+  CLI::App* app = root.add_subcommand("list",
+                                      "List nodes, actors, tasks, processes, placement groups, experiments, trials, "
+                                      "studies, objects, the queue, events or the audit log");
   app->footer(
       "Examples:\n"
       "  volador list nodes --state=dead\n"
@@ -140,14 +149,24 @@ CLI::App* ListCommand::declare(CLI::App& root) {
       "  volador list trials digits --state=running   the running trials of the experiment \"digits\"\n"
       "  volador list trials digits --tag=diverged    those of its trials that have this tag\n"
       "  volador list events --limit=20    what happened last\n"
-      "  volador list audit                who asked the cluster to change what: drained nodes, killed actors, new tokens\n"
+      "  volador list audit                who asked the cluster to change what: drained nodes, killed actors, new "
+      "tokens\n"
       "  volador list objects --limit=20   the largest values of volador::put, and who holds them\n"
-      "Rows are sorted by state, then by use. Lines fit the terminal: names are cut to 24 columns, and labels, addresses and other details are left\n"
+      "Rows are sorted by state, then by use. Lines fit the terminal: names are cut to 24 columns, and labels, "
+      "addresses and other details are left\n"
       "out first. In a pipe or a file nothing is cut, unless COLUMNS is set.");
-  app->add_option("what", kind_, "nodes, actors, tasks, processes, groups, experiments, trials, studies, objects, queue, events or audit")->required();
-  app->add_option("experiment", filter_, "For trials: the name of the experiment, for processes: that of the node, for audit: a part of a token's id, action, object or outcome; all by default");
-  app->add_option("--state", state_, "Only rows of this state; for actors also \"all\", and \"live\", the default: all but dead")->type_name("STATE");
-  app->add_option("--tag", tags_, "For trials: only those with this tag; may be given more than once")->type_name("TAG");
+  app->add_option(
+         "what", kind_,
+         "nodes, actors, tasks, processes, groups, experiments, trials, studies, objects, queue, events or audit")
+      ->required();
+  app->add_option("experiment", filter_,
+                  "For trials: the name of the experiment, for processes: that of the node, for audit: a part of a "
+                  "token's id, action, object or outcome; all by default");
+  app->add_option("--state", state_,
+                  "Only rows of this state; for actors also \"all\", and \"live\", the default: all but dead")
+      ->type_name("STATE");
+  app->add_option("--tag", tags_, "For trials: only those with this tag; may be given more than once")
+      ->type_name("TAG");
   app->add_option("--limit", limit_, "Show at most this many rows; 1000 by default")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("INTEGER");
@@ -173,7 +192,9 @@ Outcome ListCommand::list_rows(control::ClusterApi& api, const Terminal& termina
   } else if (kind_ == "queue") {
     terminal.print(queue_text(*page, terminal, unix_now_ms()));
   } else {
-    terminal.print(kind_ == "experiments" ? experiments_text(*page, terminal) : kind_ == "events" ? events_text(*page, terminal) : study_rows_text(*page, terminal));
+    terminal.print(kind_ == "experiments" ? experiments_text(*page, terminal)
+                   : kind_ == "events"    ? events_text(*page, terminal)
+                                          : study_rows_text(*page, terminal));
   }
   return {};
 }
@@ -250,21 +271,25 @@ Outcome ListCommand::list_actors(control::ClusterApi& api, const Terminal& termi
 Outcome ListCommand::run(const Context& context) {
   const std::vector<std::string>& kinds = list_kinds();
   if (std::find(kinds.begin(), kinds.end(), kind_) == kinds.end())
-    return usage_error(fmt::format("list: expected {}, got \"{}\"{}", fmt::join(kinds, ", "), kind_, did_you_mean(kind_, kinds)));
+    return usage_error(
+        fmt::format("list: expected {}, got \"{}\"{}", fmt::join(kinds, ", "), kind_, did_you_mean(kind_, kinds)));
   if (!tags_.empty() && kind_ != "trials")
-    return usage_error(fmt::format("--tag: only trials have tags, {} have none: volador list trials --tag={}", kind_, tags_.front()));
+    return usage_error(
+        fmt::format("--tag: only trials have tags, {} have none: volador list trials --tag={}", kind_, tags_.front()));
   if (!state_.empty()) {
     const std::vector<std::string> states = states_of(kind_);
     if (states.empty()) return usage_error(fmt::format("--state: rows of {} have no state", kind_));
     if (std::find(states.begin(), states.end(), state_) == states.end())
-      return usage_error(fmt::format("--state: expected {} for {}, got \"{}\"{}", fmt::join(states, ", "), kind_, state_, did_you_mean(state_, states)));
+      return usage_error(fmt::format("--state: expected {} for {}, got \"{}\"{}", fmt::join(states, ", "), kind_,
+                                     state_, did_you_mean(state_, states)));
   }
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   const Terminal terminal = table_terminal(context);
   if (kind_ == "tasks") return list_tasks(**api, terminal);
   if (kind_ == "processes") return list_processes(**api, terminal);
-  if (kind_ == "queue" || kind_ == "experiments" || kind_ == "events" || kind_ == "studies") return list_rows(**api, terminal);
+  if (kind_ == "queue" || kind_ == "experiments" || kind_ == "events" || kind_ == "studies")
+    return list_rows(**api, terminal);
   if (kind_ == "audit") return list_audit(**api, terminal);
   v1::ListRequest request;
   // The head filters some lists; the others are filtered here, so that the limit counts shown rows.
@@ -283,19 +308,30 @@ Outcome ListCommand::run(const Context& context) {
     return {};
   };
   const auto state = [](const auto& row) { return row.state(); };
-  if (kind_ == "nodes") return show((*api)->call<v1::ListNodesReply>("Cluster/ListNodes", request), [](auto& reply) -> auto& { return *reply.mutable_nodes(); }, state, nodes_json, nodes_text);
+  if (kind_ == "nodes")
+    return show((*api)->call<v1::ListNodesReply>("Cluster/ListNodes", request),
+                [](auto& reply) -> auto& { return *reply.mutable_nodes(); }, state, nodes_json, nodes_text);
   if (kind_ == "actors") return list_actors(**api, terminal);
-  if (kind_ == "groups") return show((*api)->call<v1::ListGroupsReply>("Cluster/ListGroups", request), [](auto& reply) -> auto& { return *reply.mutable_groups(); }, state, groups_json, groups_text);
-  if (kind_ == "objects") return show((*api)->call<v1::ListObjectsReply>("Cluster/ListObjects", request), [](auto& reply) -> auto& { return *reply.mutable_objects(); }, state, objects_json, objects_text);
-  return show((*api)->call<v1::ListTrialsReply>("Cluster/ListTrials", request), [](auto& reply) -> auto& { return *reply.mutable_trials(); }, [](const auto& row) { return row.status(); }, trials_json, trials_text);
+  if (kind_ == "groups")
+    return show((*api)->call<v1::ListGroupsReply>("Cluster/ListGroups", request),
+                [](auto& reply) -> auto& { return *reply.mutable_groups(); }, state, groups_json, groups_text);
+  if (kind_ == "objects")
+    return show((*api)->call<v1::ListObjectsReply>("Cluster/ListObjects", request),
+                [](auto& reply) -> auto& { return *reply.mutable_objects(); }, state, objects_json, objects_text);
+  return show((*api)->call<v1::ListTrialsReply>("Cluster/ListTrials", request),
+              [](auto& reply) -> auto& { return *reply.mutable_trials(); },
+              [](const auto& row) { return row.status(); }, trials_json, trials_text);
 }
 
 CLI::App* MemoryCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("memory", "Show what fills the object stores, by program line and process, largest first");
+  CLI::App* app =
+      root.add_subcommand("memory", "Show what fills the object stores, by program line and process, largest first");
   app->footer(
       "Examples:\n  volador memory                    what each line of a program has put, in memory and on disk\n"
       "  volador memory --json\n  volador list objects --limit=20   the same one by one, with who holds each");
-  app->add_option("--limit", limit_, "Show at most this many lines; 100 by default")->check(CLI::Range(1, 10'000))->type_name("INTEGER");
+  app->add_option("--limit", limit_, "Show at most this many lines; 100 by default")
+      ->check(CLI::Range(1, 10'000))
+      ->type_name("INTEGER");
   declare_wide(*app);
   declare_connection(*app);
   return app;
@@ -315,13 +351,16 @@ Outcome MemoryCommand::run(const Context& context) {
 }
 
 CLI::App* LogsCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("logs", "Print the output of an actor or trial, or the log of a worker or of the head");
+  CLI::App* app =
+      root.add_subcommand("logs", "Print the output of an actor or trial, or the log of a worker or of the head");
   app->footer(
       "Examples:\n  volador logs 3f2a              output of the actor or trial with this id, or a prefix of it\n"
       "  volador logs digits/3f2a       a trial of the newest run of \"digits\"\n"
       "  volador logs gpu-1             log of the worker of node gpu-1\n"
       "  volador logs --node=gpu-1      the same, and what its actors wrote\n  volador logs head --tail=20");
-  app->add_option("id", id_, "Id of an actor, host or trial, the start of an id, RUN/TRIAL, the name of a node, actor or trial, or \"head\"");
+  app->add_option(
+      "id", id_,
+      "Id of an actor, host or trial, the start of an id, RUN/TRIAL, the name of a node, actor or trial, or \"head\"");
   app->add_option("--node", node_,
                   "Print the log of this node's worker and the output of its actors from the files written last, at "
                   "most 2 MiB")
@@ -349,7 +388,8 @@ Outcome LogsCommand::run(const Context& context) {
       context.terminal.print(log_line_json(line));
     } else {
       // With several files each line names its source, like actor output in a driver.
-      const std::string source = node_.empty() ? "" : fmt::format("({}{}) ", line.source(), line.is_stderr() ? " err" : "");
+      const std::string source =
+          node_.empty() ? "" : fmt::format("({}{}) ", line.source(), line.is_stderr() ? " err" : "");
       context.terminal.print(source + printable_line(line.text()) + "\n");
     }
     return true;
@@ -359,12 +399,14 @@ Outcome LogsCommand::run(const Context& context) {
 }
 
 CLI::App* ExplainCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("explain", "Explain why an actor, trial or placement group waits, or how it ended");
+  CLI::App* app =
+      root.add_subcommand("explain", "Explain why an actor, trial or placement group waits, or how it ended");
   app->footer(
       "Examples:\n  volador explain 3f2a\n  volador explain hits           the actor named \"hits\"\n"
       "  volador explain digits/3f2a    a trial of the newest run of \"digits\"");
-  app->add_option("id", id_,
-                  "Id of an actor, trial or placement group, the start of an id, RUN/TRIAL, or a name, of a node as well")
+  app->add_option(
+         "id", id_,
+         "Id of an actor, trial or placement group, the start of an id, RUN/TRIAL, or a name, of a node as well")
       ->required();
   declare_connection(*app);
   return app;
@@ -384,8 +426,8 @@ Outcome ExplainCommand::run(const Context& context) {
 }
 
 CLI::App* DrainCommand::declare(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("drain", "Stop placing actors on a node, so that it can be stopped once its actors have ended");
+  CLI::App* app = root.add_subcommand(
+      "drain", "Stop placing actors on a node, so that it can be stopped once its actors have ended");
   app->footer("Examples:\n  volador drain gpu-1\n  volador drain gpu-1 --undo");
   app->add_option("node", node_, "Name of the node")->required();
   app->add_flag("--undo", undo_, "Place actors on the node again");
@@ -411,7 +453,9 @@ Outcome DrainCommand::run(const Context& context) {
 
 CLI::App* KillCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("kill", "End an actor at once: what it has under way fails");
-  app->footer("Examples:\n  volador kill embedder              by its name\n  volador kill 3f2a90c1              by the start of its id\n  volador kill embedder --restart    it starts again, from its checkpoint where it has one");
+  app->footer(
+      "Examples:\n  volador kill embedder              by its name\n  volador kill 3f2a90c1              by the start "
+      "of its id\n  volador kill embedder --restart    it starts again, from its checkpoint where it has one");
   app->add_option("actor", actor_, "Id of the actor, the start of it, or its name")->required();
   app->add_flag("--restart", restart_, "Start it again where it has restarts left; else it ends for good");
   declare_yes(*app);
@@ -429,10 +473,13 @@ Outcome KillCommand::run(const Context& context) {
   const auto reply = (*api)->call<v1::KillReply>("Cluster/Kill", request);
   if (!reply) return fail(reply.error());
   if (wants_json()) {
-    context.terminal.print(fmt::format("{{\"api_version\": \"v1\", \"actor\": \"{}\", \"restarts\": {}}}\n", reply->actor(), reply->restarts()));
+    context.terminal.print(fmt::format("{{\"api_version\": \"v1\", \"actor\": \"{}\", \"restarts\": {}}}\n",
+                                       reply->actor(), reply->restarts()));
   } else {
     context.terminal.print(fmt::format("actor {} ({}) {}\n", reply->display(), reply->actor().substr(0, 8),
-                                       reply->restarts() ? "is killed and starts again" : restart_ ? "is killed for good: it has no restart left" : "is killed"));
+                                       reply->restarts() ? "is killed and starts again"
+                                       : restart_        ? "is killed for good: it has no restart left"
+                                                         : "is killed"));
   }
   return {};
 }

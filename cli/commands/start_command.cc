@@ -73,12 +73,38 @@ CLI::App* StartCommand::declare(CLI::App& root) {
   app->add_flag("--block", block_, "Stay in the foreground; Ctrl-C stops what was started");
   app->add_flag("-q,--quiet", quiet_, "Print nothing unless something fails");
   app->add_flag("--force-store", force_store_,
-                "With --head: use a journal store that may lose data, or that has less than the local folder; what it lacks is lost");
+                "With --head: use a journal store that may lose data, or that has less than the local folder; what it "
+                "lacks is lost");
   app->add_flag("--no-dashboard", no_dashboard_, "With --head: do not serve the dashboard and the HTTP API");
   declare_json(*app);
-  settings_.declare(
-      *app, {"address", "token", "token_file", "cluster", "name", "bind", "port", "dashboard_port", "public_url", "tls_cert", "tls_key", "alert_url", "alert_secret_file", "num_cpus", "num_gpus", "memory",
-             "object_store_memory", "object_spill_limit", "object_spill_directory", "memory_threshold", "resources", "labels", "store", "durability", "heartbeat", "lease", "reconnect_window", "log.level"});
+  settings_.declare(*app, {"address",
+                           "token",
+                           "token_file",
+                           "cluster",
+                           "name",
+                           "bind",
+                           "port",
+                           "dashboard_port",
+                           "public_url",
+                           "tls_cert",
+                           "tls_key",
+                           "alert_url",
+                           "alert_secret_file",
+                           "num_cpus",
+                           "num_gpus",
+                           "memory",
+                           "object_store_memory",
+                           "object_spill_limit",
+                           "object_spill_directory",
+                           "memory_threshold",
+                           "resources",
+                           "labels",
+                           "store",
+                           "durability",
+                           "heartbeat",
+                           "lease",
+                           "reconnect_window",
+                           "log.level"});
   return app;
 }
 
@@ -92,7 +118,9 @@ Outcome StartCommand::run(const Context& context) {
   if (!head_ && !config->is_set("address"))
     return usage_error("start: say --head to start a cluster here, or --address and --token to join one");
   if (no_dashboard_ && !head_) return usage_error("start: --no-dashboard goes with --head");
-  if (no_dashboard_ && config->is_set("alert_url")) return usage_error("start: alert_url needs the dashboard, which sends alerts; leave out --no-dashboard or alert_url");
+  if (no_dashboard_ && config->is_set("alert_url"))
+    return usage_error(
+        "start: alert_url needs the dashboard, which sends alerts; leave out --no-dashboard or alert_url");
   if (force_store_ && !head_) return usage_error("start: --force-store goes with --head");
   if (auto made = make_private_directory(context.paths.home()); !made) return fail_here(made.error());
   // Daemons inherit the environment, but must not get the token.
@@ -150,13 +178,19 @@ tl::expected<void, Failure> StartCommand::bring_up_head(const Context& context, 
   auto daemon = start_daemon(options, [&](Starter& starter) {
     context.title.set("volador head " + settings.cluster);
     return live_as_head(context.paths, settings, [&](const HeadReady& head) {
-      starter.ready(nlohmann::json{{"address", head.address}, {"join", head.join_token}, {"driver", head.driver_token}, {"login", head.login_link}}.dump());
+      starter.ready(nlohmann::json{{"address", head.address},
+                                   {"join", head.join_token},
+                                   {"driver", head.driver_token},
+                                   {"login", head.login_link}}
+                        .dump());
     });
   });
   if (!daemon) return tl::unexpected(failure_of_head(daemon.error().error));
   const auto report = nlohmann::json::parse(daemon->report);
-  started.head =
-      HeadReady{.address = report.at("address"), .login_link = report.at("login"), .join_token = report.at("join"), .driver_token = report.at("driver")};
+  started.head = HeadReady{.address = report.at("address"),
+                           .login_link = report.at("login"),
+                           .join_token = report.at("join"),
+                           .driver_token = report.at("driver")};
   started.children.push_back(daemon->pid);
   return {};
 }

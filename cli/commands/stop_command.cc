@@ -14,17 +14,19 @@
 namespace volador::cli {
 
 CLI::App* StopCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand(
-      "stop", "Stop a cluster on this machine: its workers with their actors, and its head");
+  CLI::App* app =
+      root.add_subcommand("stop", "Stop a cluster on this machine: its workers with their actors, and its head");
   app->footer(
       "Examples:\n  volador stop                   the cluster started last\n  volador stop --cluster=heron\n  volador "
       "stop --all\n  volador stop --for-restart     its head only; `volador start --head` brings it back");
   declare_json(*app);
   declare_yes(*app);
   app->add_flag("--all", all_, "Stop every cluster of this user on this machine");
-  app->add_flag("--for-restart", for_restart_,
-                "Stop the head only: workers keep their actors, and programs wait until the head is back, for up to 10 minutes");
-  app->add_option("--patience", patience_, "How long to wait before processes that do not end are killed; 10s by default")
+  app->add_flag(
+      "--for-restart", for_restart_,
+      "Stop the head only: workers keep their actors, and programs wait until the head is back, for up to 10 minutes");
+  app->add_option("--patience", patience_,
+                  "How long to wait before processes that do not end are killed; 10s by default")
       ->type_name("DURATION");
   settings_.declare(*app, {"cluster"});
   return app;
@@ -65,9 +67,9 @@ Outcome StopCommand::run(const Context& context) {
     }
   }
   if (!asked.empty()) {
-    const std::string question = names->size() == 1
-                                     ? context.terminal.fill("Stop cluster {} on this machine ({})?", names->front(), asked)
-                                     : context.terminal.fill("Stop {} clusters on this machine ({})?", names->size(), asked);
+    const std::string question =
+        names->size() == 1 ? context.terminal.fill("Stop cluster {} on this machine ({})?", names->front(), asked)
+                           : context.terminal.fill("Stop {} clusters on this machine ({})?", names->size(), asked);
     if (auto agreed = confirm(context, question); !agreed) return agreed;
   }
   auto json = nlohmann::ordered_json{{"api_version", "v1"},

@@ -17,10 +17,13 @@ namespace {
 
 constexpr size_t kSpaceFileMax = 1 << 20;
 
-void declare_study(CLI::App& app, std::string& study) { app.add_option("study", study, "Name of the study")->required(); }
+void declare_study(CLI::App& app, std::string& study) {
+  app.add_option("study", study, "Name of the study")->required();
+}
 void declare_request(CLI::App& app, std::string& request) {
   app.add_option("--request-id", request,
-                 "Any text that names this request: sent again with the same text it is not done twice and gets the same answer")
+                 "Any text that names this request: sent again with the same text it is not done twice and gets the "
+                 "same answer")
       ->type_name("TEXT");
 }
 
@@ -46,7 +49,8 @@ StudyCommand::StudyCommand() {
 
 CLI::App* StudyCommand::declare(CLI::App& root) {
   CLI::App* app = declare_group(
-      root, "study", "Run searches whose workers are programs in any language: they ask for configurations and tell results");
+      root, "study",
+      "Run searches whose workers are programs in any language: they ask for configurations and tell results");
   app->footer(
       "Examples:\n"
       "  volador study create digits --space='{\"lr\": {\"loguniform\": [1e-4, 0.1]}}' --objective=loss:min\n"
@@ -68,20 +72,21 @@ CLI::App* StudyCreateCommand::declare(CLI::App& root) {
       "  volador study create tradeoff --space=space.json --objective=error:min --objective=ms:min --searcher=nsga2");
   app->add_option("name", name_, "Name of the study: letters, digits, _ - and .; at most 64")->required();
   app->add_option("--space", space_, "Search space: JSON, or a file that holds it")->required()->type_name("JSON|FILE");
-  app->add_option("--objective", objectives_,
-                  "A metric and its direction, loss:min; several with --searcher=nsga2")
+  app->add_option("--objective", objectives_, "A metric and its direction, loss:min; several with --searcher=nsga2")
       ->required()
       ->type_name("METRIC:MODE");
-  app->add_option("--searcher", searcher_,
-                  "Search algorithm: random, grid, tpe, gp, cmaes, nsga2, bohb, sobol, halton or auto, with options such as "
-                  "tpe:n_startup_trials=5; tpe by default")
+  app->add_option(
+         "--searcher", searcher_,
+         "Search algorithm: random, grid, tpe, gp, cmaes, nsga2, bohb, sobol, halton or auto, with options such as "
+         "tpe:n_startup_trials=5; tpe by default")
       ->type_name("TEXT");
   app->add_option("--scheduler", scheduler_,
                   "Early stopping: asha:max_t=81, median_stopping, percentile or wilcoxon; "
                   "none by default")
       ->type_name("TEXT");
   app->add_option("--seed", seed_, "Seed of the random numbers; 0 by default")->type_name("INTEGER");
-  app->add_option("--max-trials", max_trials_, "Most trials that the study may have; 20000 by default")->type_name("INTEGER");
+  app->add_option("--max-trials", max_trials_, "Most trials that the study may have; 20000 by default")
+      ->type_name("INTEGER");
   app->add_option(
          "--lease", lease_,
          "Time without a report after which a trial is given to another worker; 10min by default, 0 for no limit")
@@ -175,7 +180,8 @@ Outcome StudyAskCommand::run(const Context& context) {
   }
   for (const v1::StudyTrial& trial : reply->trials()) context.terminal.print(study_trial_line(trial) + "\n");
   if (!reply->reason().empty())
-    context.terminal.print((reply->done() ? context.terminal.tr("no more: ") : "") + context.terminal.reason(reply->reason(), reply->why()) + "\n");
+    context.terminal.print((reply->done() ? context.terminal.tr("no more: ") : "") +
+                           context.terminal.reason(reply->reason(), reply->why()) + "\n");
   return {};
 }
 
@@ -219,8 +225,8 @@ Outcome StudyTellCommand::run(const Context& context) {
 }
 
 CLI::App* StudyReportCommand::declare(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("report", "Report an intermediate value of a trial, renew its lease, and learn whether it should stop");
+  CLI::App* app = root.add_subcommand(
+      "report", "Report an intermediate value of a trial, renew its lease, and learn whether it should stop");
   app->footer(
       "Examples:\n  volador study report digits 0 1 0.4      step 1: 0.4\n  volador study report digits 0            "
       "it lives, no more");
@@ -248,14 +254,14 @@ Outcome StudyReportCommand::run(const Context& context) {
   if (!api) return tl::unexpected(api.error());
   const auto reply = (*api)->call<v1::ReportReply>("Studies/Report", request);
   if (!reply) return fail(reply.error());
-  context.terminal.print(
-      wants_json() ? text_of({{"api_version", "v1"},
-                              {"should_stop", reply->should_stop()},
-                              {"decision", reply->decision()},
-                              {"reason", reply->reason()},
-                              {"why", why_json(reply->why())},
-                              {"lease_ends_ms", reply->lease_ends_ms()}})
-                   : fmt::format("{}{}{}\n", reply->decision(), reply->reason().empty() ? "" : ": ", context.terminal.reason(reply->reason(), reply->why())));
+  context.terminal.print(wants_json() ? text_of({{"api_version", "v1"},
+                                                 {"should_stop", reply->should_stop()},
+                                                 {"decision", reply->decision()},
+                                                 {"reason", reply->reason()},
+                                                 {"why", why_json(reply->why())},
+                                                 {"lease_ends_ms", reply->lease_ends_ms()}})
+                                      : fmt::format("{}{}{}\n", reply->decision(), reply->reason().empty() ? "" : ": ",
+                                                    context.terminal.reason(reply->reason(), reply->why())));
   return {};
 }
 
@@ -273,7 +279,8 @@ Outcome StudyListCommand::run(const Context& context) {
   if (!reply) return fail(reply.error());
   nlohmann::ordered_json rows = nlohmann::ordered_json::array();
   for (const v1::Study& study : reply->studies()) rows.push_back(study_json(study));
-  context.terminal.print(wants_json() ? text_of({{"api_version", "v1"}, {"studies", rows}}) : studies_text(*reply, table_terminal(context)));
+  context.terminal.print(wants_json() ? text_of({{"api_version", "v1"}, {"studies", rows}})
+                                      : studies_text(*reply, table_terminal(context)));
   return {};
 }
 
@@ -325,13 +332,15 @@ CLI::App* StudyDeleteCommand::declare(CLI::App& root) {
 }
 
 Outcome StudyDeleteCommand::run(const Context& context) {
-  if (auto agreed = confirm(context, context.terminal.fill("Delete study {} with its trials?", study_)); !agreed) return agreed;
+  if (auto agreed = confirm(context, context.terminal.fill("Delete study {} with its trials?", study_)); !agreed)
+    return agreed;
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   v1::DeleteStudyRequest request;
   request.set_request_id(request_);
   request.set_study(study_);
-  if (const auto reply = (*api)->call<v1::DeleteStudyReply>("Studies/DeleteStudy", request); !reply) return fail(reply.error());
+  if (const auto reply = (*api)->call<v1::DeleteStudyReply>("Studies/DeleteStudy", request); !reply)
+    return fail(reply.error());
   context.terminal.print(wants_json() ? std::string("{\"api_version\": \"v1\"}\n")
                                       : fmt::format("study {} is deleted\n", study_));
   return {};

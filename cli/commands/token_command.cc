@@ -32,9 +32,11 @@ CLI::App* TokenCommand::Create::declare(CLI::App& root) {
       "  volador token create --role=driver --valid-for=30d   for programs elsewhere\n"
       "  volador token create > token && volador start --address=10.0.0.1:6380 --token-file=token");
   app->add_option("--role", role_,
-                  "What the token allows: join (machines), driver (programs), viewer (read the dashboard) or operator (everything); join by default")
+                  "What the token allows: join (machines), driver (programs), viewer (read the dashboard) or operator "
+                  "(everything); join by default")
       ->type_name("ROLE");
-  app->add_option("--valid-for", valid_for_, "How long the token is valid; 24h by default, 0 for no limit")->type_name("DURATION");
+  app->add_option("--valid-for", valid_for_, "How long the token is valid; 24h by default, 0 for no limit")
+      ->type_name("DURATION");
   app->add_option("--note", note_, "What the token is for; shown by token list")->type_name("TEXT");
   declare_connection(*app);
   return app;
@@ -43,8 +45,8 @@ CLI::App* TokenCommand::Create::declare(CLI::App& root) {
 Outcome TokenCommand::Create::run(const Context& context) {
   const std::vector<std::string> roles{"join", "driver", "viewer", "operator"};
   if (std::find(roles.begin(), roles.end(), role_) == roles.end())
-    return usage_error(
-        fmt::format("--role: expected join, driver, viewer or operator, got \"{}\"{}", role_, did_you_mean(role_, roles)));
+    return usage_error(fmt::format("--role: expected join, driver, viewer or operator, got \"{}\"{}", role_,
+                                   did_you_mean(role_, roles)));
   auto valid_for = parse_duration(valid_for_);
   if (!valid_for) return usage_error(fmt::format("--valid-for: {}", valid_for.error().message));
   const auto valid_for_ms = std::chrono::duration_cast<std::chrono::milliseconds>(*valid_for).count();
@@ -91,7 +93,8 @@ Outcome TokenCommand::List::run(const Context& context) {
 }
 
 CLI::App* TokenCommand::Revoke::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("revoke", "Revoke a token: nobody can use it any more, and programs and machines that used it are disconnected");
+  CLI::App* app = root.add_subcommand(
+      "revoke", "Revoke a token: nobody can use it any more, and programs and machines that used it are disconnected");
   app->add_option("id", id_, "Id of the token, as token list shows it")->required();
   declare_yes(*app);
   declare_connection(*app);
@@ -99,12 +102,15 @@ CLI::App* TokenCommand::Revoke::declare(CLI::App& root) {
 }
 
 Outcome TokenCommand::Revoke::run(const Context& context) {
-  if (auto agreed = confirm(context, context.terminal.fill("Revoke token {}, and disconnect what used it?", id_)); !agreed) return agreed;
+  if (auto agreed = confirm(context, context.terminal.fill("Revoke token {}, and disconnect what used it?", id_));
+      !agreed)
+    return agreed;
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   v1::RevokeTokenRequest request;
   request.set_id(id_);
-  if (auto reply = (*api)->call<v1::RevokeTokenReply>("Cluster/RevokeToken", request); !reply) return fail(reply.error());
+  if (auto reply = (*api)->call<v1::RevokeTokenReply>("Cluster/RevokeToken", request); !reply)
+    return fail(reply.error());
   context.terminal.print(wants_json() ? std::string("{\"api_version\": \"v1\"}\n")
                                       : fmt::format("token {} is revoked\n", id_));
   return {};

@@ -127,7 +127,8 @@ Result<std::string> frame(control::ClusterApi& api, const Terminal& terminal) {
       if (trial.status() == "running") *running.add_trials() = trial;
     }
     running.set_total(running.trials_size());
-    if (running.trials_size() > 0) out += "\n" + terminal.paint(Colour::kBold, printable(experiment.name())) + "\n" + trials_text(running, terminal);
+    if (running.trials_size() > 0)
+      out += "\n" + terminal.paint(Colour::kBold, printable(experiment.name())) + "\n" + trials_text(running, terminal);
   }
   // Query state by state: the head lists by id, so live actors might be cut off behind many dead ones.
   v1::ListActorsReply living;
@@ -157,17 +158,23 @@ std::string fit_screen(std::string_view text, size_t rows, size_t columns, Langu
   const size_t shown = lines.size() <= rows ? lines.size() : rows - 1;
   std::string out;
   for (size_t i = 0; i < shown; ++i) out += (i == 0 ? "" : "\n") + cut_to_width(lines[i], columns);
-  if (shown < lines.size()) out += (shown == 0 ? "" : "\n") + cut_to_width(fill_translated(language, "… {} more lines", lines.size() - shown), columns);
+  if (shown < lines.size())
+    out += (shown == 0 ? "" : "\n") +
+           cut_to_width(fill_translated(language, "… {} more lines", lines.size() - shown), columns);
   return out;
 }
 
 CLI::App* TopCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("top", "Watch the cluster in this terminal: nodes, resources, running trials, actors");
+  CLI::App* app =
+      root.add_subcommand("top", "Watch the cluster in this terminal: nodes, resources, running trials, actors");
   app->footer(
       "\"q\" or Ctrl-C ends it. Where stdout is not a terminal, it prints one frame, or as many as --frames says.\n"
       "Examples:\n  volador top\n  volador top --interval=250ms\n  volador top --frames=3 | cat");
-  app->add_option("--interval", interval_, "Time between two frames, 100ms to 1h; 1s by default")->type_name("DURATION");
-  app->add_option("--frames", frames_, "End after this many frames")->check(CLI::Range(1, 1'000'000))->type_name("INTEGER");
+  app->add_option("--interval", interval_, "Time between two frames, 100ms to 1h; 1s by default")
+      ->type_name("DURATION");
+  app->add_option("--frames", frames_, "End after this many frames")
+      ->check(CLI::Range(1, 1'000'000))
+      ->type_name("INTEGER");
   declare_wide(*app);
   declare_connection(*app);
   return app;
@@ -177,7 +184,9 @@ Outcome TopCommand::run(const Context& context) {
   const auto interval = parse_duration(interval_);
   if (!interval || *interval < std::chrono::milliseconds(100) || *interval > std::chrono::hours(1))
     return usage_error(fmt::format("--interval: expected a duration from 100ms to 1h, got \"{}\"", interval_));
-  if (wants_json()) return usage_error("top: draws a screen and has no JSON; programs read volador status --json, or the watch of the HTTP API");
+  if (wants_json())
+    return usage_error(
+        "top: draws a screen and has no JSON; programs read volador status --json, or the watch of the HTTP API");
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
 
@@ -187,14 +196,18 @@ Outcome TopCommand::run(const Context& context) {
   if (draws) screen.emplace();
   for (int i = 1;; ++i) {
     const Size size = screen_size();
-    const auto text = frame(**api, draws && table_terminal(context).columns() > 0 ? context.terminal.with_columns(size.columns) : table_terminal(context));
+    const auto text =
+        frame(**api, draws && table_terminal(context).columns() > 0 ? context.terminal.with_columns(size.columns)
+                                                                    : table_terminal(context));
     if (!screen) {
       if (!text) return fail(text.error());
       context.terminal.print(*text);
     } else {
-            // An unreachable head may come back; the next frame retries.
-      screen->draw(fit_screen(text ? *text : context.terminal.tr("the head does not answer, asked again: ") + printable(text.error().message), size.rows, size.columns,
-                              context.terminal.language()));
+      // An unreachable head may come back; the next frame retries.
+      screen->draw(fit_screen(
+          text ? *text
+               : context.terminal.tr("the head does not answer, asked again: ") + printable(text.error().message),
+          size.rows, size.columns, context.terminal.language()));
     }
     if (i == frames) return {};
     if (!screen) {

@@ -49,13 +49,16 @@ TuneCheckpointCommand::TuneCheckpointCommand() {
 
 CLI::App* TuneCheckpointCommand::declare(CLI::App& root) {
   CLI::App* app = declare_group(root, "checkpoint", "List the checkpoints of a run, and unpack one");
-  app->footer("Examples:\n  volador tune checkpoint list DIR\n  volador tune checkpoint extract DIR 3f2a --out=best_model");
+  app->footer(
+      "Examples:\n  volador tune checkpoint list DIR\n  volador tune checkpoint extract DIR 3f2a --out=best_model");
   return app;
 }
 
 CLI::App* TuneCheckpointListCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("list", "List checkpoints: trial, step, size, place; of all trials or of one");
-  app->footer("Examples:\n  volador tune checkpoint list DIR\n  volador tune checkpoint list DIR 3f2a --json | jq '.checkpoints[-1].directory'");
+  app->footer(
+      "Examples:\n  volador tune checkpoint list DIR\n  volador tune checkpoint list DIR 3f2a --json | jq "
+      "'.checkpoints[-1].directory'");
   app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   app->add_option("trial", trial_, "Id of a trial, or its start; all trials where not given");
   declare_json(*app);
@@ -83,7 +86,8 @@ Outcome TuneCheckpointListCommand::run(const Context& context) {
     for (const std::string& torn : found.torn) context.terminal.note(torn);
     for (const StoredCheckpoint& one : found.valid) {
       rows.push_back(checkpoint_json(*trial, one));
-      table.add({to_string(trial->id), std::to_string(one.step), format_bytes(one.bytes()), printable(one.directory.string())});
+      table.add({to_string(trial->id), std::to_string(one.step), format_bytes(one.bytes()),
+                 printable(one.directory.string())});
     }
   }
   if (wants_json()) {
@@ -101,8 +105,12 @@ CLI::App* TuneCheckpointExtractCommand::declare(CLI::App& root) {
       "  volador tune checkpoint extract DIR 3f2a --step=10 --out=model");
   app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   app->add_option("trial", trial_, kTrialHelp)->required();
-  app->add_option("--step", step_, "Of this step; the last one where not given")->check(positive_number())->type_name("INTEGER");
-  app->add_option("--out", out_, "Folder for its files, which does not exist yet or is empty")->required()->type_name("FOLDER");
+  app->add_option("--step", step_, "Of this step; the last one where not given")
+      ->check(positive_number())
+      ->type_name("INTEGER");
+  app->add_option("--out", out_, "Folder for its files, which does not exist yet or is empty")
+      ->required()
+      ->type_name("FOLDER");
   declare_json(*app);
   return app;
 }
@@ -125,9 +133,12 @@ Outcome TuneCheckpointExtractCommand::run(const Context& context) {
     if (step_ == 0 || one.step == step_) chosen = &one;
   }
   if (chosen == nullptr && found.valid.empty())
-    return fail({ErrorCode::kNotFound, fmt::format("trial {} has no checkpoint; volador tune checkpoint list {} shows those of the run", to_string((*trial)->id), directory_)});
+    return fail({ErrorCode::kNotFound,
+                 fmt::format("trial {} has no checkpoint; volador tune checkpoint list {} shows those of the run",
+                             to_string((*trial)->id), directory_)});
   if (chosen == nullptr)
-    return fail({ErrorCode::kNotFound, fmt::format("trial {} has no checkpoint of step {}; it has those of {}", to_string((*trial)->id), step_, steps_text(found.valid))});
+    return fail({ErrorCode::kNotFound, fmt::format("trial {} has no checkpoint of step {}; it has those of {}",
+                                                   to_string((*trial)->id), step_, steps_text(found.valid))});
   if (out.has_parent_path()) fs::create_directories(out.parent_path(), code);  // Unpacking reports errors.
   if (auto unpacked = unpack_archives(chosen->archives(), out); !unpacked) return fail_here(unpacked.error());
   if (wants_json()) {
@@ -135,7 +146,8 @@ Outcome TuneCheckpointExtractCommand::run(const Context& context) {
     json.update(checkpoint_json(**trial, *chosen));
     context.terminal.print(text_of(json));
   } else {
-    context.terminal.print(fmt::format("checkpoint of trial {} at step {} is in {}\n", to_string((*trial)->id), chosen->step, printable(out.string())));
+    context.terminal.print(fmt::format("checkpoint of trial {} at step {} is in {}\n", to_string((*trial)->id),
+                                       chosen->step, printable(out.string())));
   }
   return {};
 }

@@ -66,7 +66,8 @@ CLI::App* TuneListCommand::declare(CLI::App& root) {
 }
 
 Outcome TuneListCommand::run(const Context& context) {
-  const auto runs = tune::list_runs(folder_.empty() ? tune::default_storage_path() : std::filesystem::path(folder_), SystemClock().wall());
+  const auto runs = tune::list_runs(folder_.empty() ? tune::default_storage_path() : std::filesystem::path(folder_),
+                                    SystemClock().wall());
   if (!runs) return refuse_run(runs.error());
   context.terminal.print(wants_json() ? runs_json(*runs) : runs_text(*runs, table_terminal(context)));
   return {};
@@ -76,7 +77,8 @@ CLI::App* TuneShowCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("show", "Show a run: its state, best trial, all trials and failures");
   app->footer(
       "Examples:\n  volador tune show digits                                          the newest run of this name\n"
-      "  volador tune show ~/volador_results/digits_2026-11-21_10-02-11\n  volador tune show DIR --json | jq .best.config");
+      "  volador tune show ~/volador_results/digits_2026-11-21_10-02-11\n  volador tune show DIR --json | jq "
+      ".best.config");
   app->add_option("directory", directory_, kRunDirectoryHelp)->required();
   app->add_option("--limit", limit_, "Show at most this many trials, best first; 50 by default")
       ->check(CLI::Range(1, 10'000'000))
@@ -125,13 +127,16 @@ Outcome TuneExportCommand::run(const Context& context) {
     return refuse_run(exception.error());
   }
   context.terminal.note(
-      fmt::format("{} in {}", counted(run->analysis.trials().size(), fmt::format("trial of {} is", run->analysis.state().name), fmt::format("trials of {} are", run->analysis.state().name)), file));
+      fmt::format("{} in {}",
+                  counted(run->analysis.trials().size(), fmt::format("trial of {} is", run->analysis.state().name),
+                          fmt::format("trials of {} are", run->analysis.state().name)),
+                  file));
   return {};
 }
 
 CLI::App* TuneWhyCommand::declare(CLI::App& root) {
-  CLI::App* app =
-      root.add_subcommand("why", "Explain why a trial has its values, and why it went on, paused, stopped or became a copy");
+  CLI::App* app = root.add_subcommand(
+      "why", "Explain why a trial has its values, and why it went on, paused, stopped or became a copy");
   app->footer(
       "Examples:\n  volador tune why DIR 3f2a            the trial, or the only one that starts so\n"
       "  volador tune why DIR 3f2a --json | jq '.moments[].decision'");
@@ -161,11 +166,11 @@ CLI::App* TuneCompareCommand::declare(CLI::App& root) {
   app->footer(
       "Examples:\n  volador tune compare DIR DIR\n  volador tune compare ~/volador_results/digits_* --metric=loss "
       "--mode=min --scope=all");
-  app->add_option("directories", directories_, "Directories or names of the runs, as volador tune show takes them")->required();
+  app->add_option("directories", directories_, "Directories or names of the runs, as volador tune show takes them")
+      ->required();
   app->add_option("--metric", metric_, "Metric to compare by; by default that of the first run")->type_name("NAME");
   app->add_option("--mode", mode_, "max or min; by default that of the first run")->type_name("MODE");
-  app->add_option("--scope", scope_,
-                  "Which value of a trial counts: last, all (its best) or average; last by default")
+  app->add_option("--scope", scope_, "Which value of a trial counts: last, all (its best) or average; last by default")
       ->type_name("SCOPE");
   declare_json(*app);
   return app;

@@ -12,7 +12,8 @@ namespace volador::cli {
 // The failure, with exit code, for a missing or unreadable run.
 tl::unexpected<Failure> refuse_run(Error error);
 // The index of a flag's value among the known words; an error names the nearest word.
-tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string& word, const std::vector<std::string>& known);
+tl::expected<size_t, Failure> choice_of(std::string_view flag, const std::string& word,
+                                        const std::vector<std::string>& known);
 
 class TuneCommand final : public CommandGroup {
  public:

@@ -73,7 +73,8 @@ Outcome TuneControlCommand::run(const Context& context) {
   const auto found = directory();
   if (!found) return tl::unexpected(found.error());
   if (act_ == RequestAct::kStop) {
-    const std::string question = trial_.empty() ? context.terminal.fill("Stop experiment {}?", experiment_) : context.terminal.fill("Stop trial {} of {}?", trial_, experiment_);
+    const std::string question = trial_.empty() ? context.terminal.fill("Stop experiment {}?", experiment_)
+                                                : context.terminal.fill("Stop trial {} of {}?", trial_, experiment_);
     if (auto agreed = confirm(context, question); !agreed) return agreed;
   }
   return ask(*found, context);
@@ -124,7 +125,9 @@ std::string TuneControlCommand::outcome_text(const Asked& asked) const {
       return what + (whole ? " pauses: its trials finish their step and save a checkpoint; nothing starts\n"
                            : " pauses after its step, once its checkpoint is saved; the others go on\n");
     case RequestAct::kAdd:
-      if (!whole) return fmt::format("{} has a clone of trial {}: it starts behind the trials that wait already\n", asked.experiment, asked.trial);
+      if (!whole)
+        return fmt::format("{} has a clone of trial {}: it starts behind the trials that wait already\n",
+                           asked.experiment, asked.trial);
       return what + " has it: it starts behind the trials that wait already\n";
     case RequestAct::kResume:
       break;
@@ -153,7 +156,8 @@ tl::expected<TuneControlCommand::Asked, Failure> TuneControlCommand::ask_here(co
   return taken.error().code == ErrorCode::kNotFound ? refuse_run(taken.error()) : fail(taken.error());
 }
 
-Result<fs::path> TuneControlCommand::write_request(const fs::path& directory, std::optional<tune::TrialId> trial) const {
+Result<fs::path> TuneControlCommand::write_request(const fs::path& directory,
+                                                   std::optional<tune::TrialId> trial) const {
   SystemRandom random;
   if (act_ != RequestAct::kAdd) return tune::ask_of_experiment(directory, act_, trial, random);
   const auto config = tune::Config::from_json(config_);
@@ -208,7 +212,8 @@ Outcome TuneResumeCommand::run(const Context& context) {
 }
 
 CLI::App* TuneAddCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("add", "Add a configuration to a running experiment, besides those of its searcher");
+  CLI::App* app =
+      root.add_subcommand("add", "Add a configuration to a running experiment, besides those of its searcher");
   app->footer(
       "Examples:\n  volador tune add ~/volador_results/digits_2026-11-21_10-02-11 '{\"lr\": 0.01}'\n"
       "  volador tune add digits '{\"lr\": 0.01, \"model\": {\"width\": 64}}'   the one run that goes on and "
@@ -218,13 +223,17 @@ CLI::App* TuneAddCommand::declare(CLI::App& root) {
       "Parameters that are left out are those of the trial of --like, or drawn from the experiment's space.");
   app->add_option("experiment", experiment_, "Directory or name of the run, or the start of its name")->required();
   app->add_option("parameters", config_, "The configuration as JSON: parameters by name; by default none, with --like");
-  app->add_option("--like", trial_, "Clone this trial with the given parameters changed: its id, the start of its id, or its name; it may have ended");
+  app->add_option("--like", trial_,
+                  "Clone this trial with the given parameters changed: its id, the start of its id, or its name; it "
+                  "may have ended");
   declare_connection(*app);
   return app;
 }
 
 Outcome TuneAddCommand::run(const Context& context) {
-  if (config_.empty() && trial_.empty()) return usage_error("parameters: expected a JSON object, as {\"lr\": 0.01}, or the trial to clone with --like=TRIAL");
+  if (config_.empty() && trial_.empty())
+    return usage_error(
+        "parameters: expected a JSON object, as {\"lr\": 0.01}, or the trial to clone with --like=TRIAL");
   if (config_.empty()) config_ = "{}";
   const auto config = tune::Config::from_json(config_);
   if (!config || !config->is_map()) {

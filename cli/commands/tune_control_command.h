@@ -31,7 +31,8 @@ class TuneControlCommand : public ClusterCommand {
   std::string experiment_, trial_, config_;  // config_: JSON, for add; then trial_ is the cloned trial.
 
  private:
-  Result<std::filesystem::path> write_request(const std::filesystem::path& directory, std::optional<tune::TrialId> trial) const;
+  Result<std::filesystem::path> write_request(const std::filesystem::path& directory,
+                                              std::optional<tune::TrialId> trial) const;
   // Through the experiment's directory, which its program polls.
   tl::expected<Asked, Failure> ask_here(const std::filesystem::path& directory) const;
   tl::expected<Asked, Failure> ask_cluster(const Context& context) const;

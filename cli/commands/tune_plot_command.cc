@@ -60,17 +60,16 @@ CLI::App* TunePlotCommand::declare(CLI::App& root) {
       "  volador tune plot DIR --kind=curves --group-by=batch --log=y --out=curves.svg\n"
       "  volador tune plot DIR --kind=pareto --metric=accuracy --versus=seconds --out=-");
   app->add_option("directory", directory_, kRunDirectoryHelp)->required();
-  app->add_option("--kind", kind_, "Kind of plot: all, curves, parallel, importance, rungs, pareto or gantt; all by default")
+  app->add_option("--kind", kind_,
+                  "Kind of plot: all, curves, parallel, importance, rungs, pareto or gantt; all by default")
       ->type_name("KIND");
   app->add_option("--out", out_, "File to write, - for stdout; with several kinds the folder; DIR/plots by default")
       ->type_name("FILE");
   app->add_option("--metric", metric_, "Metric to draw; by default that of the run")->type_name("NAME");
   app->add_option("--mode", mode_, "max or min; by default that of the run")->type_name("MODE");
-  app->add_option("--scope", scope_,
-                  "Which value of a trial counts: last, all (its best) or average; last by default")
+  app->add_option("--scope", scope_, "Which value of a trial counts: last, all (its best) or average; last by default")
       ->type_name("SCOPE");
-  app->add_option("--group-by", group_by_, "Curves: colour by the values of this parameter")
-      ->type_name("PARAMETER");
+  app->add_option("--group-by", group_by_, "Curves: colour by the values of this parameter")->type_name("PARAMETER");
   app->add_option("--x", x_, "Curves: over training_iteration, time_total_s or another reported number")
       ->type_name("NAME");
   app->add_option("--versus", versus_, "Front: the metric on the other axis; by default the run's objectives")
@@ -93,7 +92,8 @@ Outcome TunePlotCommand::check_metrics(const tune::ExperimentState& state) const
   for (const auto& [option, name] : {std::pair("--metric", &metric_), {"--versus", &versus_}, {"--x", &x_}}) {
     const bool own = *name == "training_iteration" || *name == "time_total_s";  // Present in every result.
     if (name->empty() || own || reported.contains(*name)) continue;
-    return usage_error(fmt::format("{}: no trial reported \"{}\"; reported: {}", option, *name, fmt::join(reported, ", ")));
+    return usage_error(
+        fmt::format("{}: no trial reported \"{}\"; reported: {}", option, *name, fmt::join(reported, ", ")));
   }
   return {};
 }
@@ -158,8 +158,8 @@ Outcome TunePlotCommand::run(const Context& context) {
       context.terminal.print(fmt::format("{:<11} {}\n", tune::to_string(one.kind), one.file.string()));
   }
   if (drawn.empty())
-    return fail(ExitCode::kFailed,
-                {ErrorCode::kInvalidArgument, fmt::format("{}: there is nothing to draw; see above", directory->string())});
+    return fail(ExitCode::kFailed, {ErrorCode::kInvalidArgument,
+                                    fmt::format("{}: there is nothing to draw; see above", directory->string())});
   return {};
 }
 

@@ -68,7 +68,8 @@ std::string last_lines(const fs::path& file) {
 
 CLI::App* TuneReplayCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand(
-      "replay", "Replay the decisions of a run's searcher and scheduler without running trials, and show where they differ");
+      "replay",
+      "Replay the decisions of a run's searcher and scheduler without running trials, and show where they differ");
   app->footer(
       "Examples:\n  volador tune replay DIR && echo the same\n  volador tune replay DIR --json | jq '.shown[]'\n"
       "Exit codes: 0 every suggestion and decision is the same · 1 some differ, or it could not be told");
@@ -112,18 +113,21 @@ CLI::App* TuneSimulateCommand::declare(CLI::App& root) {
       "  volador tune simulate --plot=curves.csv        the best value over time, a column a scheduler");
   app->add_option("directory", directory_,
                   "Directory or name of an earlier run whose curves are replayed; by default synthetic curves");
-  app->add_option("--schedulers", schedulers_,
-                  "fifo, asha, hyperband, successive_halving, median_stopping, pbt, pb2, resource_changing; with options "
-                  "as in asha:reduction_factor=3,grace_period=2 or resource_changing:base=asha")
+  app->add_option(
+         "--schedulers", schedulers_,
+         "fifo, asha, hyperband, successive_halving, median_stopping, pbt, pb2, resource_changing; with options "
+         "as in asha:reduction_factor=3,grace_period=2 or resource_changing:base=asha")
       ->type_name("NAME[:OPTION=VALUE,…]");
-  app->add_option("--metric", metric_, "Metric of the earlier run; by default the one that the run used")->type_name("NAME");
+  app->add_option("--metric", metric_, "Metric of the earlier run; by default the one that the run used")
+      ->type_name("NAME");
   app->add_option("--trials", trials_, "Trials of a synthetic search; 256 by default")
       ->check(CLI::Range(1, 10'000'000))
       ->type_name("INTEGER");
   app->add_option("--slots", slots_, "Trials that run at the same time; 16 by default")
       ->check(CLI::Range(1, 1'000'000))
       ->type_name("INTEGER");
-  app->add_option("--max-t", max_t_, "Steps of a full trial; 81 by default, or those of the longest trial of the earlier run")
+  app->add_option("--max-t", max_t_,
+                  "Steps of a full trial; 81 by default, or those of the longest trial of the earlier run")
       ->check(CLI::Range(1, 1'000'000'000))
       ->type_name("STEPS");
   app->add_option("--seeds", seeds_, "Number of searches for each scheduler; 10 by default")
@@ -147,7 +151,8 @@ CLI::App* TuneSimulateCommand::declare(CLI::App& root) {
   app->add_option("--fail", fail_, "Probability per step that the trial fails")
       ->check(CLI::Range(0.0, 0.999))
       ->type_name("NUMBER");
-  app->add_option("--parallel", parallel_, "Share of a step's work that runs in parallel on the CPUs of a trial; 0.9 by default")
+  app->add_option("--parallel", parallel_,
+                  "Share of a step's work that runs in parallel on the CPUs of a trial; 0.9 by default")
       ->check(CLI::Range(0.0, 1.0))
       ->type_name("NUMBER");
   app->add_option("--plot", plot_, "Write the mean best value over time to this CSV file; - is stdout")
@@ -196,8 +201,9 @@ Outcome TuneSimulateCommand::run(const Context& context) {
     auto scheduler = tune::simulated_scheduler_of(text, base.max_steps, base.space);
     if (!scheduler) return usage_error("--schedulers: " + scheduler.error().message);
     if (scheduler->kind != tune::SimulatedKind::kPlain && !directory_.empty()) {
-      return usage_error(fmt::format("--schedulers: {} gives trials what an earlier run has no record of, {}: leave its directory out", text,
-                                     scheduler->kind == tune::SimulatedKind::kPopulation ? "other configurations" : "other resources"));
+      return usage_error(fmt::format(
+          "--schedulers: {} gives trials what an earlier run has no record of, {}: leave its directory out", text,
+          scheduler->kind == tune::SimulatedKind::kPopulation ? "other configurations" : "other resources"));
     }
     population = population || scheduler->kind == tune::SimulatedKind::kPopulation;
     schedulers.emplace_back(text, std::move(scheduler->factory));

@@ -11,7 +11,8 @@
 namespace volador::cli {
 
 // The program from the journal, verified; reports if its executable has changed.
-tl::expected<tune::JournalProgram, Failure> program_to_start(const std::filesystem::path& directory, const Context& context);
+tl::expected<tune::JournalProgram, Failure> program_to_start(const std::filesystem::path& directory,
+                                                             const Context& context);
 
 class TuneReplayCommand final : public Command {
  public:

@@ -44,7 +44,8 @@ void open_browser(const std::string& link) {
 
 // Returns true if a line was read from the terminal, false if a signal arrived.
 bool wait_for_enter(int signals, bool listens) {
-  pollfd watched[2]{{.fd = signals, .events = POLLIN, .revents = 0}, {.fd = listens ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}};
+  pollfd watched[2]{{.fd = signals, .events = POLLIN, .revents = 0},
+                    {.fd = listens ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}};
   while (true) {
     if (::poll(watched, 2, -1) < 0 && errno == EINTR) continue;
     if (watched[0].revents != 0) return false;
@@ -63,7 +64,9 @@ CLI::App* ViewCommand::declare(CLI::App& root) {
       "  volador view ~/volador_results/digits_2026-11-21_10-02-11\n"
       "  volador view /data/results --port=8080 --no-browser       over SSH: ssh -L 8080:127.0.0.1:8080 machine");
   app->add_option("folder", folder_, "Directory of a run, or a folder of runs; ~/volador_results by default");
-  app->add_option("--port", port_, "TCP port on 127.0.0.1; by default a free one")->check(CLI::Range(0, 65535))->type_name("INTEGER");
+  app->add_option("--port", port_, "TCP port on 127.0.0.1; by default a free one")
+      ->check(CLI::Range(0, 65535))
+      ->type_name("INTEGER");
   app->add_flag("--no-browser", no_browser_, "Only print the link");
   declare_json(*app);
   return app;
@@ -85,13 +88,19 @@ Outcome ViewCommand::run(const Context& context) {
   if (!view) return refuse_run(view.error());
   const std::string link = (*view)->login_link();
   if (wants_json()) {
-    context.terminal.print(nlohmann::ordered_json{{"api_version", "v1"}, {"folder", folder.string()}, {"runs", (*view)->runs()}, {"dashboard", link}}.dump(2) + "\n");
+    context.terminal.print(
+        nlohmann::ordered_json{
+            {"api_version", "v1"}, {"folder", folder.string()}, {"runs", (*view)->runs()}, {"dashboard", link}}
+            .dump(2) +
+        "\n");
   } else {
-    context.terminal.print(fmt::format("  results     {} · {}\n  dashboard   {}\n  stop        Ctrl-C{}\n", tune::display_path(folder), counted((*view)->runs(), "run"), link,
+    context.terminal.print(fmt::format("  results     {} · {}\n  dashboard   {}\n  stop        Ctrl-C{}\n",
+                                       tune::display_path(folder), counted((*view)->runs(), "run"), link,
                                        ::isatty(STDIN_FILENO) == 1 ? "; Enter prints a fresh link" : ""));
   }
   if (!no_browser_ && ::isatty(STDOUT_FILENO) == 1) open_browser(link);
-  while (wait_for_enter(signal_fd, ::isatty(STDIN_FILENO) == 1)) context.terminal.print(fmt::format("  dashboard   {}\n", (*view)->login_link()));
+  while (wait_for_enter(signal_fd, ::isatty(STDIN_FILENO) == 1))
+    context.terminal.print(fmt::format("  dashboard   {}\n", (*view)->login_link()));
   (*view)->stop();
   ::close(signal_fd);
   return {};

@@ -120,9 +120,11 @@ Table nodes_table(const google::protobuf::RepeatedPtrField<v1::Node>& nodes, con
     return a.name() < b.name();
   };
   for (const v1::Node* node : by_state(nodes, busier)) {
-    table.add({printable(node->name()), terminal.paint_state(printable(node->state())), share(node->used(), node->total(), "cpus"),
-               share(node->used(), node->total(), "gpus"), share(node->used(), node->total(), "memory"), fmt::format("{:.1f}", node->cpu_cores_used()),
-               gpu_use(*node), std::to_string(node->actors()), format_duration(std::chrono::milliseconds(node->last_heard_ms_ago())),
+    table.add({printable(node->name()), terminal.paint_state(printable(node->state())),
+               share(node->used(), node->total(), "cpus"), share(node->used(), node->total(), "gpus"),
+               share(node->used(), node->total(), "memory"), fmt::format("{:.1f}", node->cpu_cores_used()),
+               gpu_use(*node), std::to_string(node->actors()),
+               format_duration(std::chrono::milliseconds(node->last_heard_ms_ago())),
                printable(terminal.reason(node->reason(), node->why())), printable(node->address()), labels_of(*node)});
   }
   return table;
@@ -145,7 +147,9 @@ std::string joined_counts(const google::protobuf::Map<std::string, int64_t>& by_
   return text.empty() ? terminal.tr("none") : text;
 }
 
-bool is_open(const v1::Experiment& experiment) { return experiment.state() == "running" || experiment.state() == "paused"; }
+bool is_open(const v1::Experiment& experiment) {
+  return experiment.state() == "running" || experiment.state() == "paused";
+}
 
 // Returns the best trial at the end (tune/loop/best_trial.h) and its value; empty if there is none.
 std::string best_cell(const v1::Experiment& experiment) {
@@ -163,8 +167,9 @@ Table experiments_table(const v1::StatusReply& status, size_t ended_max, const T
                {.title = terminal.tr("of which"), .rank = 2, .width_max = 60, .width_min = 20}});
   const auto add = [&](const v1::Experiment& experiment) {
     const auto left = experiment.has_left() ? std::optional(experiment.left().seconds()) : std::nullopt;
-    table.add({printable(experiment.name()), terminal.paint_state(printable(experiment.state())), std::to_string(experiment.trials_total()), best_cell(experiment),
-               left_cell(experiment.state(), left), joined_counts(experiment.trials_by_status(), terminal)});
+    table.add({printable(experiment.name()), terminal.paint_state(printable(experiment.state())),
+               std::to_string(experiment.trials_total()), best_cell(experiment), left_cell(experiment.state(), left),
+               joined_counts(experiment.trials_by_status(), terminal)});
   };
   for (const v1::Experiment& experiment : status.experiments()) {
     if (is_open(experiment)) add(experiment);
@@ -182,8 +187,10 @@ std::vector<std::string> overdrawn_notes(const v1::StatusReply& status, const Te
   for (const v1::Node& node : status.nodes()) {
     const int64_t used = amount_of(node.used(), "cpus"), total = amount_of(node.total(), "cpus");
     if (used <= total || total == 0) continue;
-    notes.push_back(terminal.fill("node {}: {} of {} CPUs in use, as tasks that waited have taken back the CPUs they lent; this ends with the tasks that borrowed them",
-                                  printable(node.name()), format_amount(used), format_amount(total)));
+    notes.push_back(
+        terminal.fill("node {}: {} of {} CPUs in use, as tasks that waited have taken back the CPUs they lent; this "
+                      "ends with the tasks that borrowed them",
+                      printable(node.name()), format_amount(used), format_amount(total)));
   }
   return notes;
 }
@@ -235,8 +242,7 @@ std::string day_and_time(int64_t wall_ns) {
 
 std::string capacity_text(const v1::Node& node) {
   const std::string cpus = format_amount(amount_of(node.total(), "cpus"));
-  std::string text =
-      fmt::format("{} · {}", counted(cpus, "CPU"), format_bytes(amount_of(node.total(), "memory")));
+  std::string text = fmt::format("{} · {}", counted(cpus, "CPU"), format_bytes(amount_of(node.total(), "memory")));
   if (const int64_t gpus = amount_of(node.total(), "gpus"); gpus > 0) {
     text += fmt::format(" · {}", counted(format_amount(gpus), "GPU"));
     if (!node.gpu_model().empty()) text += fmt::format(" ({})", printable(node.gpu_model()));
@@ -245,9 +251,10 @@ std::string capacity_text(const v1::Node& node) {
 }
 
 int state_rank(std::string_view state) {
-  static constexpr std::array<std::string_view, 25> kOrder{"running", "alive",    "ready",   "active",  "connected", "starting", "draining", "stopping", "suspect",
-                                                           "awaited", "restarting", "rescheduling", "pending", "waiting",   "paused",   "lost",         "finished",
-                                                           "stopped", "complete", "interrupted",  "failed",  "error",     "removed",  "dead", "gone"};
+  static constexpr std::array<std::string_view, 25> kOrder{
+      "running",  "alive",       "ready",        "active",  "connected", "starting", "draining", "stopping", "suspect",
+      "awaited",  "restarting",  "rescheduling", "pending", "waiting",   "paused",   "lost",     "finished", "stopped",
+      "complete", "interrupted", "failed",       "error",   "removed",   "dead",     "gone"};
   return static_cast<int>(std::find(kOrder.begin(), kOrder.end(), state) - kOrder.begin());
 }
 
@@ -259,15 +266,20 @@ std::string left_cell(std::string_view state, std::optional<double> seconds) {
 std::string status_text(const v1::StatusReply& status, const Terminal& terminal) {
   constexpr size_t kIndent = 14;
   const size_t columns = terminal.columns();
-  std::string out = wrapped({terminal.paint(Colour::kBold, terminal.fill("cluster {}", printable(status.cluster_name()))), printable(status.address()),
-                             "volador " + printable(status.version()), terminal.fill("up {}", format_duration(std::chrono::milliseconds(status.uptime_ms())))},
-                            " · ", columns, 2);
+  std::string out =
+      wrapped({terminal.paint(Colour::kBold, terminal.fill("cluster {}", printable(status.cluster_name()))),
+               printable(status.address()), "volador " + printable(status.version()),
+               terminal.fill("up {}", format_duration(std::chrono::milliseconds(status.uptime_ms())))},
+              " · ", columns, 2);
   std::vector<std::string> resources;
   for (const auto& [name, total] : std::map<std::string, int64_t>(status.total().begin(), status.total().end()))
-    resources.push_back(printable(name) + " " + terminal.fill("{} of {}", shown_amount(name, amount_of(status.used(), name)), shown_amount(name, total)));
+    resources.push_back(
+        printable(name) + " " +
+        terminal.fill("{} of {}", shown_amount(name, amount_of(status.used(), name)), shown_amount(name, total)));
   if (resources.empty()) resources.push_back(terminal.tr("nothing: no node has joined"));
   const auto line = [&](std::string_view title, std::vector<std::string> parts, std::string_view separator = " · ") {
-    parts.front() = "  " + std::string(title) + std::string(kIndent - 2 - std::min(kIndent - 2, display_width(title)), ' ') + parts.front();
+    parts.front() = "  " + std::string(title) +
+                    std::string(kIndent - 2 - std::min(kIndent - 2, display_width(title)), ' ') + parts.front();
     out += wrapped(parts, separator, columns, kIndent);
   };
   line(terminal.tr("in use"), resources);
@@ -275,7 +287,9 @@ std::string status_text(const v1::StatusReply& status, const Terminal& terminal)
   google::protobuf::Map<std::string, int64_t> nodes;
   for (const v1::Node& node : status.nodes()) ++nodes[node.state()];
   std::vector<std::string> nodes_line{joined_counts(nodes, terminal)};
-  if (status.nodes_lost() > 0) nodes_line.push_back(terminal.paint(Colour::kRed, terminal.fill("{} lost", status.nodes_lost())) + ": volador list nodes --state=dead");
+  if (status.nodes_lost() > 0)
+    nodes_line.push_back(terminal.paint(Colour::kRed, terminal.fill("{} lost", status.nodes_lost())) +
+                         ": volador list nodes --state=dead");
   line(terminal.tr("nodes"), nodes_line);
   line(terminal.tr("actors"), {joined_counts(status.actors_by_state(), terminal)});
   line(terminal.tr("programs"), {std::to_string(status.drivers())});
@@ -283,14 +297,16 @@ std::string status_text(const v1::StatusReply& status, const Terminal& terminal)
     const auto open = std::count_if(status.experiments().begin(), status.experiments().end(), is_open);
     const auto ended = static_cast<size_t>(status.experiments_size() - open);
     out += "\n" + experiments_table(status, kEndedExperimentsShown, terminal).text(columns);
-    if (ended > kEndedExperimentsShown) out += terminal.fill("… {} more: volador list experiments", ended - kEndedExperimentsShown) + "\n";
+    if (ended > kEndedExperimentsShown)
+      out += terminal.fill("… {} more: volador list experiments", ended - kEndedExperimentsShown) + "\n";
   }
   if (!status.nodes().empty()) out += "\n" + fitted(nodes_table(status.nodes(), terminal), terminal);
   return out;
 }
 
 std::string nodes_text(const v1::ListNodesReply& nodes, const Terminal& terminal) {
-  return nodes.nodes().empty() ? terminal.tr("no nodes") + "\n" : fitted(nodes_table(nodes.nodes(), terminal), terminal);
+  return nodes.nodes().empty() ? terminal.tr("no nodes") + "\n"
+                               : fitted(nodes_table(nodes.nodes(), terminal), terminal);
 }
 
 std::string actors_text(const v1::ListActorsReply& actors, const Terminal& terminal) {
@@ -315,11 +331,14 @@ std::string actors_text(const v1::ListActorsReply& actors, const Terminal& termi
   };
   for (const v1::Actor* actor : by_state(actors.actors(), busier)) {
     const bool measured = actor->memory_bytes() > 0;
-    table.add({printable(shown_name(*actor)), printable(actor->id().substr(0, 8)), terminal.paint_state(printable(actor->state())),
-               printable(actor->node()), measured ? fmt::format("{:.2f}", actor->cpu_cores()) : "",
-               measured ? format_bytes(actor->memory_bytes()) : "", asked(actor->resources()), fmt::format("{}", fmt::join(actor->gpus(), ",")),
-               actor->restarts() == 0 ? "" : std::to_string(actor->restarts()), actor->pid() == 0 ? "" : std::to_string(actor->pid()),
-               cut(terminal.reason(actor->reason(), actor->why()), 80), printable(actor->class_name()), printable(actor->isolation())});
+    table.add(
+        {printable(shown_name(*actor)), printable(actor->id().substr(0, 8)),
+         terminal.paint_state(printable(actor->state())), printable(actor->node()),
+         measured ? fmt::format("{:.2f}", actor->cpu_cores()) : "", measured ? format_bytes(actor->memory_bytes()) : "",
+         asked(actor->resources()), fmt::format("{}", fmt::join(actor->gpus(), ",")),
+         actor->restarts() == 0 ? "" : std::to_string(actor->restarts()),
+         actor->pid() == 0 ? "" : std::to_string(actor->pid()), cut(terminal.reason(actor->reason(), actor->why()), 80),
+         printable(actor->class_name()), printable(actor->isolation())});
   }
   return fitted(table, terminal) + more_rows(actors.total(), actors.actors_size(), terminal);
 }
@@ -349,8 +368,10 @@ std::string groups_text(const v1::ListGroupsReply& groups, const Terminal& termi
     }
     const google::protobuf::Map<std::string, int64_t> all(asked_in_all.begin(), asked_in_all.end());
     const std::string id = printable(group->id().substr(0, 8));
-    table.add({group->name().empty() ? id : printable(group->name()), id, printable(group->strategy()), terminal.paint_state(printable(group->state())),
-               std::to_string(group->bundles_size()), std::to_string(actors), asked(all), fmt::format("{}", fmt::join(nodes, ",")), cut(terminal.reason(group->reason(), group->why()), 80)});
+    table.add({group->name().empty() ? id : printable(group->name()), id, printable(group->strategy()),
+               terminal.paint_state(printable(group->state())), std::to_string(group->bundles_size()),
+               std::to_string(actors), asked(all), fmt::format("{}", fmt::join(nodes, ",")),
+               cut(terminal.reason(group->reason(), group->why()), 80)});
   }
   return fitted(table, terminal) + more_rows(groups.total(), groups.groups_size(), terminal);
 }
@@ -360,11 +381,13 @@ namespace {
 std::string store_line(const v1::ObjectStore& store, const Terminal& terminal) {
   const std::string node = terminal.fill("node {}", printable(store.node()));
   if (!store.error().empty()) return wrapped({node, printable(store.error())}, ": ", terminal.columns(), 2);
-  return wrapped({node + ": " + (store.objects() == 1 ? terminal.tr("1 object") : terminal.fill("{} objects", store.objects())),
-                  terminal.fill("{} of {} in use", format_bytes(store.bytes()), format_bytes(store.bytes_max())),
-                  store.spilled_max() == 0 ? terminal.tr("no disk")
-                                           : terminal.fill("{} of {} spilled to disk", format_bytes(store.spilled()), format_bytes(store.spilled_max()))},
-                 ", ", terminal.columns(), 2);
+  return wrapped(
+      {node + ": " + (store.objects() == 1 ? terminal.tr("1 object") : terminal.fill("{} objects", store.objects())),
+       terminal.fill("{} of {} in use", format_bytes(store.bytes()), format_bytes(store.bytes_max())),
+       store.spilled_max() == 0 ? terminal.tr("no disk")
+                                : terminal.fill("{} of {} spilled to disk", format_bytes(store.spilled()),
+                                                format_bytes(store.spilled_max()))},
+      ", ", terminal.columns(), 2);
 }
 
 }  // namespace
@@ -373,18 +396,20 @@ std::string memory_text(const v1::ListObjectsReply& objects, const Terminal& ter
   std::string text;
   for (const v1::ObjectStore& store : objects.stores()) text += store_line(store, terminal);
   if (objects.groups().empty()) return text + terminal.tr("no objects") + "\n";
-  Table table({{.title = terminal.tr("size"), .align = Align::kRight},
-               {.title = terminal.tr("objects"), .align = Align::kRight},
-               {.title = terminal.tr("in memory"), .align = Align::kRight, .rank = 1},
-               {.title = terminal.tr("spilled"), .align = Align::kRight, .rank = 2},
-               {.title = terminal.tr("references"), .align = Align::kRight, .rank = 4},
-               {.title = terminal.tr("created at"), .width_max = 40, .width_min = 16, .cut = Cut::kMiddle},
-               {.title = terminal.tr("type"), .rank = 5, .width_max = 40, .width_min = 10},
-               {.title = terminal.tr("created by"), .rank = 3, .width_max = 30, .width_min = 12, .cut = Cut::kMiddle},
-               {.title = terminal.tr("node"), .rank = 6, .width_max = kNameColumns, .width_min = 10, .cut = Cut::kMiddle}});
+  Table table(
+      {{.title = terminal.tr("size"), .align = Align::kRight},
+       {.title = terminal.tr("objects"), .align = Align::kRight},
+       {.title = terminal.tr("in memory"), .align = Align::kRight, .rank = 1},
+       {.title = terminal.tr("spilled"), .align = Align::kRight, .rank = 2},
+       {.title = terminal.tr("references"), .align = Align::kRight, .rank = 4},
+       {.title = terminal.tr("created at"), .width_max = 40, .width_min = 16, .cut = Cut::kMiddle},
+       {.title = terminal.tr("type"), .rank = 5, .width_max = 40, .width_min = 10},
+       {.title = terminal.tr("created by"), .rank = 3, .width_max = 30, .width_min = 12, .cut = Cut::kMiddle},
+       {.title = terminal.tr("node"), .rank = 6, .width_max = kNameColumns, .width_min = 10, .cut = Cut::kMiddle}});
   for (const v1::ObjectGroup& group : objects.groups()) {
-    table.add({format_bytes(group.bytes()), std::to_string(group.objects()), format_bytes(group.bytes_in_memory()), format_bytes(group.bytes_spilled()),
-               std::to_string(group.references()), printable(group.place()), cut(group.type(), 40), printable(group.put_by()), printable(group.node())});
+    table.add({format_bytes(group.bytes()), std::to_string(group.objects()), format_bytes(group.bytes_in_memory()),
+               format_bytes(group.bytes_spilled()), std::to_string(group.references()), printable(group.place()),
+               cut(group.type(), 40), printable(group.put_by()), printable(group.node())});
   }
   return text + fitted(table, terminal);
 }
@@ -393,19 +418,21 @@ std::string objects_text(const v1::ListObjectsReply& objects, const Terminal& te
   std::string text;
   for (const v1::ObjectStore& store : objects.stores()) text += store_line(store, terminal);
   if (objects.objects().empty()) return text + terminal.tr("no objects") + "\n";
-  Table table({{.title = terminal.tr("object"), .width_max = 20, .width_min = 12, .cut = Cut::kMiddle},
-               {.title = terminal.tr("node"), .rank = 3, .width_max = kNameColumns, .width_min = 10, .cut = Cut::kMiddle},
-               {.title = terminal.tr("size"), .align = Align::kRight},
-               {.title = terminal.tr("state")},
-               {.title = terminal.tr("type"), .rank = 2, .width_max = 40, .width_min = 10},
-               {.title = terminal.tr("created at"), .rank = 1, .width_max = 40, .width_min = 12, .cut = Cut::kMiddle},
-               {.title = terminal.tr("created by"), .rank = 4, .width_max = 30, .width_min = 12, .cut = Cut::kMiddle},
-               {.title = terminal.tr("held by"), .rank = 5, .width_max = 60, .width_min = 12}});
+  Table table(
+      {{.title = terminal.tr("object"), .width_max = 20, .width_min = 12, .cut = Cut::kMiddle},
+       {.title = terminal.tr("node"), .rank = 3, .width_max = kNameColumns, .width_min = 10, .cut = Cut::kMiddle},
+       {.title = terminal.tr("size"), .align = Align::kRight},
+       {.title = terminal.tr("state")},
+       {.title = terminal.tr("type"), .rank = 2, .width_max = 40, .width_min = 10},
+       {.title = terminal.tr("created at"), .rank = 1, .width_max = 40, .width_min = 12, .cut = Cut::kMiddle},
+       {.title = terminal.tr("created by"), .rank = 4, .width_max = 30, .width_min = 12, .cut = Cut::kMiddle},
+       {.title = terminal.tr("held by"), .rank = 5, .width_max = 60, .width_min = 12}});
   for (const v1::Object& object : objects.objects()) {
     std::string holders;
     for (const std::string& holder : object.held_by()) holders += (holders.empty() ? "" : ", ") + printable(holder);
-    table.add({printable(object.id()), printable(object.node()), format_bytes(object.bytes()), terminal.paint_state(printable(object.state())), cut(object.type(), 40),
-               printable(object.place()), printable(object.put_by()), cut(holders, 60)});
+    table.add({printable(object.id()), printable(object.node()), format_bytes(object.bytes()),
+               terminal.paint_state(printable(object.state())), cut(object.type(), 40), printable(object.place()),
+               printable(object.put_by()), cut(holders, 60)});
   }
   return text + fitted(table, terminal);
 }
@@ -435,15 +462,25 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
   std::vector<Table::Column> columns;
   if (named) columns.push_back({.title = terminal.tr("name"), .width_max = 40, .width_min = 12, .cut = Cut::kMiddle});
   columns.push_back({.title = terminal.tr("trial")});
-  columns.push_back({.title = terminal.tr("experiment"), .rank = several ? 2 : 60, .width_max = 32, .width_min = 14, .cut = Cut::kMiddle});
+  columns.push_back({.title = terminal.tr("experiment"),
+                     .rank = several ? 2 : 60,
+                     .width_max = 32,
+                     .width_min = 14,
+                     .cut = Cut::kMiddle});
   columns.push_back({.title = terminal.tr("status")});
-  columns.push_back({.title = terminal.tr("node"), .rank = 5, .width_max = kNameColumns, .width_min = 10, .cut = Cut::kMiddle});
+  columns.push_back(
+      {.title = terminal.tr("node"), .rank = 5, .width_max = kNameColumns, .width_min = 10, .cut = Cut::kMiddle});
   columns.push_back({.title = terminal.tr("step"), .align = Align::kRight});
   // The last part of a path is the most specific: "…learning_rate".
   int rank = 10;
-  for (const auto& name : metrics) columns.push_back({.title = cut_middle(printable(name), kNameColumns), .align = Align::kRight, .rank = rank++});
+  for (const auto& name : metrics)
+    columns.push_back({.title = cut_middle(printable(name), kNameColumns), .align = Align::kRight, .rank = rank++});
   rank = 20;
-  for (const auto& name : keys) columns.push_back({.title = cut_middle(printable(name), kNameColumns), .align = Align::kRight, .rank = rank++, .width_max = kNameColumns});
+  for (const auto& name : keys)
+    columns.push_back({.title = cut_middle(printable(name), kNameColumns),
+                       .align = Align::kRight,
+                       .rank = rank++,
+                       .width_max = kNameColumns});
   if (tagged) columns.push_back({.title = terminal.tr("tags"), .rank = 50, .width_max = 60, .width_min = 8});
   columns.push_back({.title = terminal.tr("reason"), .rank = 40, .width_max = 80, .width_min = 12});
   Table table(std::move(columns));
@@ -459,7 +496,9 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
     const v1::Trial& trial = trials.trials(static_cast<int>(i));
     std::vector<std::string> cells;
     if (named) cells.push_back(printable(trial.name()));
-    for (const std::string& cell : {printable(trial.id()), printable(trial.experiment()), terminal.paint_state(printable(trial.status())), printable(trial.node()), std::to_string(trial.step())})
+    for (const std::string& cell :
+         {printable(trial.id()), printable(trial.experiment()), terminal.paint_state(printable(trial.status())),
+          printable(trial.node()), std::to_string(trial.step())})
       cells.push_back(cell);
     for (const auto& name : metrics) {
       const auto found = trial.metrics().find(name);
@@ -470,7 +509,9 @@ std::string trials_text(const v1::ListTrialsReply& trials, const Terminal& termi
       cells.push_back(found == configs[i].end() ? "" : cut(found->second, 24));
     }
     if (tagged) cells.push_back(cut(fmt::format("{}", fmt::join(trial.tags(), ", ")), 60));
-    cells.push_back(cut(trial.error().empty() ? terminal.reason(trial.reason(), trial.why()) : terminal.reason(trial.error(), trial.error_why()), 80));
+    cells.push_back(cut(trial.error().empty() ? terminal.reason(trial.reason(), trial.why())
+                                              : terminal.reason(trial.error(), trial.error_why()),
+                        80));
     table.add(std::move(cells));
   }
   return fitted(table, terminal) + more_rows(trials.total(), trials.trials_size(), terminal);
@@ -485,9 +526,10 @@ std::string audit_text(const v1::ListAuditReply& audit, const Terminal& terminal
                {.title = terminal.tr("outcome"), .width_max = 80, .width_min = 12}});
   for (const v1::AuditEntry& entry : audit.entries()) {
     const bool is_done = entry.outcome() == "done";
-    const std::string outcome = is_done ? terminal.tr("done") : terminal.fill("refused: {}", printable(entry.message()));
-    table.add({day_and_second(entry.wall_ns() / 1'000'000), printable(entry.by()), printable(entry.action()), printable(entry.object()),
-               is_done ? outcome : terminal.paint(Colour::kYellow, outcome)});
+    const std::string outcome =
+        is_done ? terminal.tr("done") : terminal.fill("refused: {}", printable(entry.message()));
+    table.add({day_and_second(entry.wall_ns() / 1'000'000), printable(entry.by()), printable(entry.action()),
+               printable(entry.object()), is_done ? outcome : terminal.paint(Colour::kYellow, outcome)});
   }
   return fitted(table, terminal) + more_rows(audit.total(), audit.entries_size(), terminal);
 }

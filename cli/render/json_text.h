@@ -23,7 +23,8 @@ inline nlohmann::ordered_json number(const std::optional<double>& value) {
 
 // Returns a reason as structured data; null if only its text is known.
 inline nlohmann::ordered_json why_json(const std::string& why) {
-  return why.empty() ? nlohmann::ordered_json() : nlohmann::ordered_json::parse(why, nullptr, /*allow_exceptions=*/false);
+  return why.empty() ? nlohmann::ordered_json()
+                     : nlohmann::ordered_json::parse(why, nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace volador::cli

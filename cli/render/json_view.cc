@@ -72,7 +72,9 @@ Json best_json(const v1::BestTrial& best) {
   return {{"trial", best.trial()}, {"name", best.name()}, {"value", number(best.value())}, {"step", best.step()}};
 }
 
-Json left_json(const v1::TimeLeft& left) { return {{"point", left.seconds()}, {"low", left.low()}, {"high", left.high()}}; }
+Json left_json(const v1::TimeLeft& left) {
+  return {{"point", left.seconds()}, {"low", left.low()}, {"high", left.high()}};
+}
 
 Json experiment_json(const v1::Experiment& experiment) {
   return {{"name", experiment.name()},
@@ -199,8 +201,13 @@ std::string trials_json(const v1::ListTrialsReply& trials) {
 static Json stores_json(const v1::ListObjectsReply& objects) {
   Json stores = Json::array();
   for (const v1::ObjectStore& store : objects.stores()) {
-    stores.push_back({{"node", store.node()}, {"bytes", store.bytes()}, {"bytes_max", store.bytes_max()}, {"objects", store.objects()},
-                      {"spilled", store.spilled()}, {"spilled_max", store.spilled_max()}, {"error", store.error()}});
+    stores.push_back({{"node", store.node()},
+                      {"bytes", store.bytes()},
+                      {"bytes_max", store.bytes_max()},
+                      {"objects", store.objects()},
+                      {"spilled", store.spilled()},
+                      {"spilled_max", store.spilled_max()},
+                      {"error", store.error()}});
   }
   return stores;
 }
@@ -281,8 +288,13 @@ std::string explain_json(const v1::ExplainReply& reply) {
 }
 
 std::string log_line_json(const v1::LogLine& line) {
-  return text_of(
-      {{"source", line.source()}, {"node", line.node()}, {"stderr", line.is_stderr()}, {"text", line.text()}, {"time_ms", line.time_ms()}, {"level", line.level()}}, -1);
+  return text_of({{"source", line.source()},
+                  {"node", line.node()},
+                  {"stderr", line.is_stderr()},
+                  {"text", line.text()},
+                  {"time_ms", line.time_ms()},
+                  {"level", line.level()}},
+                 -1);
 }
 
 }  // namespace volador::cli

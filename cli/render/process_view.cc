@@ -40,9 +40,11 @@ std::string role_text(const v1::NodeProcess& process, const Terminal& terminal) 
 }  // namespace
 
 void sort_processes(v1::NodeProcesses& found) {
-  std::sort(found.mutable_processes()->pointer_begin(), found.mutable_processes()->pointer_end(), [](const v1::NodeProcess* a, const v1::NodeProcess* b) {
-    return std::tuple(std::string_view(a->node()), rank_of(*a), a->pid()) < std::tuple(std::string_view(b->node()), rank_of(*b), b->pid());
-  });
+  std::sort(found.mutable_processes()->pointer_begin(), found.mutable_processes()->pointer_end(),
+            [](const v1::NodeProcess* a, const v1::NodeProcess* b) {
+              return std::tuple(std::string_view(a->node()), rank_of(*a), a->pid()) <
+                     std::tuple(std::string_view(b->node()), rank_of(*b), b->pid());
+            });
 }
 
 std::string processes_text(const v1::NodeProcesses& found, int limit, const Terminal& terminal) {
@@ -58,12 +60,14 @@ std::string processes_text(const v1::NodeProcesses& found, int limit, const Term
   const int shown = std::min(limit, found.processes_size());
   for (int at = 0; at < shown; ++at) {
     const v1::NodeProcess& one = found.processes(at);
-    table.add({printable(one.node()), role_text(one, terminal), printable(one.program()), std::to_string(one.pid()), day_and_second(one.started_ms()),
-               one.memory_bytes() > 0 ? format_bytes(one.memory_bytes()) : "", one.actors_size() == 0 ? "" : std::to_string(one.actors_size()),
+    table.add({printable(one.node()), role_text(one, terminal), printable(one.program()), std::to_string(one.pid()),
+               day_and_second(one.started_ms()), one.memory_bytes() > 0 ? format_bytes(one.memory_bytes()) : "",
+               one.actors_size() == 0 ? "" : std::to_string(one.actors_size()),
                one.has_ends_in_ms() ? fmt::format("{} s", one.ends_in_ms() / 1000) : ""});
   }
   std::string out = fitted(table, terminal);
-  if (found.processes_size() > shown) out += terminal.fill("… {} more: --limit={}", found.processes_size() - shown, found.processes_size()) + "\n";
+  if (found.processes_size() > shown)
+    out += terminal.fill("… {} more: --limit={}", found.processes_size() - shown, found.processes_size()) + "\n";
   return out;
 }
 
@@ -77,9 +81,9 @@ std::string processes_json(const v1::NodeProcesses& found, int limit) {
 }
 
 std::string stack_text(const v1::StackReply& stack) {
-  std::string out = fmt::format("actor {} ({}) on node {}, pid {}, {}\n", printable(stack.display()),
-                                stack.actor().substr(0, 8), printable(stack.node()), stack.pid(),
-                                counted(stack.threads_size(), "thread"));
+  std::string out =
+      fmt::format("actor {} ({}) on node {}, pid {}, {}\n", printable(stack.display()), stack.actor().substr(0, 8),
+                  printable(stack.node()), stack.pid(), counted(stack.threads_size(), "thread"));
   for (const v1::ThreadStack& thread : stack.threads()) {
     out += fmt::format("\nthread {} \"{}\" {}", thread.thread(), printable(thread.name()), printable(thread.state()));
     if (!thread.runs().empty()) {
@@ -109,9 +113,8 @@ std::string timeline_text(const v1::TimelineReply& timeline, const std::string& 
     actors.insert(process.actors().begin(), process.actors().end());
     for (const v1::TimelineEvent& event : process.events()) calls += event.calls();
   }
-  std::string out =
-      fmt::format("{} of {} in {}: {}\n", counted(calls, "call"), counted(actors.size(), "actor"),
-                  counted(timeline.processes_size(), "process", "processes"), file);
+  std::string out = fmt::format("{} of {} in {}: {}\n", counted(calls, "call"), counted(actors.size(), "actor"),
+                                counted(timeline.processes_size(), "process", "processes"), file);
   if (forgotten > 0) out += fmt::format("{} not kept\n", counted(forgotten, "older entry is", "older entries are"));
   return out + "open it in https://ui.perfetto.dev or chrome://tracing\n";
 }

@@ -38,7 +38,9 @@ int64_t integer_member(const RowJson& row, const char* name) {
   return value.is_number() ? value.get<int64_t>() : 0;
 }
 
-std::string number_text(const RowJson& value) { return value.is_number() ? fmt::format("{:.4g}", value.get<double>()) : ""; }
+std::string number_text(const RowJson& value) {
+  return value.is_number() ? fmt::format("{:.4g}", value.get<double>()) : "";
+}
 
 // {"cpus": 1, "memory": 1073741824} → "cpus 1, memory 1 GiB".
 std::string amounts_of(const RowJson& amounts) {
@@ -46,8 +48,9 @@ std::string amounts_of(const RowJson& amounts) {
   if (!amounts.is_object()) return text;
   for (const auto& [name, amount] : amounts.items()) {
     if (!amount.is_number()) continue;
-    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", printable(name),
-                        name == "memory" ? format_bytes(amount.get<int64_t>()) : fmt::format("{:.4g}", amount.get<double>()));
+    text += fmt::format(
+        "{}{} {}", text.empty() ? "" : ", ", printable(name),
+        name == "memory" ? format_bytes(amount.get<int64_t>()) : fmt::format("{:.4g}", amount.get<double>()));
   }
   return text;
 }
@@ -79,7 +82,8 @@ std::string name_or_display(const RowJson& row) {
 std::string blocker_text(const RowJson& row, const Terminal& terminal) {
   const RowJson& blocker = member(row, "blocker");
   if (!blocker.is_object()) return "";
-  return fmt::format("{} {} ({})", terminal.word(text_member(blocker, "kind")), name_or_display(blocker), text_member(blocker, "id").substr(0, 8));
+  return fmt::format("{} {} ({})", terminal.word(text_member(blocker, "kind")), name_or_display(blocker),
+                     text_member(blocker, "id").substr(0, 8));
 }
 
 }  // namespace
@@ -112,10 +116,13 @@ std::string queue_text(const nlohmann::json& page, const Terminal& terminal, int
     ++place;
     const int64_t since = integer_member(row, "since_ms");
     const int64_t position = integer_member(row, "position");
-    table.add({std::to_string(position > 0 ? position : place), name_or_display(row), text_member(row, "id").substr(0, 8), terminal.word(text_member(row, "kind")),
-               amounts_of(member(row, "resources")), since == 0 ? "" : format_duration(std::chrono::seconds(std::max<int64_t>(0, now_ms - since) / 1000)),
-               integer_member(row, "priority") == 0 ? "" : std::to_string(integer_member(row, "priority")), blocker_text(row, terminal), reason_of(row, terminal),
-               text_member(row, "experiment"), text_member(row, "driver")});
+    table.add({std::to_string(position > 0 ? position : place), name_or_display(row),
+               text_member(row, "id").substr(0, 8), terminal.word(text_member(row, "kind")),
+               amounts_of(member(row, "resources")),
+               since == 0 ? "" : format_duration(std::chrono::seconds(std::max<int64_t>(0, now_ms - since) / 1000)),
+               integer_member(row, "priority") == 0 ? "" : std::to_string(integer_member(row, "priority")),
+               blocker_text(row, terminal), reason_of(row, terminal), text_member(row, "experiment"),
+               text_member(row, "driver")});
   }
   return finished_table(table, page, rows.size(), terminal);
 }
@@ -141,14 +148,17 @@ std::string experiments_text(const nlohmann::json& page, const Terminal& termina
   for (const RowJson& row : rows) {
     int64_t ended = 0;
     const RowJson& by_status = member(row, "trials_by_status");
-    for (const char* status : {"finished", "stopped", "failed", "interrupted"}) ended += integer_member(by_status, status);
+    for (const char* status : {"finished", "stopped", "failed", "interrupted"})
+      ended += integer_member(by_status, status);
     const RowJson& best = member(row, "best");
     std::string tags;
     for (const RowJson& tag : member(row, "tags")) {
       if (tag.is_string()) tags += (tags.empty() ? "" : ", ") + printable(tag.get<std::string>());
     }
-    table.add({text_member(row, "name"), terminal.paint_state(text_member(row, "state")), fmt::format("{}/{}", ended, integer_member(row, "trials_total")),
-               text_member(row, "metric"), number_text(member(best, "value")), text_member(best, "name").empty() ? text_member(best, "trial") : text_member(best, "name"),
+    table.add({text_member(row, "name"), terminal.paint_state(text_member(row, "state")),
+               fmt::format("{}/{}", ended, integer_member(row, "trials_total")), text_member(row, "metric"),
+               number_text(member(best, "value")),
+               text_member(best, "name").empty() ? text_member(best, "trial") : text_member(best, "name"),
                day_and_second(integer_member(row, "started_ms")), tags, text_member(row, "directory")});
   }
   return finished_table(table, page, rows.size(), terminal);
@@ -167,12 +177,15 @@ std::string events_text(const nlohmann::json& page, const Terminal& terminal) {
     if (fields.is_object()) {
       for (const auto& [name, value] : fields.items()) {
         const bool has_data = name == "cause" || name == "why";
-        const std::string text = has_data && member(row, "why").is_array() ? terminal.reason(text_member(fields, name.c_str()), member(row, "why").dump())
-                                 : value.is_string()                     ? value.get<std::string>() : value.dump(-1, ' ', false, RowJson::error_handler_t::replace);
+        const std::string text = has_data && member(row, "why").is_array()
+                                     ? terminal.reason(text_member(fields, name.c_str()), member(row, "why").dump())
+                                 : value.is_string() ? value.get<std::string>()
+                                                     : value.dump(-1, ' ', false, RowJson::error_handler_t::replace);
         if (!text.empty()) of += fmt::format("{}{}={}", of.empty() ? "" : " ", printable(name), printable(text));
       }
     }
-    table.add({day_and_second(integer_member(row, "time_ms")), terminal.word(text_member(row, "level")), terminal.tr(text_member(row, "text")), of});
+    table.add({day_and_second(integer_member(row, "time_ms")), terminal.word(text_member(row, "level")),
+               terminal.tr(text_member(row, "text")), of});
   }
   return finished_table(table, page, rows.size(), terminal);
 }
@@ -190,14 +203,17 @@ std::string study_rows_text(const nlohmann::json& page, const Terminal& terminal
   for (const RowJson& row : rows) {
     std::string objectives;
     for (const RowJson& one : member(row, "objectives"))
-      objectives += fmt::format("{}{} {}", objectives.empty() ? "" : ", ", text_member(one, "metric"), text_member(one, "mode"));
+      objectives +=
+          fmt::format("{}{} {}", objectives.empty() ? "" : ", ", text_member(one, "metric"), text_member(one, "mode"));
     const RowJson& best = member(row, "best");
     std::string values;
     if (best.is_array() && !best.empty()) {
-      for (const RowJson& value : member(best.front(), "values")) values += (values.empty() ? "" : ", ") + number_text(value);
+      for (const RowJson& value : member(best.front(), "values"))
+        values += (values.empty() ? "" : ", ") + number_text(value);
     }
-    table.add({text_member(row, "name"), std::to_string(integer_member(row, "trials_total")), std::to_string(integer_member(member(row, "trials_by_state"), "running")),
-               objectives, values, text_member(row, "searcher"), day_and_second(integer_member(row, "created_ms"))});
+    table.add({text_member(row, "name"), std::to_string(integer_member(row, "trials_total")),
+               std::to_string(integer_member(member(row, "trials_by_state"), "running")), objectives, values,
+               text_member(row, "searcher"), day_and_second(integer_member(row, "created_ms"))});
   }
   return finished_table(table, page, rows.size(), terminal);
 }
@@ -209,7 +225,8 @@ std::vector<FunctionCounts> count_functions(const v1::TimelineReply& timeline, c
   for (const v1::TimelineProcess& process : timeline.processes()) {
     for (const v1::TimelineEvent& event : process.events()) {
       const auto actor = static_cast<int>(event.actor()), name = static_cast<int>(event.name());
-      if (actor >= process.actors_size() || name >= process.names_size() || !ids.contains(process.actors(actor))) continue;
+      if (actor >= process.actors_size() || name >= process.names_size() || !ids.contains(process.actors(actor)))
+        continue;
       FunctionCounts& counts = functions[printable(process.names(name))];
       if (event.running()) {
         ++counts.running;
@@ -232,7 +249,8 @@ std::vector<FunctionCounts> count_functions(const v1::TimelineReply& timeline, c
   return sorted;
 }
 
-std::string tasks_text(const std::vector<FunctionCounts>& functions, const nlohmann::json& runners, const Terminal& terminal) {
+std::string tasks_text(const std::vector<FunctionCounts>& functions, const nlohmann::json& runners,
+                       const Terminal& terminal) {
   int64_t ready = 0, waiting = 0;
   std::string reason;  // Reason of the first waiting one.
   for (const RowJson& row : rows_of(runners)) {
@@ -251,7 +269,9 @@ std::string tasks_text(const std::vector<FunctionCounts>& functions, const nlohm
                  {.title = terminal.tr("mean time"), .align = Align::kRight, .rank = 1}});
     for (const FunctionCounts& one : functions)
       table.add({one.name, std::to_string(one.running), std::to_string(one.ended), std::to_string(one.failed),
-                 one.ended == 0 ? "" : fmt::format("{:.3g} ms", std::chrono::duration<double, std::milli>(one.time).count() / static_cast<double>(one.ended))});
+                 one.ended == 0 ? ""
+                                : fmt::format("{:.3g} ms", std::chrono::duration<double, std::milli>(one.time).count() /
+                                                               static_cast<double>(one.ended))});
     out += finished_table(table, {}, 0, terminal);
   }
   if (ready + waiting == 0) return out.empty() ? terminal.tr("no tasks") + "\n" : out;

@@ -33,6 +33,7 @@ struct FunctionCounts {
 };
 // Most running executions first. `runners`: rows of the actors that run tasks; calls of other actors do not count.
 std::vector<FunctionCounts> count_functions(const v1::TimelineReply& timeline, const nlohmann::json& runners);
-std::string tasks_text(const std::vector<FunctionCounts>& functions, const nlohmann::json& runners, const Terminal& terminal);
+std::string tasks_text(const std::vector<FunctionCounts>& functions, const nlohmann::json& runners,
+                       const Terminal& terminal);
 
 }  // namespace volador::cli

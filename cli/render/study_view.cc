@@ -106,11 +106,16 @@ std::string studies_text(const v1::ListStudiesReply& reply, const Terminal& term
 
 std::string study_text(const v1::Study& study, const v1::ListStudyTrialsReply& trials, const Terminal& terminal) {
   std::string counts;
-  for (const auto& [state, word] : std::initializer_list<std::pair<const char*, const char*>>{
-           {"running", "running"}, {"waiting", "waiting"}, {"complete", "complete"}, {"pruned", "pruned"}, {"fail", "failed"}})
+  for (const auto& [state, word] : std::initializer_list<std::pair<const char*, const char*>>{{"running", "running"},
+                                                                                              {"waiting", "waiting"},
+                                                                                              {"complete", "complete"},
+                                                                                              {"pruned", "pruned"},
+                                                                                              {"fail", "failed"}})
     counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count_of(study, state), terminal.word(word));
-  const std::string total = study.trials_total() == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", study.trials_total());
-  std::string out = fmt::format("{} · {} · {} · {}: {}\n", study.name(), study.about(), objectives_of(study), total, counts);
+  const std::string total =
+      study.trials_total() == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", study.trials_total());
+  std::string out =
+      fmt::format("{} · {} · {} · {}: {}\n", study.name(), study.about(), objectives_of(study), total, counts);
   for (const v1::StudyTrial& best : study.best())
     out += fmt::format("{} {}  {}   {}\n", terminal.tr("best"), best.number(), values_of(best), config_of(best));
   if (trials.trials().empty()) return out;

@@ -87,7 +87,10 @@ Table::Layout Table::layout(size_t columns_max) const {
     natural.push_back(width);
     layout.used.push_back(any);
     const bool shrinks = columns_max > 0 && columns_[i].width_min > 0;
-    layout.widths.push_back(!any ? 0 : shrinks ? std::min(width, std::max(columns_[i].width_min, display_width(columns_[i].title))) : width);
+    layout.widths.push_back(!any ? 0
+                            : shrinks
+                                ? std::min(width, std::max(columns_[i].width_min, display_width(columns_[i].title)))
+                                : width);
   }
   if (columns_max == 0) return layout;
 
@@ -100,7 +103,9 @@ Table::Layout Table::layout(size_t columns_max) const {
   while (total() > columns_max) {
     size_t last = columns_.size();
     for (size_t i = 0; i < columns_.size(); ++i) {
-      if (layout.widths[i] > 0 && columns_[i].rank > 0 && (last == columns_.size() || columns_[i].rank >= columns_[last].rank)) last = i;
+      if (layout.widths[i] > 0 && columns_[i].rank > 0 &&
+          (last == columns_.size() || columns_[i].rank >= columns_[last].rank))
+        last = i;
     }
     if (last == columns_.size()) break;  // Lines must be truncated.
     layout.widths[last] = 0;
@@ -138,7 +143,8 @@ std::string Table::text(size_t columns_max) const {
       std::string content = cell(i);
       if (columns_max > 0 && display_width(content) > width) {
         const bool is_plain = content.find('\x1b') == std::string::npos;
-        content = columns_[i].cut == Cut::kMiddle && is_plain ? cut_middle(content, width) : cut_to_width(content, width);
+        content =
+            columns_[i].cut == Cut::kMiddle && is_plain ? cut_middle(content, width) : cut_to_width(content, width);
       }
       const std::string padding(width - display_width(content), ' ');
       if (!text.empty()) text += "  ";
@@ -156,7 +162,8 @@ std::string fitted(const Table& table, const Terminal& terminal) {
   std::string out = table.text(terminal.columns());
   const std::vector<std::string> left_out = table.left_out(terminal.columns());
   if (left_out.empty()) return out;
-  const std::string note = terminal.fill("… not shown: {}; --wide shows all", fmt::format("{}", fmt::join(left_out, ", ")));
+  const std::string note =
+      terminal.fill("… not shown: {}; --wide shows all", fmt::format("{}", fmt::join(left_out, ", ")));
   return out + terminal.paint(Colour::kFaint, cut_to_width(note, terminal.columns())) + "\n";
 }
 

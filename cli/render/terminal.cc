@@ -56,7 +56,8 @@ size_t line_columns(bool is_terminal, size_t terminal_columns, std::string_view 
   constexpr size_t kMin = 20;
   constexpr size_t kUsual = 80;
   size_t wanted = 0;
-  const auto [end, code] = std::from_chars(columns_variable.data(), columns_variable.data() + columns_variable.size(), wanted);
+  const auto [end, code] =
+      std::from_chars(columns_variable.data(), columns_variable.data() + columns_variable.size(), wanted);
   const bool is_number = code == std::errc() && end == columns_variable.data() + columns_variable.size();
   if (is_number && wanted >= kMin) return wanted;
   if (!is_terminal) return 0;
@@ -67,7 +68,8 @@ bool is_yes(std::string_view answer) {
   const size_t begin = answer.find_first_not_of(" \t\r\n");
   if (begin == std::string_view::npos) return false;
   std::string word(answer.substr(begin, answer.find_last_not_of(" \t\r\n") - begin + 1));
-  std::transform(word.begin(), word.end(), word.begin(), [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
+  std::transform(word.begin(), word.end(), word.begin(),
+                 [](char c) { return static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c); });
   return word == "y" || word == "yes" || word == "是";
 }
 
@@ -89,7 +91,8 @@ Terminal Terminal::with_columns(size_t columns) const {
 }
 
 std::string Terminal::reason(std::string_view text, std::string_view why_json) const {
-  const auto known = options_.language == Language::kEnglish || why_json.empty() ? std::nullopt : Reason::from_json(why_json);
+  const auto known =
+      options_.language == Language::kEnglish || why_json.empty() ? std::nullopt : Reason::from_json(why_json);
   return known ? known->text(options_.language) : std::string(text);
 }
 
@@ -104,7 +107,8 @@ std::string Terminal::explanation(const v1::ExplainReply& reply) const {
     const std::string said = known ? known->text(options_.language) : std::string();
     const size_t indent = std::min(left.find_first_not_of(' '), left.size());
     std::string_view lines = left;
-    for (auto count = std::count(said.begin(), said.end(), '\n'); count >= 0; --count) left.remove_prefix(std::min(left.find('\n'), left.size() - 1) + 1);
+    for (auto count = std::count(said.begin(), said.end(), '\n'); count >= 0; --count)
+      left.remove_prefix(std::min(left.find('\n'), left.size() - 1) + 1);
     lines.remove_suffix(left.size());
     known ? out.append(indent, ' ').append(said).append("\n") : out.append(lines);
   }
@@ -127,7 +131,8 @@ std::string Terminal::paint_state(std::string_view state) const {
   Colour colour = Colour::kNone;
   if (state == "alive" || state == "running") colour = Colour::kGreen;
   if (state == "finished" || state == "ready" || state == "connected") colour = Colour::kGreen;
-  if (state == "suspect" || state == "draining" || state == "stopping" || state == "restarting" || state == "pending" || state == "starting")
+  if (state == "suspect" || state == "draining" || state == "stopping" || state == "restarting" || state == "pending" ||
+      state == "starting")
     colour = Colour::kYellow;
   if (state == "dead" || state == "error" || state == "failed") colour = Colour::kRed;
   return paint(colour, word(state));

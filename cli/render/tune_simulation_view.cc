@@ -21,9 +21,10 @@ std::string shown(const std::optional<double>& value) { return value ? tune::for
 }  // namespace
 
 std::string replay_text(const tune::ReplayReport& report) {
-  std::string text = fmt::format(
-      "{}, {} and {} compared: {}\n", counted(report.events, "event"), counted(report.suggestions, "suggestion"), counted(report.decisions, "decision"),
-      report.differences == 0 ? "all the same" : counted(report.differences, "differs", "differ"));
+  std::string text =
+      fmt::format("{}, {} and {} compared: {}\n", counted(report.events, "event"),
+                  counted(report.suggestions, "suggestion"), counted(report.decisions, "decision"),
+                  report.differences == 0 ? "all the same" : counted(report.differences, "differs", "differ"));
   for (const std::string& line : report.shown) text += "  " + printable(line) + "\n";
   if (report.differences > static_cast<int64_t>(report.shown.size()))
     text += fmt::format("  … {} more\n", report.differences - static_cast<int64_t>(report.shown.size()));

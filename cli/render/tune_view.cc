@@ -138,14 +138,18 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
   std::vector<std::string> parameters = tune::varying_parameters(trials);
   if (parameters.size() > kParametersMax) parameters.resize(kParametersMax);
   const bool named = std::any_of(trials.begin(), trials.end(), [](const Trial* trial) { return !trial->name.empty(); });
-  const bool tagged = std::any_of(trials.begin(), trials.end(), [](const Trial* trial) { return !trial->tags.empty(); });
+  const bool tagged =
+      std::any_of(trials.begin(), trials.end(), [](const Trial* trial) { return !trial->tags.empty(); });
   std::vector<Table::Column> columns{{.title = terminal.tr("trial")}};
   if (named) columns.push_back({.title = terminal.tr("name"), .width_max = 40, .width_min = 12, .cut = Cut::kMiddle});
   columns.push_back({.title = terminal.tr("status")});
   columns.push_back({.title = terminal.tr("step"), .align = Align::kRight});
-  columns.push_back({.title = state.metric.empty() ? terminal.tr("value") : cut_middle(printable(state.metric), kNameColumns), .align = Align::kRight});
+  columns.push_back(
+      {.title = state.metric.empty() ? terminal.tr("value") : cut_middle(printable(state.metric), kNameColumns),
+       .align = Align::kRight});
   int rank = 10;
-  for (const std::string& path : parameters) columns.push_back({.title = cut_middle(printable(path), kNameColumns), .align = Align::kRight, .rank = rank++});
+  for (const std::string& path : parameters)
+    columns.push_back({.title = cut_middle(printable(path), kNameColumns), .align = Align::kRight, .rank = rank++});
   if (tagged) columns.push_back({.title = terminal.tr("tags"), .rank = 31, .width_max = 60, .width_min = 8});
   columns.push_back({.title = terminal.tr("reason"), .rank = 30, .width_max = 80, .width_min = 16});
   Table table(std::move(columns));
@@ -159,11 +163,13 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
     cells.push_back(value ? tune::format_value(*value) : "");
     for (const std::string& path : parameters) cells.push_back(parameter_text(trial.config, path));
     if (tagged) cells.push_back(printable(fmt::format("{}", fmt::join(trial.tags, ", "))));
-    cells.push_back(printable((trial.status == tune::TrialStatus::kFailed ? trial.error : trial.reason).text(terminal.language())));
+    cells.push_back(
+        printable((trial.status == tune::TrialStatus::kFailed ? trial.error : trial.reason).text(terminal.language())));
     table.add(std::move(cells));
   }
   std::string text = fitted(table, terminal);
-  if (trials.size() > limit) text += terminal.fill("… {} more: --limit={}", trials.size() - limit, trials.size()) + "\n";
+  if (trials.size() > limit)
+    text += terminal.fill("… {} more: --limit={}", trials.size() - limit, trials.size()) + "\n";
   return text;
 }
 
@@ -176,32 +182,42 @@ std::string titled(const std::string& title, std::string_view value) {
 
 std::string origin_text(const tune::RunOrigin& origin, const Terminal& terminal) {
   std::string text;
-  if (!origin.arguments.empty()) text += titled(terminal.tr("command"), printable(fmt::format("{}", fmt::join(origin.arguments, " "))));
-  if (!origin.hostname.empty()) text += titled(terminal.tr("host"), terminal.fill("{}, in {}", printable(origin.hostname), printable(origin.working_directory)));
+  if (!origin.arguments.empty())
+    text += titled(terminal.tr("command"), printable(fmt::format("{}", fmt::join(origin.arguments, " "))));
+  if (!origin.hostname.empty())
+    text += titled(terminal.tr("host"),
+                   terminal.fill("{}, in {}", printable(origin.hostname), printable(origin.working_directory)));
   if (origin.git_commit.empty()) return text;
-  return text + titled("git", fmt::format("{}{}{}", origin.git_commit.substr(0, 12),
-                                          origin.git_branch.empty() ? "" : " " + terminal.fill("on {}", printable(origin.git_branch)),
-                                          origin.git_changed ? terminal.tr(", with changes: source.diff") : ""));
+  return text +
+         titled("git",
+                fmt::format("{}{}{}", origin.git_commit.substr(0, 12),
+                            origin.git_branch.empty() ? "" : " " + terminal.fill("on {}", printable(origin.git_branch)),
+                            origin.git_changed ? terminal.tr(", with changes: source.diff") : ""));
 }
 
 std::string goals_text(const tune::SavedRun& run, const Terminal& terminal) {
   const tune::Goals& goals = run.analysis.state().goals;
   std::string objectives, text;
   for (const tune::Objective& objective : goals.objectives)
-    objectives += fmt::format("{}{} {}", objectives.empty() ? "" : ", ", printable(objective.metric), tune::to_string(objective.mode));
+    objectives += fmt::format("{}{} {}", objectives.empty() ? "" : ", ", printable(objective.metric),
+                              tune::to_string(objective.mode));
   if (!objectives.empty()) text += titled(terminal.tr("objectives"), objectives);
   if (!goals.constraints.empty())
-    text += titled(terminal.tr("constraints"), terminal.fill("{} at most 0", printable(fmt::format("{}", fmt::join(goals.constraints, ", ")))));
+    text += titled(terminal.tr("constraints"),
+                   terminal.fill("{} at most 0", printable(fmt::format("{}", fmt::join(goals.constraints, ", ")))));
   if (goals.objectives.empty()) return text;
   const auto front = run.analysis.pareto_front();
-  text += titled(terminal.tr("front"), front.size() == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", front.size()));
+  text += titled(terminal.tr("front"),
+                 front.size() == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", front.size()));
   for (size_t i = 0; i < std::min(front.size(), kFrontMax); ++i) {
     text += fmt::format("              {}", to_string(front[i]->id));
     for (const tune::Objective& objective : goals.objectives)
-      text += fmt::format("  {} {}", printable(objective.metric), tune::format_value(front[i]->last_result.get(objective.metric).value_or(std::nan(""))));
+      text += fmt::format("  {} {}", printable(objective.metric),
+                          tune::format_value(front[i]->last_result.get(objective.metric).value_or(std::nan(""))));
     text += "\n";
   }
-  if (front.size() > kFrontMax) text += "              " + terminal.fill("… {} more: --json has all", front.size() - kFrontMax) + "\n";
+  if (front.size() > kFrontMax)
+    text += "              " + terminal.fill("… {} more: --json has all", front.size() - kFrontMax) + "\n";
   return text;
 }
 
@@ -209,21 +225,26 @@ std::string head_of(const tune::SavedRun& run, const Terminal& terminal) {
   const tune::ExperimentState& state = run.analysis.state();
   const auto total = tune::trials_total(run);
   const std::string trials = total == 1 ? terminal.tr("1 trial") : terminal.fill("{} trials", total);
-  std::string text = fmt::format("{} · {} · {}: {}\n", terminal.paint(Colour::kBold, printable(state.name)), terminal.paint_state(run.state), trials,
-                                 counts_text(counts_of(state.trials), terminal));
+  std::string text =
+      fmt::format("{} · {} · {}: {}\n", terminal.paint(Colour::kBold, printable(state.name)),
+                  terminal.paint_state(run.state), trials, counts_text(counts_of(state.trials), terminal));
   if (!state.reason.empty()) text += titled(terminal.tr("ended"), printable(state.reason.text(terminal.language())));
   if (run.state == "crashed")
-    text += titled(terminal.tr("crashed"), terminal.tr("its program is gone without having ended it; volador tune resume goes on"));
+    text += titled(terminal.tr("crashed"),
+                   terminal.tr("its program is gone without having ended it; volador tune resume goes on"));
   text += titled(terminal.tr("scheduler"), printable(state.scheduler));
   text += titled(terminal.tr("searcher"), printable(state.searcher));
   const std::string time = format_duration(state.written - state.started);
   const bool goes_on = run.goes_on() || run.state == "crashed";
-  text += titled(terminal.tr("started"),
-                 goes_on ? terminal.fill("{}, written after {}", day_and_time(state.started), time) : terminal.fill("{}, took {}", day_and_time(state.started), time));
+  text +=
+      titled(terminal.tr("started"), goes_on ? terminal.fill("{}, written after {}", day_and_time(state.started), time)
+                                             : terminal.fill("{}, took {}", day_and_time(state.started), time));
   if (run.state == "running")
-    text += titled(terminal.tr("left"), tune::format_left(tune::time_left(run, SystemClock().wall()), terminal.language()));
+    text +=
+        titled(terminal.tr("left"), tune::format_left(tune::time_left(run, SystemClock().wall()), terminal.language()));
   text += origin_text(state.origin, terminal);
-  if (!state.tags.empty()) text += titled(terminal.tr("tags"), printable(fmt::format("{}", fmt::join(state.tags, ", "))));
+  if (!state.tags.empty())
+    text += titled(terminal.tr("tags"), printable(fmt::format("{}", fmt::join(state.tags, ", "))));
   text += titled(terminal.tr("seed"), std::to_string(state.seed));
   return text + titled(terminal.tr("directory"), tune::display_path(run.analysis.directory()));
 }
@@ -236,14 +257,17 @@ std::string value_and_step(const tune::ExperimentState& state, const tune::BestT
 std::string best_text(const tune::SavedRun& run, const tune::BestTrial& best, const Terminal& terminal) {
   const tune::ExperimentState& state = run.analysis.state();
   const Trial& trial = *best.trial;
-  std::string text = titled(terminal.tr("best"), fmt::format("{}  {}", terminal.paint(Colour::kBold, to_string(trial.id)), value_and_step(state, best, terminal)));
+  std::string text = titled(
+      terminal.tr("best"),
+      fmt::format("{}  {}", terminal.paint(Colour::kBold, to_string(trial.id)), value_and_step(state, best, terminal)));
   text += fmt::format("              {}\n", printable(trial.config.to_json()));
   if (const tune::Checkpoint* checkpoint = trial.best_checkpoint(state.mode))
     text += fmt::format("              {}\n",
                         printable(tune::display_path(run.analysis.directory() / checkpoint->location)));
   const auto so_far = run.analysis.find_best({.scope = tune::Scope::kAll});
   if (so_far && (so_far->trial != best.trial || so_far->value != best.value))
-    text += titled(terminal.tr("best so far"), fmt::format("{}  {}", to_string(so_far->trial->id), value_and_step(state, *so_far, terminal)));
+    text += titled(terminal.tr("best so far"),
+                   fmt::format("{}  {}", to_string(so_far->trial->id), value_and_step(state, *so_far, terminal)));
   return text;
 }
 
@@ -256,21 +280,23 @@ Json saved_left_json(const std::optional<TimeLeft>& left) {
 
 std::string runs_text(const std::vector<tune::RunSummary>& runs, const Terminal& terminal) {
   if (runs.empty()) return terminal.tr("no runs") + "\n";
-  Table table({{.title = terminal.tr("run"), .width_max = 40, .width_min = 20, .cut = Cut::kMiddle},
-               {.title = terminal.tr("state")},
-               {.title = terminal.tr("trials"), .align = Align::kRight},
-               {.title = terminal.tr("metric"), .rank = 2, .width_max = 20, .width_min = 8, .cut = Cut::kMiddle},
-               {.title = terminal.tr("best"), .align = Align::kRight},
-               {.title = terminal.tr("trial"), .rank = 1, .width_max = kNameColumns, .width_min = 8, .cut = Cut::kMiddle},
-               {.title = terminal.tr("left"), .align = Align::kRight},
-               {.title = terminal.tr("started"), .rank = 3},
-               {.title = terminal.tr("problem"), .rank = 4, .width_max = 80, .width_min = 16}});
+  Table table(
+      {{.title = terminal.tr("run"), .width_max = 40, .width_min = 20, .cut = Cut::kMiddle},
+       {.title = terminal.tr("state")},
+       {.title = terminal.tr("trials"), .align = Align::kRight},
+       {.title = terminal.tr("metric"), .rank = 2, .width_max = 20, .width_min = 8, .cut = Cut::kMiddle},
+       {.title = terminal.tr("best"), .align = Align::kRight},
+       {.title = terminal.tr("trial"), .rank = 1, .width_max = kNameColumns, .width_min = 8, .cut = Cut::kMiddle},
+       {.title = terminal.tr("left"), .align = Align::kRight},
+       {.title = terminal.tr("started"), .rank = 3},
+       {.title = terminal.tr("problem"), .rank = 4, .width_max = 80, .width_min = 16}});
   for (const tune::RunSummary& run : runs) {
     const bool known = run.started != WallTime{};
     const auto left = run.left ? std::optional(run.left->seconds) : std::nullopt;
     table.add({printable(run.directory.filename().string()), terminal.paint_state(run.state),
-               std::to_string(run.counts.total.value_or(run.counts.known)), printable(run.metric), run.best ? tune::format_value(*run.best) : "",
-               run.best_trial, left_cell(run.state, left), known ? day_and_time(run.started) : "", printable(run.problem)});
+               std::to_string(run.counts.total.value_or(run.counts.known)), printable(run.metric),
+               run.best ? tune::format_value(*run.best) : "", run.best_trial, left_cell(run.state, left),
+               known ? day_and_time(run.started) : "", printable(run.problem)});
   }
   return fitted(table, terminal);
 }
@@ -304,7 +330,8 @@ std::string run_text(const tune::SavedRun& run, size_t limit, const Terminal& te
   const std::vector<const Trial*> order = best_first(run.analysis);
   if (const auto best = run.analysis.find_best({})) text += best_text(run, *best, terminal);
   text += goals_text(run, terminal);
-  for (const Reason& notice : state.notices) text += titled(terminal.tr("note"), printable(notice.text(terminal.language())));
+  for (const Reason& notice : state.notices)
+    text += titled(terminal.tr("note"), printable(notice.text(terminal.language())));
   for (const auto& error : run.analysis.errors())
     text += titled(terminal.tr("failed"), fmt::format("{}: {}", to_string(error.trial), printable(error.message)));
   if (!order.empty()) text += "\n" + trials_table(state, order, limit, terminal);
@@ -333,9 +360,9 @@ std::string run_json(const tune::SavedRun& run) {
   json["left_s"] = saved_left_json(tune::time_left(run, SystemClock().wall()));
   json["trials_total"] = tune::trials_total(run);
   json["trials_planned"] = state.trials_planned;
-  json["origin"] = {{"arguments", state.origin.arguments},       {"working_directory", state.origin.working_directory},
-                    {"hostname", state.origin.hostname},         {"git_commit", state.origin.git_commit},
-                    {"git_branch", state.origin.git_branch},     {"git_changed", state.origin.git_changed}};
+  json["origin"] = {{"arguments", state.origin.arguments},   {"working_directory", state.origin.working_directory},
+                    {"hostname", state.origin.hostname},     {"git_commit", state.origin.git_commit},
+                    {"git_branch", state.origin.git_branch}, {"git_changed", state.origin.git_changed}};
   if (!state.goals.objectives.empty()) {
     json["front"] = Json::array();
     for (const Trial* trial : run.analysis.pareto_front()) json["front"].push_back(to_string(trial->id));
@@ -343,7 +370,10 @@ std::string run_json(const tune::SavedRun& run) {
   const std::vector<const Trial*> order = best_first(run.analysis);
   const auto best = run.analysis.find_best({}), so_far = run.analysis.find_best({.scope = tune::Scope::kAll});
   json["best"] = best ? trial_json(*best->trial, state.metric) : Json();
-  json["best_so_far"] = so_far ? Json{{"trial_id", to_string(so_far->trial->id)}, {"value", number(so_far->value)}, {"step", so_far->step}} : Json();
+  json["best_so_far"] =
+      so_far
+          ? Json{{"trial_id", to_string(so_far->trial->id)}, {"value", number(so_far->value)}, {"step", so_far->step}}
+          : Json();
   Json trials = Json::array();
   for (const Trial* trial : order) trials.push_back(trial_json(*trial, state.metric));
   json["trials"] = std::move(trials);
@@ -357,12 +387,15 @@ std::string story_text(const tune::TrialStory& story, const Terminal& terminal) 
   text += titled(terminal.tr("values"), printable(story.config.to_json()));
   if (story.step > 0) {
     const auto value = story.last_result.get(story.metric);
-    text += titled(terminal.tr("last report"), terminal.fill("step {}", story.step) + (value ? fmt::format(", {} {}", printable(story.metric), tune::format_value(*value)) : ""));
+    text += titled(terminal.tr("last report"),
+                   terminal.fill("step {}", story.step) +
+                       (value ? fmt::format(", {} {}", printable(story.metric), tune::format_value(*value)) : ""));
   }
   if (!story.notice.empty()) text += titled(terminal.tr("note"), printable(story.notice.text(terminal.language())));
   text += "\n";
   for (const auto& moment : story.moments) {
-    text += fmt::format("{:>9.3f} s  {}\n", std::chrono::duration<double>(moment.at).count(), printable(moment.text.text(terminal.language())));
+    text += fmt::format("{:>9.3f} s  {}\n", std::chrono::duration<double>(moment.at).count(),
+                        printable(moment.text.text(terminal.language())));
     for (const tune::DecisionRecord& other : moment.others)
       text += fmt::format("             {}  {:>10}  {}\n", to_string(other.trial), tune::format_value(other.value),
                           terminal.word(tune::to_string(other.act)));
@@ -375,7 +408,9 @@ std::string story_text(const tune::TrialStory& story, const Terminal& terminal) 
 std::string story_json(const tune::TrialStory& story) {
   Json moments = Json::array();
   for (const auto& moment : story.moments) {
-    Json json{{"seconds", std::chrono::duration<double>(moment.at).count()}, {"text", moment.text.text()}, {"why", why_json(moment.text.to_json())}};
+    Json json{{"seconds", std::chrono::duration<double>(moment.at).count()},
+              {"text", moment.text.text()},
+              {"why", why_json(moment.text.to_json())}};
     json["decision"] = moment.decision ? decision_json(*moment.decision) : Json();
     Json others = Json::array();
     for (const tune::DecisionRecord& other : moment.others) others.push_back(decision_json(other));
@@ -399,10 +434,15 @@ std::string story_json(const tune::TrialStory& story) {
 }
 
 std::string comparison_text(const tune::RunComparison& comparison, const Terminal& terminal) {
-  std::vector<Table::Column> columns{
-      {terminal.tr("run")}, {terminal.tr("state")}, {printable(comparison.metric), Align::kRight}, {terminal.tr("trial")},
-      {terminal.tr("trials"), Align::kRight}};
-  columns.insert(columns.end(), {{terminal.tr("steps"), Align::kRight}, {terminal.tr("time"), Align::kRight}, {terminal.tr("scheduler")}, {terminal.tr("searcher")}});
+  std::vector<Table::Column> columns{{terminal.tr("run")},
+                                     {terminal.tr("state")},
+                                     {printable(comparison.metric), Align::kRight},
+                                     {terminal.tr("trial")},
+                                     {terminal.tr("trials"), Align::kRight}};
+  columns.insert(columns.end(), {{terminal.tr("steps"), Align::kRight},
+                                 {terminal.tr("time"), Align::kRight},
+                                 {terminal.tr("scheduler")},
+                                 {terminal.tr("searcher")}});
   for (const std::string& path : comparison.parameters) columns.push_back({printable(path), Align::kRight});
   Table table(std::move(columns));
   for (const auto& row : comparison.rows) {
@@ -415,7 +455,9 @@ std::string comparison_text(const tune::RunComparison& comparison, const Termina
     for (const std::string& path : comparison.parameters) cells.push_back(parameter_text(row.best->config, path));
     table.add(std::move(cells));
   }
-  return terminal.fill("by {} ({}), best first", printable(comparison.metric), terminal.word(tune::to_string(comparison.mode))) + "\n" + table.text();
+  return terminal.fill("by {} ({}), best first", printable(comparison.metric),
+                       terminal.word(tune::to_string(comparison.mode))) +
+         "\n" + table.text();
 }
 
 std::string comparison_json(const tune::RunComparison& comparison) {

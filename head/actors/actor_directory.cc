@@ -9,30 +9,40 @@
 
 namespace volador::head {
 
-std::string namespace_of(const protocol::ActorSpec& spec) { return spec.namespace_().empty() ? std::string(kDefaultNamespace) : spec.namespace_(); }
+std::string namespace_of(const protocol::ActorSpec& spec) {
+  return spec.namespace_().empty() ? std::string(kDefaultNamespace) : spec.namespace_();
+}
 
 std::string full_name(const protocol::ActorSpec& spec) {
-  return spec.name().empty() || namespace_of(spec) == kDefaultNamespace ? spec.name() : spec.namespace_() + "/" + spec.name();
+  return spec.name().empty() || namespace_of(spec) == kDefaultNamespace ? spec.name()
+                                                                        : spec.namespace_() + "/" + spec.name();
 }
 
 Result<void> ActorDirectory::check_room(const protocol::ActorSpec& spec) const {
   if (not_dead() >= limits_.actors) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{} not dead, the limit of a cluster; end some and try again", counted(not_dead(), "actor is", "actors are")));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("{} not dead, the limit of a cluster; end some and try again",
+                                  counted(not_dead(), "actor is", "actors are")));
   }
   if (spec_bytes_ + spec.ByteSizeLong() > limits_.spec_bytes) {
-    return make_error(ErrorCode::kUnavailable,
-                      fmt::format("the arguments of all actors take {} of {}; pass large values in calls, not to constructors",
-                                  format_bytes(static_cast<int64_t>(spec_bytes_)), format_bytes(static_cast<int64_t>(limits_.spec_bytes))));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format("the arguments of all actors take {} of {}; pass large values in calls, not to constructors",
+                    format_bytes(static_cast<int64_t>(spec_bytes_)),
+                    format_bytes(static_cast<int64_t>(limits_.spec_bytes))));
   }
   if (const Actor* holder = spec.name().empty() ? nullptr : named(namespace_of(spec), spec.name())) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("actor name \"{}\" is held by actor {} ({}, {}) in namespace \"{}\"; get that one by its name, or choose another name or namespace",
-                                  spec.name(), short_id(holder->id), holder->spec.class_name(), state_name(holder->state), namespace_of(spec)));
+                      fmt::format("actor name \"{}\" is held by actor {} ({}, {}) in namespace \"{}\"; get that one by "
+                                  "its name, or choose another name or namespace",
+                                  spec.name(), short_id(holder->id), holder->spec.class_name(),
+                                  state_name(holder->state), namespace_of(spec)));
   }
   return {};
 }
 
-Actor& ActorDirectory::create(protocol::ActorSpec spec, ResourceSet resources, DriverId driver, ActorId owner, uint64_t sequence) {
+Actor& ActorDirectory::create(protocol::ActorSpec spec, ResourceSet resources, DriverId driver, ActorId owner,
+                              uint64_t sequence) {
   const auto id = id_from_raw<ActorId>(spec.actor_id());
   const auto [entry, added] = actors_.try_emplace(id);
   VOLADOR_CHECK(added, to_string(id));
@@ -99,7 +109,8 @@ void ActorDirectory::place(Actor& actor, Incarnation incarnation) {
 bool ActorDirectory::ready(Actor& actor, const protocol::HostAddress& address, int32_t pid, BootTime now) {
   if (actor.state != protocol::STARTING) return false;
   actor.address = address;
-  if (actor.spec.isolation() == protocol::ISOLATION_SHARED) actor.shared_process = id_from_raw<HostId>(address.host_id());
+  if (actor.spec.isolation() == protocol::ISOLATION_SHARED)
+    actor.shared_process = id_from_raw<HostId>(address.host_id());
   actor.pid = pid;
   actor.alive_since = now;
   actor.starts_lost = 0;
@@ -297,9 +308,11 @@ void ActorDirectory::check_invariants() const {
     VOLADOR_CHECK(!runs || actor.incarnation, fmt::format("{} {}", to_string(id), state_name(actor.state)));
     VOLADOR_CHECK(actor.spec.max_restarts() < 0 || actor.restarts <= actor.spec.max_restarts(), to_string(id));
   }
-  VOLADOR_CHECK(with_host == hosts_.size() && names == names_.size() && dead == dead_.size() && forgettable == forgettable_.size(),
+  VOLADOR_CHECK(with_host == hosts_.size() && names == names_.size() && dead == dead_.size() &&
+                    forgettable == forgettable_.size(),
                 fmt::format("{} {} {} {}", with_host, names, dead, forgettable));
-  for (size_t state = 0; state < 8; ++state) VOLADOR_CHECK(counts[state] == states_[state], fmt::format("state {}", state));
+  for (size_t state = 0; state < 8; ++state)
+    VOLADOR_CHECK(counts[state] == states_[state], fmt::format("state {}", state));
 }
 
 }  // namespace volador::head

@@ -133,10 +133,10 @@ class ActorDirectory {
   const Actor* named(std::string_view actor_namespace, std::string_view name) const;
   // A dead actor with the same name whose incarnation may still run.
   const Actor* lingering(const Actor& successor) const;
-  std::vector<ActorId> on_node(NodeId node) const;          // Actors with an incarnation there, by id.
-  std::vector<ActorId> children(ActorId owner) const;       // Not dead and not detached.
-  std::vector<ActorId> of_driver(DriverId driver) const;    // Not dead, not detached, created by the driver itself.
-  bool any_of_program(DriverId driver) const;               // Not dead, with any owner.
+  std::vector<ActorId> on_node(NodeId node) const;        // Actors with an incarnation there, by id.
+  std::vector<ActorId> children(ActorId owner) const;     // Not dead and not detached.
+  std::vector<ActorId> of_driver(DriverId driver) const;  // Not dead, not detached, created by the driver itself.
+  bool any_of_program(DriverId driver) const;             // Not dead, with any owner.
   std::vector<ActorId> successors(const Actor& lingering) const;  // Actors that wait for its name.
   const std::map<ActorId, Actor>& all() const { return actors_; }
   size_t not_dead() const { return actors_.size() - dead_.size(); }
@@ -162,7 +162,7 @@ class ActorDirectory {
   std::map<ActorId, Actor> actors_;
   std::unordered_map<HostId, ActorId> hosts_;
   std::unordered_map<NodeId, std::set<ActorId>> nodes_;
-  std::map<Name, ActorId> names_;                 // Not dead.
+  std::map<Name, ActorId> names_;                // Not dead.
   std::map<Name, std::set<ActorId>> lingering_;  // Dead with an incarnation.
   std::map<ActorId, std::set<ActorId>> children_;
   std::map<DriverId, std::set<ActorId>> drivers_;  // Created by the driver itself.

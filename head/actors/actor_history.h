@@ -17,8 +17,8 @@ struct StateChange {
   BootTime at{};
   protocol::ActorState state = protocol::PENDING;
   uint64_t epoch = 0;
-  NodeId node;      // Node of its incarnation; nil: none.
-  Reason why;       // Cause of an end; empty otherwise.
+  NodeId node;  // Node of its incarnation; nil: none.
+  Reason why;   // Cause of an end; empty otherwise.
 };
 
 // Bounded list of state changes.

@@ -62,7 +62,8 @@ Result<void> ActorRequests::spawn(DriverId driver, const Actor* owner, const pro
   if (!resources) return make_error(resources.error());
   spec.set_driver_id(raw(driver));
   spec.clear_owner();
-  if (auto creator = requester(clients_, driver, owner); !creator.token_id().empty()) *spec.mutable_owner() = std::move(creator);
+  if (auto creator = requester(clients_, driver, owner); !creator.token_id().empty())
+    *spec.mutable_owner() = std::move(creator);
   spec.set_program_sha256(sha256);
   if (spec.namespace_().empty()) spec.set_namespace_(own_namespace(driver, owner));
   VOLADOR_TRY(actors_.check_room(spec));
@@ -171,7 +172,8 @@ Result<void> ActorRequests::check_place(const protocol::ActorSpec& spec, const R
   return feasible;
 }
 
-void ActorRequests::on_kill(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::KillActor& message) {
+void ActorRequests::on_kill(const ClientRef& client, DriverId driver, const Actor* owner,
+                            const protocol::KillActor& message) {
   Actor* actor = actors_.find(id_from_raw<ActorId>(message.actor_id()));
   if (actor == nullptr) {
     context_.reply_error(
@@ -180,7 +182,9 @@ void ActorRequests::on_kill(const ClientRef& client, DriverId driver, const Acto
                                            short_id(id_from_raw<ActorId>(message.actor_id())))});
     return;
   }
-  if (const auto may = check_owner(requester(clients_, driver, owner), actor->spec.owner(), "kill", fmt::format("actor {} ({})", actor->display(), short_id(actor->id))); !may) {
+  if (const auto may = check_owner(requester(clients_, driver, owner), actor->spec.owner(), "kill",
+                                   fmt::format("actor {} ({})", actor->display(), short_id(actor->id)));
+      !may) {
     context_.reply_error(client, message.request_id(), may.error());
     return;
   }

@@ -12,8 +12,10 @@ Result<bool> CheckpointTable::keep(ActorId actor, protocol::Checkpoint checkpoin
   const auto size = checkpoint.archive().size();
   if (size > limits_.checkpoint_bytes) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("checkpoint of actor {}: at most {} compressed, got {}; keep large state in files of its own and save their paths",
-                                  short_id(actor), format_bytes(static_cast<int64_t>(limits_.checkpoint_bytes)), format_bytes(static_cast<int64_t>(size))));
+                      fmt::format("checkpoint of actor {}: at most {} compressed, got {}; keep large state in files of "
+                                  "its own and save their paths",
+                                  short_id(actor), format_bytes(static_cast<int64_t>(limits_.checkpoint_bytes)),
+                                  format_bytes(static_cast<int64_t>(size))));
   }
   const auto found = checkpoints_.find(actor);
   const size_t before = found == checkpoints_.end() ? 0 : found->second.archive().size();
@@ -22,9 +24,11 @@ Result<bool> CheckpointTable::keep(ActorId actor, protocol::Checkpoint checkpoin
     if (age(checkpoint) <= age(found->second)) return false;
   }
   if (bytes_ - before + size > limits_.checkpoints_bytes) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("checkpoint of actor {}: the head keeps at most {} of checkpoints, {} are in use; end actors that are not needed",
-                                                           short_id(actor), format_bytes(static_cast<int64_t>(limits_.checkpoints_bytes)),
-                                                           format_bytes(static_cast<int64_t>(bytes_))));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("checkpoint of actor {}: the head keeps at most {} of checkpoints, {} are in use; "
+                                  "end actors that are not needed",
+                                  short_id(actor), format_bytes(static_cast<int64_t>(limits_.checkpoints_bytes)),
+                                  format_bytes(static_cast<int64_t>(bytes_))));
   }
   bytes_ += size;
   bytes_ -= before;

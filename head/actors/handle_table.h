@@ -82,7 +82,7 @@ class HandleTable {
   const size_t lights_max_;
   std::unordered_map<ActorId, Entry> entries_;
   std::map<Holder, std::set<ActorId>> held_by_;
-  std::map<Holder, uint64_t> sequences_;  // Sequence of the last message.
+  std::map<Holder, uint64_t> sequences_;           // Sequence of the last message.
   std::set<std::pair<BootTime, ActorId>> unheld_;  // With the start of the unheld period.
   std::set<std::pair<BootTime, ActorId>> lent_;    // With the claim deadline.
   std::map<ActorId, std::set<ActorId>> lights_;    // By owner.

@@ -69,7 +69,9 @@ void ClientModule::on_hello(ClientSession session, const protocol::Hello& hello,
   const Driver* known = clients_.find(id);
   const protocol::Owner owner = owner_of(by);
   if (known != nullptr && !known->owner.token_id().empty() && known->owner.token_id() != owner.token_id()) {
-    refuse(session, {ErrorCode::kPermissionDenied, fmt::format("Hello: driver {} connected with token {} before; it comes back with the same token", short_id(id), known->owner.token_id())});
+    refuse(session, {ErrorCode::kPermissionDenied,
+                     fmt::format("Hello: driver {} connected with token {} before; it comes back with the same token",
+                                 short_id(id), known->owner.token_id())});
     return;
   }
   const bool repeated = known != nullptr && known->session == session;

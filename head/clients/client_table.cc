@@ -9,7 +9,9 @@ namespace volador::head {
 Result<std::optional<ClientSession>> ClientTable::connect(ClientSession session, const protocol::Hello& hello) {
   const auto id = id_from_raw<DriverId>(hello.driver_id());
   if (!drivers_.contains(id) && drivers_.size() >= limits_.drivers) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{} connected, the limit of a cluster; end some and try again", counted(drivers_.size(), "program is", "programs are")));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("{} connected, the limit of a cluster; end some and try again",
+                                  counted(drivers_.size(), "program is", "programs are")));
   }
   std::optional<ClientSession> replaced;
   Driver& driver = drivers_[id];

@@ -17,9 +17,9 @@ namespace volador::head {
 
 // Limits of one experiment's history.
 struct HistoryLimits {
-  size_t trials = 20'000;              // Further trials are dropped.
-  size_t rows_bytes = size_t{64} << 20;  // Beyond it rows of further trials are dropped.
-  size_t trial_points = 1'000;         // Per trial; beyond it every second point of the older half is dropped.
+  size_t trials = 20'000;                  // Further trials are dropped.
+  size_t rows_bytes = size_t{64} << 20;    // Beyond it rows of further trials are dropped.
+  size_t trial_points = 1'000;             // Per trial; beyond it every second point of the older half is dropped.
   size_t points_bytes = size_t{64} << 20;  // Beyond it all trials keep half as many points.
 };
 
@@ -49,7 +49,8 @@ class ExperimentHistory {
 
   // Splits into parts of about bytes_max, with trials ordered by id; the first part has the data that belongs to no
   // trial. Includes points only if with_points is set.
-  void for_each_part(size_t bytes_max, bool with_points, const std::function<void(const protocol::ExperimentUpdate&)>& take) const;
+  void for_each_part(size_t bytes_max, bool with_points,
+                     const std::function<void(const protocol::ExperimentUpdate&)>& take) const;
   // Same as records; folding them gives this history.
   void for_each_record(size_t bytes_max, const std::function<void(std::string)>& take) const;
 

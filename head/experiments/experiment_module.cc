@@ -177,8 +177,7 @@ bool ExperimentModule::restore(DriverId driver, const std::string& machine_id, c
   return true;
 }
 
-Result<void> ExperimentModule::check_added(const Experiment& experiment,
-                                           const v1::ControlExperimentRequest& request,
+Result<void> ExperimentModule::check_added(const Experiment& experiment, const v1::ControlExperimentRequest& request,
                                            v1::ControlExperimentReply& reply) const {
   const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
   std::string like;

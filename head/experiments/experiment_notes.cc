@@ -12,10 +12,12 @@ namespace {
 using Record = protocol::ExperimentNoteRecord;
 
 Result<void> check_tag(const std::string& tag) {
-  const bool plain = std::none_of(tag.begin(), tag.end(), [](unsigned char c) { return c <= ' ' || c == ',' || c == 0x7F; });
+  const bool plain =
+      std::none_of(tag.begin(), tag.end(), [](unsigned char c) { return c <= ' ' || c == ',' || c == 0x7F; });
   if (!tag.empty() && tag.size() <= ExperimentNotes::kTagBytesMax && plain) return {};
-  return make_error(ErrorCode::kInvalidArgument, fmt::format("tag \"{}\": expected 1 to {} bytes without a space, comma or control character",
-                                                             tag.substr(0, ExperimentNotes::kTagBytesMax), ExperimentNotes::kTagBytesMax));
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("tag \"{}\": expected 1 to {} bytes without a space, comma or control character",
+                                tag.substr(0, ExperimentNotes::kTagBytesMax), ExperimentNotes::kTagBytesMax));
 }
 
 bool says_nothing(const Record& record) { return record.tags().empty() && record.note().empty() && !record.archived(); }
@@ -41,9 +43,11 @@ const Record* ExperimentNotes::find(const std::string& name, const std::string& 
   return found == notes_.end() || found->second.directory() != directory ? nullptr : &found->second;
 }
 
-Result<ExperimentNotes::Change> ExperimentNotes::annotate(const std::string& name, const std::string& directory, const v1::AnnotateExperimentRequest& request) {
+Result<ExperimentNotes::Change> ExperimentNotes::annotate(const std::string& name, const std::string& directory,
+                                                          const v1::AnnotateExperimentRequest& request) {
   if (request.note().size() > kNoteBytesMax) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("note: expected at most {} bytes, got {}", kNoteBytesMax, request.note().size()));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("note: expected at most {} bytes, got {}", kNoteBytesMax, request.note().size()));
   }
   const Record* const known = find(name, directory);
   Record record = known == nullptr ? Record() : *known;
@@ -60,7 +64,9 @@ Result<ExperimentNotes::Change> ExperimentNotes::annotate(const std::string& nam
     change.in_words.push_back("tag " + tag);
   }
   if (tags.size() > kTagsMax) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("tags of experiment \"{}\": expected at most {}, it would have {}; remove some", name, kTagsMax, tags.size()));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("tags of experiment \"{}\": expected at most {}, it would have {}; remove some", name,
+                                  kTagsMax, tags.size()));
   }
   set_tags(record, std::move(tags));
   if (request.has_note() && request.note() != record.note()) {
@@ -73,7 +79,9 @@ Result<ExperimentNotes::Change> ExperimentNotes::annotate(const std::string& nam
   }
   if (change.in_words.empty()) return change;
   if (!notes_.contains(name) && notes_.size() >= kExperimentsMax) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{} experiments have tags or notes, the limit; remove those of old ones", kExperimentsMax));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format("{} experiments have tags or notes, the limit; remove those of old ones", kExperimentsMax));
   }
   change.journal = Mutation{.table = std::string(kExperimentNotesTable), .key = name, .value = std::nullopt};
   if (says_nothing(record)) {

@@ -19,12 +19,13 @@ class AnnotateExperimentRequest;
 
 namespace volador::head {
 
-inline constexpr std::string_view kExperimentNotesTable = "experiment_notes";  // ExperimentNoteRecord; key: the experiment's name.
+inline constexpr std::string_view kExperimentNotesTable =
+    "experiment_notes";  // ExperimentNoteRecord; key: the experiment's name.
 
 class ExperimentNotes {
  public:
   static constexpr size_t kExperimentsMax = 10'000;
-  static constexpr size_t kTagsMax = 32;        // Per experiment.
+  static constexpr size_t kTagsMax = 32;  // Per experiment.
   static constexpr size_t kTagBytesMax = 64;
   static constexpr size_t kNoteBytesMax = 16 << 10;
 
@@ -32,12 +33,13 @@ class ExperimentNotes {
   bool load(std::string_view key, std::string_view value);
 
   struct Change {
-    std::optional<Mutation> journal;   // nullopt: nothing changed.
+    std::optional<Mutation> journal;    // nullopt: nothing changed.
     std::vector<std::string> in_words;  // "tag best", "untag slow", "note", "archived".
   };
   // kInvalidArgument: a tag or the note exceeds a limit; the message names it and nothing has changed. kUnavailable:
   // kExperimentsMax experiments have notes.
-  [[nodiscard]] Result<Change> annotate(const std::string& name, const std::string& directory, const v1::AnnotateExperimentRequest& request);
+  [[nodiscard]] Result<Change> annotate(const std::string& name, const std::string& directory,
+                                        const v1::AnnotateExperimentRequest& request);
 
   // The notes of a run; null: none.
   const protocol::ExperimentNoteRecord* find(const std::string& name, const std::string& directory) const;

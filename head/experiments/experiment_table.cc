@@ -22,7 +22,8 @@ bool has_ended(const protocol::TrialRow& trial) {
 
 void cut(std::string& text, size_t bytes_max) {
   if (text.size() <= bytes_max) return;
-  while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xC0) == 0x80) --bytes_max;  // Not inside a UTF-8 character.
+  while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xC0) == 0x80)
+    --bytes_max;  // Not inside a UTF-8 character.
   text.resize(bytes_max);
   text += "…";
 }
@@ -60,7 +61,8 @@ void ExperimentTable::keep_best(const protocol::BestTrial& told, protocol::BestT
   cut(*kept.mutable_config_json(), limits_.trial_bytes);
 }
 
-void ExperimentTable::keep_rungs(const protocol::ExperimentUpdate& update, std::vector<protocol::SchedulerRung>& kept) const {
+void ExperimentTable::keep_rungs(const protocol::ExperimentUpdate& update,
+                                 std::vector<protocol::SchedulerRung>& kept) const {
   kept.clear();
   int members = 0;
   for (const protocol::SchedulerRung& rung : update.rungs()) {
@@ -83,7 +85,9 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   if (name.empty()) return false;
   const auto before = experiments_.find(name);
   const bool is_numbered = update.number() > 0;
-  if (is_numbered && before != experiments_.end() && before->second.driver == driver && update.number() <= before->second.number) return false;
+  if (is_numbered && before != experiments_.end() && before->second.driver == driver &&
+      update.number() <= before->second.number)
+    return false;
   if (before == experiments_.end() && experiments_.size() >= limits_.experiments) {
     auto oldest = experiments_.end();  // Only ended experiments; running ones keep their rows.
     for (auto at = experiments_.begin(); at != experiments_.end(); ++at) {
@@ -108,10 +112,12 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   if (!update.metric().empty()) experiment.metric = update.metric();
   if (!update.mode().empty()) experiment.mode = update.mode();
   if (!update.directory().empty()) experiment.directory = update.directory();
-  for (std::string* text : {&experiment.state, &experiment.metric, &experiment.mode, &experiment.directory}) cut(*text, limits_.trial_bytes);
+  for (std::string* text : {&experiment.state, &experiment.metric, &experiment.mode, &experiment.directory})
+    cut(*text, limits_.trial_bytes);
   if (!update.scheduler().empty()) experiment.scheduler = update.scheduler();
   cut(experiment.scheduler, limits_.trial_bytes);
-  if (!update.space().empty()) experiment.space = update.space().size() <= limits_.space_bytes ? update.space() : std::string();
+  if (!update.space().empty())
+    experiment.space = update.space().size() <= limits_.space_bytes ? update.space() : std::string();
   if (!update.rungs().empty()) keep_rungs(update, experiment.rungs);
   if (update.trials_total() > 0) experiment.trials_total = update.trials_total();
   if (update.trials_planned() > 0) experiment.trials_planned = update.trials_planned();
@@ -131,8 +137,10 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
     row = changed;
     index_actor(experiment, row);
     protocol::release_points(row);
-    for (std::string* text : {row.mutable_config_json(), row.mutable_error(), row.mutable_reason()}) cut(*text, limits_.trial_bytes);
-    for (std::string* text : {row.mutable_status(), row.mutable_node_name(), row.mutable_name()}) cut(*text, limits_.name_bytes);
+    for (std::string* text : {row.mutable_config_json(), row.mutable_error(), row.mutable_reason()})
+      cut(*text, limits_.trial_bytes);
+    for (std::string* text : {row.mutable_status(), row.mutable_node_name(), row.mutable_name()})
+      cut(*text, limits_.name_bytes);
     if (row.metrics().size() > kMetricsMax) row.clear_metrics();
     if (row.tags_size() > kTagsMax) row.mutable_tags()->DeleteSubrange(kTagsMax, row.tags_size() - kTagsMax);
     for (std::string& tag : *row.mutable_tags()) cut(tag, limits_.name_bytes);
@@ -142,7 +150,8 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
   return true;
 }
 
-bool ExperimentTable::restore(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part, uint64_t rank) {
+bool ExperimentTable::restore(DriverId driver, const std::string& machine_id, const protocol::ExperimentUpdate& part,
+                              uint64_t rank) {
   const auto known = experiments_.find(part.experiment());
   const bool is_new = known == experiments_.end();
   if (is_new && experiments_.size() >= limits_.experiments) return false;
@@ -159,7 +168,8 @@ std::vector<std::string> ExperimentTable::on_driver_gone(DriverId driver) {
     if (experiment.driver != driver || !experiment.is_open()) continue;
     experiment.state = "crashed";
     experiment.left.reset();
-    if (experiment.left_out == 0) experiment.trials_total = static_cast<int64_t>(experiment.trials.size());  // No more follow.
+    if (experiment.left_out == 0)
+      experiment.trials_total = static_cast<int64_t>(experiment.trials.size());  // No more follow.
     interrupted.push_back(name);
   }
   return interrupted;
@@ -196,7 +206,8 @@ void ExperimentTable::index_actor(const Experiment& experiment, const protocol::
 
 void ExperimentTable::forget_actor(const Experiment& experiment, const protocol::TrialRow& row) {
   const auto found = actors_.find(row.actor_id());
-  const bool is_its = found != actors_.end() && found->second.first == experiment.name && found->second.second == row.trial_id();
+  const bool is_its =
+      found != actors_.end() && found->second.first == experiment.name && found->second.second == row.trial_id();
   if (is_its) actors_.erase(found);
 }
 
@@ -228,13 +239,15 @@ Result<const Experiment*> ExperimentTable::resolve(std::string_view name) const 
   }
   if (starting.empty()) return make_error(ErrorCode::kNotFound, unknown(name));
   if (const auto named = named_run(starting, name)) return &experiments_.find(std::string(starting[*named]))->second;
-  return make_error(ErrorCode::kNotFound, fmt::format("\"{}\": {} experiments start so: {}; give more of the name",
-                                                      name, starting.size(), listed({starting.begin(), starting.end()})));
+  return make_error(ErrorCode::kNotFound,
+                    fmt::format("\"{}\": {} experiments start so: {}; give more of the name", name, starting.size(),
+                                listed({starting.begin(), starting.end()})));
 }
 
 Result<const Experiment*> ExperimentTable::resolve_open(std::string_view name) const {
   std::vector<const Experiment*> open, ended;
-  for (auto at = experiments_.lower_bound(std::string(name)); at != experiments_.end() && at->first.starts_with(name); ++at) {
+  for (auto at = experiments_.lower_bound(std::string(name)); at != experiments_.end() && at->first.starts_with(name);
+       ++at) {
     const Experiment& one = at->second;
     if (one.name == name && one.is_open()) return &one;
     (one.is_open() ? open : ended).push_back(&one);
@@ -248,7 +261,8 @@ Result<const Experiment*> ExperimentTable::resolve_open(std::string_view name) c
                                   name, listed(names)));
   }
   if (!ended.empty() && !name.empty())
-    return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" has ended ({}); nothing of it runs", ended.back()->name, ended.back()->state));
+    return make_error(ErrorCode::kNotFound, fmt::format("experiment \"{}\" has ended ({}); nothing of it runs",
+                                                        ended.back()->name, ended.back()->state));
   return make_error(ErrorCode::kNotFound, unknown(name));
 }
 
@@ -256,7 +270,8 @@ Result<std::string> ExperimentTable::resolve_open_trial(const Experiment& experi
   const auto found = resolve_trial(experiment, id);
   if (!found) return make_error(found.error());
   if (has_ended(**found))
-    return make_error(ErrorCode::kNotFound, fmt::format("trial {} has ended ({}); nothing of it runs", (*found)->trial_id(), (*found)->status()));
+    return make_error(ErrorCode::kNotFound, fmt::format("trial {} has ended ({}); nothing of it runs",
+                                                        (*found)->trial_id(), (*found)->status()));
   return (*found)->trial_id();
 }
 

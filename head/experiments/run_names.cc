@@ -52,7 +52,9 @@ std::optional<size_t> named_run(std::span<const std::string_view> names, std::st
   bool one_stem = true;
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i] == text) return i;
-    const auto is_newer = [&](const std::optional<size_t>& than) { return !than || is_later_run(names[i], names[*than]); };
+    const auto is_newer = [&](const std::optional<size_t>& than) {
+      return !than || is_later_run(names[i], names[*than]);
+    };
     one_stem = one_stem && stem_of_run(names[i]) == stem_of_run(names[0]);
     if (is_newer(newest)) newest = i;
     if (stem_of_run(names[i]) == text && is_newer(newest_of_stem)) newest_of_stem = i;

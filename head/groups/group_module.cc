@@ -90,7 +90,8 @@ Result<void> GroupModule::create(DriverId driver, const Actor* owner, protocol::
   VOLADOR_TRY(groups_.check_room(spec));
   spec.set_driver_id(raw(driver));
   spec.clear_owner();
-  if (auto creator = requester(clients_, driver, owner); !creator.token_id().empty()) *spec.mutable_owner() = std::move(creator);
+  if (auto creator = requester(clients_, driver, owner); !creator.token_id().empty())
+    *spec.mutable_owner() = std::move(creator);
   const auto program = programs_.find(driver);
   spec.set_program_sha256(program == programs_.end() ? "" : program->second.sha256());
   std::vector<HolderId> holders;
@@ -138,7 +139,8 @@ void GroupModule::on_find(const ClientRef& client, const protocol::FindGroup& me
   }
 }
 
-void GroupModule::on_remove(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::RemoveGroup& message) {
+void GroupModule::on_remove(const ClientRef& client, DriverId driver, const Actor* owner,
+                            const protocol::RemoveGroup& message) {
   const auto id = id_from_raw<GroupId>(message.group_id());
   if (const Group* group = groups_.find(id); group != nullptr && !group->is_removed()) {
     const std::string thing = fmt::format("placement group {} ({})", group->spec.name(), short_id(id));

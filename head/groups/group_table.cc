@@ -12,14 +12,14 @@
 namespace volador::head {
 
 Reason Group::in_words() const {
-  return spec.name().empty() ? reason("name.group", short_id(id)) : reason("name.named_group", spec.name(), short_id(id));
+  return spec.name().empty() ? reason("name.group", short_id(id))
+                             : reason("name.named_group", spec.name(), short_id(id));
 }
 
 Result<void> GroupTable::check_room(const protocol::GroupSpec& spec) const {
   if (groups_.size() >= limits_.groups) {
-    return make_error(ErrorCode::kUnavailable,
-                      fmt::format("the cluster has {}, its limit; remove some and try again",
-                                  counted(groups_.size(), "placement group")));
+    return make_error(ErrorCode::kUnavailable, fmt::format("the cluster has {}, its limit; remove some and try again",
+                                                           counted(groups_.size(), "placement group")));
   }
   if (bundles_ + static_cast<size_t>(spec.bundles_size()) > limits_.all_bundles) {
     return make_error(
@@ -219,8 +219,9 @@ Result<void> GroupTable::check_actor(GroupId id, int bundle, const ResourceSet& 
                                      const std::string& who) const {
   const Group* group = find(id);
   if (group == nullptr || group->is_removed()) {
-    const std::string end =
-        group == nullptr ? end_of(id).text() : fmt::format("{} was removed: {}", group->display(), group->cause.message());
+    const std::string end = group == nullptr
+                                ? end_of(id).text()
+                                : fmt::format("{} was removed: {}", group->display(), group->cause.message());
     return make_error(
         ErrorCode::kNotFound,
         fmt::format("{} asks for a place in placement group {}, {}", who, short_id(id),

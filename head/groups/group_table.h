@@ -62,7 +62,7 @@ struct Group {
   uint64_t sequence = 0;
   HolderId holder;  // Holder id of the group's placement request.
   protocol::GroupState state = protocol::GROUP_PENDING;
-  BootTime waits_since{};  // Start of the wait, while it waits for placement.
+  BootTime waits_since{};      // Start of the wait, while it waits for placement.
   protocol::DeathCause cause;  // Cause of its removal.
   std::vector<Bundle> bundles;
   std::set<ActorId> actors;  // Its actors that are not dead.

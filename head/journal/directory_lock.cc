@@ -27,17 +27,21 @@ Result<DirectoryLock> DirectoryLock::acquire(const std::filesystem::path& folder
   const std::string path = folder / "lock";
   int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (fd < 0) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{}: cannot be opened: {}. Choose another folder or set its rights.", path, std::strerror(errno)));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format("{}: cannot be opened: {}. Choose another folder or set its rights.", path, std::strerror(errno)));
   }
   DirectoryLock lock(fd);
   if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
     return make_error(ErrorCode::kUnavailable,
-                      fmt::format("{}: another head runs on this folder (pid {}). Stop it first (`volador stop`), or start this one in another folder.",
+                      fmt::format("{}: another head runs on this folder (pid {}). Stop it first (`volador stop`), or "
+                                  "start this one in another folder.",
                                   folder.string(), pid_in(fd)));
   }
   const std::string pid = fmt::format("{}\n", getpid());
   if (ftruncate(fd, 0) != 0 || pwrite(fd, pid.data(), pid.size(), 0) != static_cast<ssize_t>(pid.size())) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{}: cannot be written: {}. Make space on its disk.", path, std::strerror(errno)));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("{}: cannot be written: {}. Make space on its disk.", path, std::strerror(errno)));
   }
   return lock;
 }

@@ -24,15 +24,18 @@ Result<void> check_mutations(std::span<const Mutation> batch) {
   for (const Mutation& mutation : batch) {
     if (!is_table_name(mutation.table)) {
       return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("journal table \"{}\": expected 1 to {} lower-case letters or '_'", mutation.table, kTableBytesMax));
+                        fmt::format("journal table \"{}\": expected 1 to {} lower-case letters or '_'", mutation.table,
+                                    kTableBytesMax));
     }
     if (mutation.key.empty() || mutation.key.size() > kKeyBytesMax) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("journal table {}: a key of {}; expected 1 to {}", mutation.table,
-                                                                 counted(mutation.key.size(), "byte"), kKeyBytesMax));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("journal table {}: a key of {}; expected 1 to {}", mutation.table,
+                                    counted(mutation.key.size(), "byte"), kKeyBytesMax));
     }
     if (mutation.value && mutation.value->size() > kJournalValueBytesMax) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("journal table {}: a value of {} bytes; at most {} fit", mutation.table,
-                                                                 mutation.value->size(), kJournalValueBytesMax));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("journal table {}: a value of {} bytes; at most {} fit", mutation.table,
+                                    mutation.value->size(), kJournalValueBytesMax));
     }
   }
   return {};

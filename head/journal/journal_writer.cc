@@ -23,7 +23,8 @@ struct Step {
 
 size_t bytes_of(const std::vector<Mutation>& mutations) {
   size_t bytes = 0;
-  for (const Mutation& mutation : mutations) bytes += sizeof(Mutation) + mutation.key.size() + (mutation.value ? mutation.value->size() : 0);
+  for (const Mutation& mutation : mutations)
+    bytes += sizeof(Mutation) + mutation.key.size() + (mutation.value ? mutation.value->size() : 0);
   return bytes;
 }
 
@@ -46,7 +47,7 @@ struct JournalWriter::Impl {
 
   mutable std::mutex mutex;
   std::condition_variable changed;
-  std::deque<Step> steps;  // Not yet durable, without the batch being written.
+  std::deque<Step> steps;        // Not yet durable, without the batch being written.
   size_t waiting_mutations = 0;  // Total of all steps that are not durable.
   size_t waiting_bytes = 0;
   size_t waiting_steps = 0;
@@ -61,10 +62,12 @@ std::pair<std::vector<Step>, std::vector<Mutation>> JournalWriter::Impl::take_ba
   size_t bytes = 0;
   while (!steps.empty()) {
     Step& step = steps.front();
-    const bool full = batch.size() + step.mutations.size() > options.batch_mutations_max || bytes + step.bytes > options.batch_bytes_max;
+    const bool full = batch.size() + step.mutations.size() > options.batch_mutations_max ||
+                      bytes + step.bytes > options.batch_bytes_max;
     if (full && !taken.empty()) break;
     bytes += step.bytes;
-    batch.insert(batch.end(), std::make_move_iterator(step.mutations.begin()), std::make_move_iterator(step.mutations.end()));
+    batch.insert(batch.end(), std::make_move_iterator(step.mutations.begin()),
+                 std::make_move_iterator(step.mutations.end()));
     taken.push_back(std::move(step));
     steps.pop_front();
   }
@@ -84,11 +87,13 @@ bool JournalWriter::Impl::commit_until_stored(const std::vector<Mutation>& batch
       failure.reset();
       return true;
     }
-    const bool lost = stored.error().code != ErrorCode::kUnavailable && stored.error().code != ErrorCode::kUnauthenticated;
+    const bool lost =
+        stored.error().code != ErrorCode::kUnavailable && stored.error().code != ErrorCode::kUnauthenticated;
     if (lost) {
       log::error("journal", "the store is lost", {{"store", journal.description()}, {"error", stored.error().message}});
     } else if (!failure) {
-      log::warn("journal", "does not store; the head is read-only", {{"store", journal.description()}, {"error", stored.error().message}});
+      log::warn("journal", "does not store; the head is read-only",
+                {{"store", journal.description()}, {"error", stored.error().message}});
     }
     failure = stored.error();
     if (lost) {
@@ -173,7 +178,8 @@ bool JournalWriter::idle() const {
 std::optional<Error> JournalWriter::read_only() const {
   std::lock_guard lock(impl_->mutex);
   if (impl_->failure) {
-    return Error{ErrorCode::kUnavailable, fmt::format("the head is read-only while its journal does not store: {}", impl_->failure->message)};
+    return Error{ErrorCode::kUnavailable,
+                 fmt::format("the head is read-only while its journal does not store: {}", impl_->failure->message)};
   }
   return impl_->full();
 }
@@ -184,9 +190,11 @@ std::optional<Error> JournalWriter::full() const {
 }
 
 std::optional<Error> JournalWriter::Impl::full() const {
-  if (waiting_mutations <= options.backlog_mutations_max && waiting_bytes <= options.backlog_bytes_max) return std::nullopt;
-  return Error{ErrorCode::kUnavailable, fmt::format("{} ({} MiB) {} for the journal {}; try again in a moment", counted(waiting_mutations, "change"), waiting_bytes >> 20, waiting_mutations == 1 ? "waits" : "wait",
-                                                    journal.description())};
+  if (waiting_mutations <= options.backlog_mutations_max && waiting_bytes <= options.backlog_bytes_max)
+    return std::nullopt;
+  return Error{ErrorCode::kUnavailable, fmt::format("{} ({} MiB) {} for the journal {}; try again in a moment",
+                                                    counted(waiting_mutations, "change"), waiting_bytes >> 20,
+                                                    waiting_mutations == 1 ? "waits" : "wait", journal.description())};
 }
 
 }  // namespace volador::head

@@ -17,9 +17,9 @@ namespace volador::head {
 struct JournalWriterOptions {
   size_t batch_mutations_max = 4096;
   size_t batch_bytes_max = size_t{64} << 20;
-  size_t backlog_mutations_max = 50'000;            // Beyond either limit read_only() returns an error.
+  size_t backlog_mutations_max = 50'000;  // Beyond either limit read_only() returns an error.
   size_t backlog_bytes_max = size_t{256} << 20;
-  std::chrono::milliseconds retry_first{50};        // Doubles up to retry_last.
+  std::chrono::milliseconds retry_first{50};  // Doubles up to retry_last.
   std::chrono::milliseconds retry_last{1000};
 };
 

@@ -2,7 +2,8 @@
 
 namespace volador::head {
 
-MemoryJournal::MemoryJournal(std::shared_ptr<MemoryStore> store) : store_(std::move(store)), generation_(++store_->generation) {}
+MemoryJournal::MemoryJournal(std::shared_ptr<MemoryStore> store)
+    : store_(std::move(store)), generation_(++store_->generation) {}
 
 Result<void> MemoryJournal::load(const Visit& visit) {
   for (const auto& [name, value] : store_->rows) visit(name.first, name.second, value);
@@ -11,7 +12,8 @@ Result<void> MemoryJournal::load(const Visit& visit) {
 
 Result<void> MemoryJournal::commit(std::span<const Mutation> batch) {
   VOLADOR_TRY(check_mutations(batch));
-  if (store_->generation != generation_) return make_error(ErrorCode::kPermissionDenied, "memory: opened by another head since");
+  if (store_->generation != generation_)
+    return make_error(ErrorCode::kPermissionDenied, "memory: opened by another head since");
   if (store_->fail_commits > 0) {
     --store_->fail_commits;
     return make_error(ErrorCode::kUnavailable, "memory: told to fail");

@@ -13,9 +13,9 @@ namespace volador::head {
 struct MemoryStore {
   std::map<std::pair<std::string, std::string>, std::string> rows;
   uint64_t generation = 0;
-  size_t commits = 0;               // Batches stored.
-  size_t fail_commits = 0;          // Number of next commits that store nothing and return kUnavailable.
-  size_t fail_after_storing = 0;    // Number of next commits that store the batch but return kUnavailable.
+  size_t commits = 0;             // Batches stored.
+  size_t fail_commits = 0;        // Number of next commits that store nothing and return kUnavailable.
+  size_t fail_after_storing = 0;  // Number of next commits that store the batch but return kUnavailable.
 };
 
 class MemoryJournal final : public Journal {

@@ -31,11 +31,13 @@ struct RecordsRead {
   bool torn = false;   // Bytes that are not a record follow.
 };
 // Visits the records in order. kNotFound; kUnavailable: the file cannot be read; kInvalidArgument: not a record file.
-[[nodiscard]] Result<RecordsRead> read_records(const std::filesystem::path& file, const std::function<void(std::string_view)>& visit);
+[[nodiscard]] Result<RecordsRead> read_records(const std::filesystem::path& file,
+                                               const std::function<void(std::string_view)>& visit);
 
 // Writes records (from append_record) at offset `at` and truncates what lay behind it; at 0 the file starts anew.
 // Returns the new length; on an error the file keeps its old length. kUnavailable: no space, or another disk error; the
 // message names the file. `sync`: flushes to disk before returning.
-[[nodiscard]] Result<uint64_t> write_records(const std::filesystem::path& file, uint64_t at, std::string_view records, bool sync);
+[[nodiscard]] Result<uint64_t> write_records(const std::filesystem::path& file, uint64_t at, std::string_view records,
+                                             bool sync);
 
 }  // namespace volador::head

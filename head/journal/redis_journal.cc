@@ -59,7 +59,8 @@ class RedisJournal final : public Journal {
   explicit RedisJournal(RedisJournalOptions options)
       : options_(std::move(options)),
         server_(fmt::format("{}:{}/{}", options_.address.host, options_.address.port, options_.address.database)),
-        prefix_(fmt::format("volador:{}:{}{}", to_string(options_.cluster), options_.part, options_.part.empty() ? "" : ":")) {}
+        prefix_(fmt::format("volador:{}:{}{}", to_string(options_.cluster), options_.part,
+                            options_.part.empty() ? "" : ":")) {}
 
   Result<void> open();
 
@@ -108,12 +109,17 @@ void RedisJournal::append(const Words& words) {
 }
 
 tl::unexpected<Error> RedisJournal::refused(std::string_view answer) const {
-  if (answer.starts_with("NOAUTH") || answer.starts_with("WRONGPASS") || answer.find("invalid password") != answer.npos) {
-    return make_error(ErrorCode::kUnauthenticated,
-                      fmt::format("redis {}: wrong or missing password. Write it into the address: --store=redis://:PASSWORD@{}", server_, server_));
+  if (answer.starts_with("NOAUTH") || answer.starts_with("WRONGPASS") ||
+      answer.find("invalid password") != answer.npos) {
+    return make_error(
+        ErrorCode::kUnauthenticated,
+        fmt::format("redis {}: wrong or missing password. Write it into the address: --store=redis://:PASSWORD@{}",
+                    server_, server_));
   }
   if (answer.starts_with("OOM")) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("redis {}: out of memory (maxmemory). Raise it; the head goes on by itself.", server_));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format("redis {}: out of memory (maxmemory). Raise it; the head goes on by itself.", server_));
   }
   return make_error(ErrorCode::kUnavailable, fmt::format("redis {}: refused: {}", server_, answer));
 }
@@ -123,9 +129,11 @@ Result<Reply> RedisJournal::take() {
   if (!context_ || redisGetReply(context_.get(), &raw) != REDIS_OK) {
     std::string why = context_ ? context_->errstr : "not connected";
     context_.reset();
-    return make_error(ErrorCode::kUnavailable, fmt::format("redis {}: no answer within {} ms: {}. Start the server or check the network; the head goes on "
-                                                           "by itself.",
-                                                           server_, options_.timeout.count(), why));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format("redis {}: no answer within {} ms: {}. Start the server or check the network; the head goes on "
+                    "by itself.",
+                    server_, options_.timeout.count(), why));
   }
   Reply reply(static_cast<redisReply*>(raw));
   if (reply->type == REDIS_REPLY_ERROR) return refused(text_of(reply.get()));
@@ -136,12 +144,14 @@ Result<void> RedisJournal::check_settings() {
   auto persistence = ask({"INFO", "persistence"});
   if (!persistence) return make_error(persistence.error());
   if (info_value(text_of(persistence->get()), "loading") == "1") {
-    return make_error(ErrorCode::kUnavailable, fmt::format("redis {}: still loads its data; try again in a moment", server_));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("redis {}: still loads its data; try again in a moment", server_));
   }
   if (options_.force) return {};
   if (info_value(text_of(persistence->get()), "aof_enabled") != "1") {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("redis {}: keeps no append-only file, so a restart of it would lose the cluster. Set `appendonly yes` in its "
+                      fmt::format("redis {}: keeps no append-only file, so a restart of it would lose the cluster. Set "
+                                  "`appendonly yes` in its "
                                   "configuration, or now: redis-cli -h {} -p {} CONFIG SET appendonly yes",
                                   server_, options_.address.host, options_.address.port));
   }
@@ -149,15 +159,20 @@ Result<void> RedisJournal::check_settings() {
   if (!memory) return make_error(memory.error());
   const auto policy = info_value(text_of(memory->get()), "maxmemory_policy");
   if (info_value(text_of(memory->get()), "maxmemory") != "0" && policy != "noeviction") {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("redis {}: drops keys when its memory is full (maxmemory-policy {}). Set `maxmemory-policy noeviction`.", server_, policy));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format(
+            "redis {}: drops keys when its memory is full (maxmemory-policy {}). Set `maxmemory-policy noeviction`.",
+            server_, policy));
   }
   if (options_.durability == Durability::kPower) {
     auto sync = ask({"CONFIG", "GET", "appendfsync"});
     if (!sync) return make_error(sync.error());
     const redisReply* reply = sync->get();
     if (reply->elements != 2 || text_of(reply->element[1]) != "always") {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("redis {}: --durability=power needs `appendfsync always` in its configuration", server_));
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("redis {}: --durability=power needs `appendfsync always` in its configuration", server_));
     }
   }
   return {};
@@ -170,7 +185,8 @@ Result<void> RedisJournal::connect() {
   if (!context_ || context_->err != 0) {
     std::string why = context_ ? context_->errstr : "out of memory";
     context_.reset();
-    return make_error(ErrorCode::kUnavailable, fmt::format("redis {}: cannot connect: {}. Start the server or check --store.", server_, why));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("redis {}: cannot connect: {}. Start the server or check --store.", server_, why));
   }
   redisSetTimeout(context_.get(), timeout);
   redisEnableKeepAlive(context_.get());
@@ -212,8 +228,10 @@ Result<void> RedisJournal::load_table(std::string_view table, const Visit& visit
       const auto stored = text_of(values->get()->element[i - from]);
       const auto value = stored.substr(std::min(stored.size(), kCheckBytes));
       if (stored.substr(0, kCheckBytes) != check_bytes(table, key, value)) {
-        return make_error(ErrorCode::kInternal, fmt::format("redis {}: a row of {} does not match its check sum. Restore the server's data from a copy.",
-                                                            server_, hash));
+        return make_error(
+            ErrorCode::kInternal,
+            fmt::format("redis {}: a row of {} does not match its check sum. Restore the server's data from a copy.",
+                        server_, hash));
       }
       visit(table, key, value);
     }
@@ -225,7 +243,8 @@ Result<void> RedisJournal::load(const Visit& visit) {
   if (!context_) VOLADOR_TRY(connect());
   auto tables = ask({"SMEMBERS", name("tables")});
   if (!tables) return make_error(tables.error());
-  for (size_t i = 0; i < tables->get()->elements; ++i) VOLADOR_TRY(load_table(text_of(tables->get()->element[i]), visit));
+  for (size_t i = 0; i < tables->get()->elements; ++i)
+    VOLADOR_TRY(load_table(text_of(tables->get()->element[i]), visit));
   return {};
 }
 
@@ -244,14 +263,16 @@ Result<void> RedisJournal::check_turn() {
   const uint64_t generation = number_of(both->element[0]);
   const uint64_t stored = number_of(both->element[1]);
   if (generation > generation_) {
-    return make_error(ErrorCode::kPermissionDenied,
-                      fmt::format("redis {}: another head opened this cluster's journal (opening {}; ours is {}). This head ends.", server_, generation,
-                                  generation_));
+    return make_error(
+        ErrorCode::kPermissionDenied,
+        fmt::format("redis {}: another head opened this cluster's journal (opening {}; ours is {}). This head ends.",
+                    server_, generation, generation_));
   }
   if (uncertain_ && stored == sequence_ + 1) ++sequence_;
   if (generation < generation_ || stored != sequence_) {
     return make_error(ErrorCode::kPermissionDenied,
-                      fmt::format("redis {}: lost batches that it had acknowledged (holds {} of {}). Restore its append-only file, then start the head again.",
+                      fmt::format("redis {}: lost batches that it had acknowledged (holds {} of {}). Restore its "
+                                  "append-only file, then start the head again.",
                                   server_, stored, sequence_));
   }
   uncertain_ = false;
@@ -292,7 +313,8 @@ Result<void> RedisJournal::send_batch(std::span<const Mutation> batch) {
   if (!queued) return queued;
   if (!executed) return make_error(executed.error());
   if (executed->get()->type == REDIS_REPLY_NIL) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("redis {}: the journal's counters changed during a batch", server_));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("redis {}: the journal's counters changed during a batch", server_));
   }
   ++sequence_;
   for (size_t i = 0; i < executed->get()->elements; ++i) {

@@ -32,7 +32,8 @@ bool percent_decode(std::string_view text, std::string& out) {
 
 Result<RedisAddress> parse_redis_url(std::string_view url) {
   auto wrong = [](std::string_view what) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("--store: {}; expected redis://[:password@]host[:port][/database]", what));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("--store: {}; expected redis://[:password@]host[:port][/database]", what));
   };
   constexpr std::string_view kScheme = "redis://";
   if (!url.starts_with(kScheme)) return wrong("not an address of Redis");
@@ -41,7 +42,8 @@ Result<RedisAddress> parse_redis_url(std::string_view url) {
   if (size_t at = rest.rfind('@'); at != rest.npos) {
     std::string_view login = rest.substr(0, at);
     rest.remove_prefix(at + 1);
-    if (!login.starts_with(':')) return wrong("a user name stands before the password; only the default user is supported");
+    if (!login.starts_with(':'))
+      return wrong("a user name stands before the password; only the default user is supported");
     if (!percent_decode(login.substr(1), address.password)) return wrong("the password's percent encoding is broken");
   }
   if (size_t slash = rest.find('/'); slash != rest.npos) {

@@ -63,23 +63,30 @@ tl::unexpected<Error> SqliteJournal::failure(std::string_view doing) const {
   switch (code & 0xff) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      return make_error(ErrorCode::kInternal,
-                        fmt::format("{}: the journal is damaged ({}, while {}). Restore it from a copy, or move the file away and start a new "
-                                    "cluster; `sqlite3 {} .recover` shows what can be read.",
-                                    file_, text, doing, file_));
+      return make_error(ErrorCode::kInternal, fmt::format("{}: the journal is damaged ({}, while {}). Restore it from "
+                                                          "a copy, or move the file away and start a new "
+                                                          "cluster; `sqlite3 {} .recover` shows what can be read.",
+                                                          file_, text, doing, file_));
     case SQLITE_FULL:
-      return make_error(ErrorCode::kUnavailable, fmt::format("{}: no space left on its disk ({}). Make space; the head goes on by itself.", file_, doing));
+      return make_error(
+          ErrorCode::kUnavailable,
+          fmt::format("{}: no space left on its disk ({}). Make space; the head goes on by itself.", file_, doing));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      return make_error(ErrorCode::kUnavailable,
-                        fmt::format("{}: another program holds the file open ({}). Close it; the head goes on by itself.", file_, doing));
+      return make_error(
+          ErrorCode::kUnavailable,
+          fmt::format("{}: another program holds the file open ({}). Close it; the head goes on by itself.", file_,
+                      doing));
     case SQLITE_READONLY:
     case SQLITE_PERM:
     case SQLITE_CANTOPEN:
-      return make_error(ErrorCode::kUnavailable, fmt::format("{}: cannot be written ({}, while {}). Check the rights of the file and its folder.", file_,
-                                                             text, doing));
+      return make_error(
+          ErrorCode::kUnavailable,
+          fmt::format("{}: cannot be written ({}, while {}). Check the rights of the file and its folder.", file_, text,
+                      doing));
     default:
-      return make_error(ErrorCode::kUnavailable, fmt::format("{}: {} (SQLite code {}, while {}). Check the disk.", file_, text, code, doing));
+      return make_error(ErrorCode::kUnavailable,
+                        fmt::format("{}: {} (SQLite code {}, while {}). Check the disk.", file_, text, code, doing));
   }
 }
 
@@ -99,7 +106,8 @@ Result<int64_t> SqliteJournal::read_number(const char* sql) {
 
 Result<void> SqliteJournal::prepare(const char* sql, Statement& statement) {
   sqlite3_stmt* made = nullptr;
-  if (sqlite3_prepare_v3(database_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &made, nullptr) != SQLITE_OK) return failure(sql);
+  if (sqlite3_prepare_v3(database_.get(), sql, -1, SQLITE_PREPARE_PERSISTENT, &made, nullptr) != SQLITE_OK)
+    return failure(sql);
   statement.reset(made);
   return {};
 }
@@ -115,29 +123,38 @@ Result<void> SqliteJournal::check_format() {
   auto tables = read_number("SELECT count(*) FROM sqlite_master");
   if (!tables) return make_error(tables.error());
   if (*application == 0 && *tables == 0) {
-    return execute(fmt::format("BEGIN IMMEDIATE; PRAGMA application_id={}; PRAGMA user_version={};"
-                               "CREATE TABLE rows(part TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, sum INTEGER NOT NULL,"
-                               "                  PRIMARY KEY(part, key));"
-                               "CREATE TABLE openings(id INTEGER PRIMARY KEY CHECK(id = 0), count INTEGER NOT NULL);"
-                               "INSERT INTO openings VALUES(0, 0); COMMIT",
-                               kApplicationId, kFormat)
-                       .c_str());
+    return execute(
+        fmt::format(
+            "BEGIN IMMEDIATE; PRAGMA application_id={}; PRAGMA user_version={};"
+            "CREATE TABLE rows(part TEXT NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL, sum INTEGER NOT NULL,"
+            "                  PRIMARY KEY(part, key));"
+            "CREATE TABLE openings(id INTEGER PRIMARY KEY CHECK(id = 0), count INTEGER NOT NULL);"
+            "INSERT INTO openings VALUES(0, 0); COMMIT",
+            kApplicationId, kFormat)
+            .c_str());
   }
   if (*application != kApplicationId) {
-    return make_error(ErrorCode::kInternal, fmt::format("{}: this is not a journal of Volador. Move the file away, or choose another folder.", file_));
+    return make_error(
+        ErrorCode::kInternal,
+        fmt::format("{}: this is not a journal of Volador. Move the file away, or choose another folder.", file_));
   }
   auto format = read_number("PRAGMA user_version");
   if (!format) return make_error(format.error());
   if (*format != kFormat) {
-    return make_error(ErrorCode::kInternal, fmt::format("{}: written in format {}; this version reads {}. Start the head with the version that wrote it.",
-                                                        file_, *format, kFormat));
+    return make_error(
+        ErrorCode::kInternal,
+        fmt::format("{}: written in format {}; this version reads {}. Start the head with the version that wrote it.",
+                    file_, *format, kFormat));
   }
   Statement check;
   VOLADOR_TRY(prepare("PRAGMA quick_check(1)", check));
   if (sqlite3_step(check.get()) != SQLITE_ROW) return failure("quick_check");
   if (const auto text = column(check.get(), 0); text != "ok") {
-    return make_error(ErrorCode::kInternal,
-                      fmt::format("{}: the journal is damaged ({}). Restore it from a copy, or move the file away and start a new cluster.", file_, text));
+    return make_error(
+        ErrorCode::kInternal,
+        fmt::format(
+            "{}: the journal is damaged ({}). Restore it from a copy, or move the file away and start a new cluster.",
+            file_, text));
   }
   return {};
 }
@@ -157,9 +174,11 @@ Result<void> SqliteJournal::set_up() {
   sqlite3_extended_result_codes(made, 1);
   chmod(file_.c_str(), 0600);
   // Exclusive mode keeps the log's index in memory, not in a shared file. A small cache suffices: rows are read once.
-  const char* synchronous = options_.durability == Durability::kPower ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL";
-  for (const char* sql : {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", synchronous, "PRAGMA cache_size=-1024",
-                          "PRAGMA journal_size_limit=16777216", "PRAGMA temp_store=MEMORY"}) {
+  const char* synchronous =
+      options_.durability == Durability::kPower ? "PRAGMA synchronous=FULL" : "PRAGMA synchronous=NORMAL";
+  for (const char* sql :
+       {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=WAL", synchronous, "PRAGMA cache_size=-1024",
+        "PRAGMA journal_size_limit=16777216", "PRAGMA temp_store=MEMORY"}) {
     VOLADOR_TRY(execute(sql));
   }
   VOLADOR_TRY(check_format());
@@ -191,9 +210,11 @@ Result<void> SqliteJournal::load(const Visit& visit) {
     const auto key = column(read.get(), 1);
     const auto value = column(read.get(), 2);
     if (sqlite3_column_int64(read.get(), 3) != static_cast<int64_t>(row_check(table, key, value))) {
-      return make_error(ErrorCode::kInternal, fmt::format("{}: the journal is damaged: a row of table \"{}\" does not match its check sum. Restore the "
-                                                          "file from a copy, or move it away and start a new cluster.",
-                                                          file_, table));
+      return make_error(
+          ErrorCode::kInternal,
+          fmt::format("{}: the journal is damaged: a row of table \"{}\" does not match its check sum. Restore the "
+                      "file from a copy, or move it away and start a new cluster.",
+                      file_, table));
     }
     visit(table, key, value);
   }

@@ -13,7 +13,8 @@ void move_to_end(std::vector<T>& into, std::vector<T>& from) {
 }  // namespace
 
 bool Actions::empty() const {
-  return journal.empty() && to_nodes.empty() && to_clients.empty() && close_nodes.empty() && close_clients.empty() && events.empty() && experiments.empty();
+  return journal.empty() && to_nodes.empty() && to_clients.empty() && close_nodes.empty() && close_clients.empty() &&
+         events.empty() && experiments.empty();
 }
 
 void Actions::append(Actions&& later) {

@@ -23,7 +23,7 @@ struct Event {
   log::Level level = log::Level::kInfo;
   std::string text;
   std::vector<std::pair<std::string, std::string>> fields;
-  Reason why;  // The value of the field "cause" or "why".
+  Reason why;             // The value of the field "cause" or "why".
   std::string_view kind;  // The kind in v1::Event; points to static storage.
 };
 
@@ -67,9 +67,8 @@ inline constexpr std::string_view kActorsTable =
     "actors";  // ActorRecord that holds only the spec; written at creation and at death.
 inline constexpr std::string_view kActorStatesTable = "actor_states";  // ActorRecord without spec.
 inline constexpr std::string_view kCheckpointsTable = "checkpoints";   // Checkpoint of an actor that is not dead.
-inline constexpr std::string_view kGroupsTable =
-    "groups";  // GroupRecord, while the group holds or requests resources.
-inline constexpr std::string_view kNodesTable = "nodes";      // NodeRecord.
+inline constexpr std::string_view kGroupsTable = "groups";  // GroupRecord, while the group holds or requests resources.
+inline constexpr std::string_view kNodesTable = "nodes";    // NodeRecord.
 inline constexpr std::string_view kDriversTable = "drivers";  // DriverRecord.
 inline constexpr std::string_view kProgramsTable =
     "programs";  // A driver's Program, kept while one of its actors is not dead.

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <charconv>
 
-
 namespace volador::head {
 namespace {
 
@@ -195,7 +194,8 @@ Actions HeadCore::on_node_lost(BootTime now, NodeSession session) {
   return run(now, [&] { nodes_.on_lost(session); });
 }
 
-Actions HeadCore::on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message, const security::Principal& by) {
+Actions HeadCore::on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message,
+                                    const security::Principal& by) {
   return run(now, [&] {
     if (message.kind_case() == protocol::ClientMessage::kHello) return clients_.on_hello(session, message.hello(), by);
     const ClientRef client{.session = session, .host = {}};

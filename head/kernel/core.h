@@ -34,9 +34,9 @@
 #include "head/read_model/lists.h"
 #include "head/read_model/lookups.h"
 #include "head/read_model/names.h"
-#include "runtime/security/principal.h"
 #include "head/read_model/rows.h"
 #include "head/read_model/wait_reasons.h"
+#include "runtime/security/principal.h"
 
 namespace volador::head {
 
@@ -76,7 +76,8 @@ class HeadCore {
   Actions on_node_lost(BootTime now,
                        NodeSession session);  // The stream ended for any reason. Unknown sessions are ignored.
   // `by`: the principal of the session's stream, which owns what its driver creates.
-  Actions on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message, const security::Principal& by = {});
+  Actions on_client_message(BootTime now, ClientSession session, const protocol::ClientMessage& message,
+                            const security::Principal& by = {});
   Actions on_client_lost(BootTime now, ClientSession session);
   Actions on_tick(BootTime now);
 

@@ -52,8 +52,7 @@ struct Limits {
   size_t actors = 200'000;              // Not dead.
   size_t spec_bytes = size_t{1} << 30;  // Total specs of actors that are not dead.
   size_t argument_bytes = 16 << 20;     // Per actor.
-  size_t description_bytes =
-      1 << 20;  // Per actor spec without arguments; both fit into one journal row.
+  size_t description_bytes = 1 << 20;   // Per actor spec without arguments; both fit into one journal row.
   size_t checkpoint_bytes = kActorCheckpointBytesMax;
   size_t checkpoints_bytes = size_t{1} << 30;  // Total.
   size_t name_bytes = 256;

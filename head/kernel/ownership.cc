@@ -20,12 +20,15 @@ protocol::Owner requester(const ClientTable& clients, DriverId driver, const Act
   return known == nullptr ? protocol::Owner() : known->owner;
 }
 
-Result<void> check_owner(const protocol::Owner& by, const protocol::Owner& owner, std::string_view action, std::string_view thing) {
+Result<void> check_owner(const protocol::Owner& by, const protocol::Owner& owner, std::string_view action,
+                         std::string_view thing) {
   if (by.operates() || owner.token_id().empty() || owner.token_id() == by.token_id()) return {};
   return make_error(ErrorCode::kPermissionDenied,
-                    fmt::format("{} belongs to token {}; a program may {} what programs of its own token {} created, and operators may {} everything. Use a program with "
+                    fmt::format("{} belongs to token {}; a program may {} what programs of its own token {} created, "
+                                "and operators may {} everything. Use a program with "
                                 "the token {}, or one of role operator.",
-                                thing, owner.token_id(), action, by.token_id().empty() ? "(unknown)" : by.token_id(), action, owner.token_id()));
+                                thing, owner.token_id(), action, by.token_id().empty() ? "(unknown)" : by.token_id(),
+                                action, owner.token_id()));
 }
 
 }  // namespace volador::head

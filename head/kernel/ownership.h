@@ -22,6 +22,7 @@ protocol::Owner requester(const ClientTable& clients, DriverId driver, const Act
 // kPermissionDenied: `by` neither owns the object nor is an operator; the message names the rule. Examples: `action`
 // "kill", `thing` "actor hits (3f2a90c1)". Objects without an owner, from journals of earlier versions, may be changed
 // by everyone.
-[[nodiscard]] Result<void> check_owner(const protocol::Owner& by, const protocol::Owner& owner, std::string_view action, std::string_view thing);
+[[nodiscard]] Result<void> check_owner(const protocol::Owner& by, const protocol::Owner& owner, std::string_view action,
+                                       std::string_view thing);
 
 }  // namespace volador::head

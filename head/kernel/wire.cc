@@ -9,36 +9,56 @@ namespace {
 
 std::string_view signal_name(int number) {
   switch (number) {
-    case SIGABRT: return "SIGABRT";
-    case SIGBUS: return "SIGBUS";
-    case SIGFPE: return "SIGFPE";
-    case SIGHUP: return "SIGHUP";
-    case SIGILL: return "SIGILL";
-    case SIGINT: return "SIGINT";
-    case SIGKILL: return "SIGKILL";
-    case SIGSEGV: return "SIGSEGV";
-    case SIGTERM: return "SIGTERM";
-    default: return "";
+    case SIGABRT:
+      return "SIGABRT";
+    case SIGBUS:
+      return "SIGBUS";
+    case SIGFPE:
+      return "SIGFPE";
+    case SIGHUP:
+      return "SIGHUP";
+    case SIGILL:
+      return "SIGILL";
+    case SIGINT:
+      return "SIGINT";
+    case SIGKILL:
+      return "SIGKILL";
+    case SIGSEGV:
+      return "SIGSEGV";
+    case SIGTERM:
+      return "SIGTERM";
+    default:
+      return "";
   }
 }
 
 Reason what_ended_it(const protocol::DeathCause& cause) {
   using Cause = protocol::DeathCause;
   switch (cause.kind()) {
-    case Cause::EXITED: return reason("ended.exited", cause.exit_code());
+    case Cause::EXITED:
+      return reason("ended.exited", cause.exit_code());
     case Cause::SIGNALED: {
       const std::string_view name = signal_name(cause.signal());
       return name.empty() ? reason("ended.signal", cause.signal()) : reason("ended.signal_named", cause.signal(), name);
     }
-    case Cause::KILLED: return reason("ended.killed");
-    case Cause::NODE_LOST: return reason("ended.node_lost");
-    case Cause::DRIVER_GONE: return reason("ended.owner_gone");
-    case Cause::CONSTRUCTOR_THREW: return reason("ended.threw");
-    case Cause::START_FAILED: return reason("ended.not_started");
-    case Cause::LEASE_LOST: return reason("ended.lease_lost");
-    case Cause::OUT_OF_MEMORY: return reason("ended.out_of_memory");
-    case Cause::UNHEALTHY: return reason("ended.unhealthy");
-    default: return reason("ended.unknown");
+    case Cause::KILLED:
+      return reason("ended.killed");
+    case Cause::NODE_LOST:
+      return reason("ended.node_lost");
+    case Cause::DRIVER_GONE:
+      return reason("ended.owner_gone");
+    case Cause::CONSTRUCTOR_THREW:
+      return reason("ended.threw");
+    case Cause::START_FAILED:
+      return reason("ended.not_started");
+    case Cause::LEASE_LOST:
+      return reason("ended.lease_lost");
+    case Cause::OUT_OF_MEMORY:
+      return reason("ended.out_of_memory");
+    case Cause::UNHEALTHY:
+      return reason("ended.unhealthy");
+    default:
+      return reason("ended.unknown");
   }
 }
 
@@ -46,22 +66,26 @@ Reason what_ended_it(const protocol::DeathCause& cause) {
 
 Result<ResourceSet> resources_from(const protocol::ResourceMap& map, const Limits& limits) {
   if (map.amounts().size() > limits.resource_names) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("resources: expected at most {} names, got {}", limits.resource_names, map.amounts().size()));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("resources: expected at most {} names, got {}",
+                                                               limits.resource_names, map.amounts().size()));
   }
   constexpr Amount kMost = Amount{1} << 50;  // Keeps sums over all nodes far from overflow.
   for (const auto& [name, amount] : map.amounts()) {
     if (name.empty() || name.size() > limits.name_bytes) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("resources: expected names of 1 to {} bytes, got one of {}", limits.name_bytes, name.size()));
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("resources: expected names of 1 to {} bytes, got one of {}", limits.name_bytes, name.size()));
     }
     if (amount < 0 || amount > kMost) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("resources.{}: expected 0 to {}, got {}", name, kMost, amount));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("resources.{}: expected 0 to {}, got {}", name, kMost, amount));
     }
     if (name == "gpus" && amount > kUnit && amount % kUnit != 0) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("resources.gpus: expected a whole number above 1, got {}; ask a fraction of one GPU or whole GPUs",
-                                    format_amount(amount)));
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          fmt::format(
+              "resources.gpus: expected a whole number above 1, got {}; ask a fraction of one GPU or whole GPUs",
+              format_amount(amount)));
     }
   }
   return resources_of(map);
@@ -87,22 +111,33 @@ Reason::Argument word_of(protocol::ActorState state) {
 
 std::string_view state_name(protocol::ActorState state) {
   switch (state) {
-    case protocol::PENDING: return "pending";
-    case protocol::STARTING: return "starting";
-    case protocol::ALIVE: return "alive";
-    case protocol::RESTARTING: return "restarting";
-    case protocol::DEAD: return "dead";
-    default: return "unknown";
+    case protocol::PENDING:
+      return "pending";
+    case protocol::STARTING:
+      return "starting";
+    case protocol::ALIVE:
+      return "alive";
+    case protocol::RESTARTING:
+      return "restarting";
+    case protocol::DEAD:
+      return "dead";
+    default:
+      return "unknown";
   }
 }
 
 std::string_view group_state_name(protocol::GroupState state) {
   switch (state) {
-    case protocol::GROUP_PENDING: return "pending";
-    case protocol::GROUP_READY: return "ready";
-    case protocol::GROUP_RESCHEDULING: return "rescheduling";
-    case protocol::GROUP_REMOVED: return "removed";
-    default: return "unknown";
+    case protocol::GROUP_PENDING:
+      return "pending";
+    case protocol::GROUP_READY:
+      return "ready";
+    case protocol::GROUP_RESCHEDULING:
+      return "rescheduling";
+    case protocol::GROUP_REMOVED:
+      return "removed";
+    default:
+      return "unknown";
   }
 }
 

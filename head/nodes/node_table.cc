@@ -16,10 +16,14 @@ constexpr int kGpusMax = 1024;  // Per node.
 
 std::string_view to_string(NodeState state) {
   switch (state) {
-    case NodeState::kAwaited: return "awaited";
-    case NodeState::kAlive: return "alive";
-    case NodeState::kSuspect: return "suspect";
-    case NodeState::kDead: return "dead";
+    case NodeState::kAwaited:
+      return "awaited";
+    case NodeState::kAlive:
+      return "alive";
+    case NodeState::kSuspect:
+      return "suspect";
+    case NodeState::kDead:
+      return "dead";
   }
   return "unknown";
 }
@@ -35,30 +39,37 @@ Result<NodeTable::Verdict> NodeTable::check(NodeSession session, const protocol:
   const auto id = id_from_raw<NodeId>(message.node_id());
   if (sessions_.contains(static_cast<uint64_t>(session))) return Verdict::kRepeated;
   if (id.is_nil() || message.incarnation().empty() || message.incarnation().size() > limits_.name_bytes) {
-    return make_error(ErrorCode::kInvalidArgument, "Register: node_id takes 16 bytes and incarnation at least 1; this worker sent others");
+    return make_error(ErrorCode::kInvalidArgument,
+                      "Register: node_id takes 16 bytes and incarnation at least 1; this worker sent others");
   }
   if (message.name().empty() || message.name().size() > limits_.name_bytes) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("node name: expected 1 to {} bytes, got {}; start the node with --name=NAME",
-                                                               limits_.name_bytes, message.name().size()));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("node name: expected 1 to {} bytes, got {}; start the node with --name=NAME",
+                                  limits_.name_bytes, message.name().size()));
   }
   if (message.gpus_size() > kGpusMax) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("node {}: expected at most {} GPUs, got {}; start it with --num-gpus", message.name(), kGpusMax, message.gpus_size()));
+                      fmt::format("node {}: expected at most {} GPUs, got {}; start it with --num-gpus", message.name(),
+                                  kGpusMax, message.gpus_size()));
   }
   if (message.labels().size() > limits_.labels) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("node {}: expected at most {}, got {}; give fewer in --labels",
-                                                               message.name(), counted(limits_.labels, "label"), message.labels().size()));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("node {}: expected at most {}, got {}; give fewer in --labels", message.name(),
+                                  counted(limits_.labels, "label"), message.labels().size()));
   }
   if (const Node* first = holder(message.name()); first != nullptr && first->id != id) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("node name \"{}\" is taken by node {}{} ({}); start this one with --name=OTHER, or stop that one first",
-                                  message.name(), short_id(first->id),
-                                  first->data_address.empty() ? "" : " at " + first->data_address, to_string(first->state)));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format(
+            "node name \"{}\" is taken by node {}{} ({}); start this one with --name=OTHER, or stop that one first",
+            message.name(), short_id(first->id), first->data_address.empty() ? "" : " at " + first->data_address,
+            to_string(first->state)));
   }
   const Node* known = find(id);
   if (known == nullptr || !known->is_member()) {
     if (members() >= limits_.nodes) {
-      return make_error(ErrorCode::kUnavailable, fmt::format("the cluster has {}, its limit; node {} was not admitted", counted(members(), "node"), message.name()));
+      return make_error(ErrorCode::kUnavailable, fmt::format("the cluster has {}, its limit; node {} was not admitted",
+                                                             counted(members(), "node"), message.name()));
     }
     return Verdict::kNew;
   }
@@ -67,7 +78,8 @@ Result<NodeTable::Verdict> NodeTable::check(NodeSession session, const protocol:
   return Verdict::kReconnected;
 }
 
-std::optional<NodeSession> NodeTable::admit(BootTime now, NodeSession session, const protocol::Register& message, const ResourceSet& total) {
+std::optional<NodeSession> NodeTable::admit(BootTime now, NodeSession session, const protocol::Register& message,
+                                            const ResourceSet& total) {
   const auto id = id_from_raw<NodeId>(message.node_id());
   Node& node = nodes_[id];
   const std::optional<NodeSession> replaced = node.session;
@@ -186,8 +198,9 @@ Result<NodeId> NodeTable::resolve(std::string_view text) const {
                       fmt::format("node \"{}\": {} nodes match, {} and {} among them; give more of the id", text,
                                   matches.size(), to_string(matches[0]->id), to_string(matches[1]->id)));
   }
-  return make_error(ErrorCode::kNotFound, names.empty() ? fmt::format("node \"{}\": no node has joined yet", text)
-                                                        : fmt::format("node \"{}\": no such node; there are {}", text, names));
+  return make_error(ErrorCode::kNotFound, names.empty()
+                                              ? fmt::format("node \"{}\": no node has joined yet", text)
+                                              : fmt::format("node \"{}\": no such node; there are {}", text, names));
 }
 
 void NodeTable::check_invariants() const {
@@ -203,13 +216,16 @@ void NodeTable::check_invariants() const {
       VOLADOR_CHECK(node.state != NodeState::kAlive, node.name);
     }
     if (!node.is_member()) ++dead;
-    if (node.is_member() && !node.name.empty()) VOLADOR_CHECK(names_.contains(node.name) && names_.at(node.name) == id, node.name);
+    if (node.is_member() && !node.name.empty())
+      VOLADOR_CHECK(names_.contains(node.name) && names_.at(node.name) == id, node.name);
   }
-  VOLADOR_CHECK(with_session == sessions_.size() && dead == dead_.size(), fmt::format("{} {}", with_session, sessions_.size()));
+  VOLADOR_CHECK(with_session == sessions_.size() && dead == dead_.size(),
+                fmt::format("{} {}", with_session, sessions_.size()));
 }
 
 size_t NodeTable::awaited() const {
-  return static_cast<size_t>(std::count_if(nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.state == NodeState::kAwaited; }));
+  return static_cast<size_t>(std::count_if(
+      nodes_.begin(), nodes_.end(), [](const auto& entry) { return entry.second.state == NodeState::kAwaited; }));
 }
 
 std::string NodeTable::name_of(NodeId id) const {

@@ -42,7 +42,7 @@ struct Node {
   std::map<std::string, std::string> labels;
   NodeState state = NodeState::kAwaited;
   bool draining = false;
-  bool stopping = false;  // Its worker was asked to stop; the node leaves when its hosts have ended.
+  bool stopping = false;               // Its worker was asked to stop; the node leaves when its hosts have ended.
   std::optional<NodeSession> session;  // nullopt while its stream is lost.
   int64_t registered_boot_ns = 0;      // The worker's clock in the Register in effect.
   BootTime last_heard{};
@@ -66,17 +66,18 @@ class NodeTable {
 
   // Classification of a Register message.
   enum class Verdict : uint8_t {
-    kNew,         // The node was unknown or dead.
+    kNew,          // The node was unknown or dead.
     kReconnected,  // Same worker process on a new stream.
     // A new worker process of a member node: what ran under the old one has ended, or ends with its lease.
     kRestarted,
-    kRepeated,    // This stream has registered already; no effect.
-    kOlder,       // Sent before the Register in effect; the caller closes the stream.
+    kRepeated,  // This stream has registered already; no effect.
+    kOlder,     // Sent before the Register in effect; the caller closes the stream.
   };
   // kInvalidArgument: invalid ids, name or sizes, or another member has the name; the message names it.
   Result<Verdict> check(NodeSession session, const protocol::Register& message) const;
   // Call after check() returned kNew, kReconnected or kRestarted. Returns the replaced stream, which the caller closes.
-  std::optional<NodeSession> admit(BootTime now, NodeSession session, const protocol::Register& message, const ResourceSet& total);
+  std::optional<NodeSession> admit(BootTime now, NodeSession session, const protocol::Register& message,
+                                   const ResourceSet& total);
   // Restores a node from the journal.
   Node& restore(NodeId id, const std::string& name, const std::string& incarnation, bool draining);
 

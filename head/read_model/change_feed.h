@@ -17,9 +17,8 @@ namespace volador::head {
 
 class ChangeFeed {
  public:
-  static constexpr std::chrono::seconds kUsageEvery{1};  // Interval for rows of nodes with only a usage report.
-  static constexpr std::chrono::seconds kReasonsEvery{
-      1};  // Interval for wait reasons, which change without an event.
+  static constexpr std::chrono::seconds kUsageEvery{1};    // Interval for rows of nodes with only a usage report.
+  static constexpr std::chrono::seconds kReasonsEvery{1};  // Interval for wait reasons, which change without an event.
 
   ChangeFeed(Context& context, const Tables& tables, const Rows& rows)
       : context_(context), tables_(tables), rows_(rows) {}

@@ -54,7 +54,8 @@ v1::ListActorsReply Lists::actors(BootTime now, const v1::ListRequest& request) 
   return reply;
 }
 
-Result<bool> Lists::add_actors(BootTime now, const v1::ListRequest& request, ActorsCursor& cursor, v1::ListActorsReply& reply) const {
+Result<bool> Lists::add_actors(BootTime now, const v1::ListRequest& request, ActorsCursor& cursor,
+                               v1::ListActorsReply& reply) const {
   const auto& actors = tables_.actors.all();
   const std::string& filter = request.filter();
   const auto has = [&filter](const std::string& text) { return text.find(filter) != std::string::npos; };
@@ -134,7 +135,8 @@ Result<v1::ListTrialsReply> Lists::trials(BootTime now, const v1::ListRequest& r
   }
 }
 
-Result<bool> Lists::add_trials(BootTime now, const v1::ListRequest& request, TrialsCursor& cursor, v1::ListTrialsReply& reply) const {
+Result<bool> Lists::add_trials(BootTime now, const v1::ListRequest& request, TrialsCursor& cursor,
+                               v1::ListTrialsReply& reply) const {
   if (!request.filter().empty() && cursor.only.empty()) {
     const auto found = tables_.experiments.resolve(request.filter());
     if (!found) return make_error(found.error());
@@ -155,7 +157,8 @@ Result<bool> Lists::add_trials(BootTime now, const v1::ListRequest& request, Tri
     cursor.experiment = name;
     if (request.tags().empty() && cursor.counted != name) {
       cursor.counted = name;
-      reply.set_total(reply.total() + std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size())));
+      reply.set_total(reply.total() +
+                      std::max(experiment.trials_total, static_cast<int64_t>(experiment.trials.size())));
     }
     for (auto next = experiment.trials.upper_bound(cursor.trial); next != experiment.trials.end(); ++next) {
       const bool is_full = reply.trials_size() >= limit_of(request);

@@ -47,8 +47,10 @@ class Lists {
     std::string trial;
     std::string counted;  // The last experiment whose trials are included in the total.
   };
-  Result<bool> add_actors(BootTime now, const v1::ListRequest& request, ActorsCursor& cursor, v1::ListActorsReply& reply) const;
-  Result<bool> add_trials(BootTime now, const v1::ListRequest& request, TrialsCursor& cursor, v1::ListTrialsReply& reply) const;
+  Result<bool> add_actors(BootTime now, const v1::ListRequest& request, ActorsCursor& cursor,
+                          v1::ListActorsReply& reply) const;
+  Result<bool> add_trials(BootTime now, const v1::ListRequest& request, TrialsCursor& cursor,
+                          v1::ListTrialsReply& reply) const;
 
  private:
   const Tables& tables_;

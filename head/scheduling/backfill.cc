@@ -35,7 +35,8 @@ KeptDevices choose_kept_devices(const ResourcePool& pool, Amount asked) {
   for (const size_t at : order) {
     const bool fits = room(at) >= asked;
     const bool best_fits = best && room(*best) >= asked;
-    const bool better = !best || (fits && !best_fits) || (fits && room(at) < room(*best)) || (!fits && !best_fits && room(at) > room(*best));
+    const bool better = !best || (fits && !best_fits) || (fits && room(at) < room(*best)) ||
+                        (!fits && !best_fits && room(at) > room(*best));
     if (better) best = at;
   }
   if (best) chosen.at.push_back(*best);
@@ -44,7 +45,8 @@ KeptDevices choose_kept_devices(const ResourcePool& pool, Amount asked) {
 }
 
 // One of these must end before the start: credits the minimum that each of them gives back.
-void raise_credit(std::map<std::string, Amount, std::less<>>& credit, const ResourceSet& asked, const std::vector<const Occupant*>& any_of) {
+void raise_credit(std::map<std::string, Amount, std::less<>>& credit, const ResourceSet& asked,
+                  const std::vector<const Occupant*>& any_of) {
   if (any_of.empty()) return;
   for (const auto& [name, amount] : asked.entries()) {
     Amount least = amount;
@@ -56,7 +58,8 @@ void raise_credit(std::map<std::string, Amount, std::less<>>& credit, const Reso
 
 }  // namespace
 
-Backfill backfill(const ResourceSet& asked, const ResourcePool& pool, const std::vector<Occupant>& occupants, Amount lent_cpus) {
+Backfill backfill(const ResourceSet& asked, const ResourcePool& pool, const std::vector<Occupant>& occupants,
+                  Amount lent_cpus) {
   Backfill result{.left = pool, .kept = {}};
   const KeptDevices devices = choose_kept_devices(pool, asked.get("gpus"));
   std::map<std::string, Amount, std::less<>> credit;

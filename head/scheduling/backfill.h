@@ -33,6 +33,7 @@ struct Backfill {
 // `asked` waits on a node on which `pool` is free for it. `occupants`: holders certain to end before its start; if
 // empty, everything it asks for is kept. `lent_cpus`: free CPUs that their holders take back later; available to all
 // requests.
-Backfill backfill(const ResourceSet& asked, const ResourcePool& pool, const std::vector<Occupant>& occupants, Amount lent_cpus);
+Backfill backfill(const ResourceSet& asked, const ResourcePool& pool, const std::vector<Occupant>& occupants,
+                  Amount lent_cpus);
 
 }  // namespace volador::head

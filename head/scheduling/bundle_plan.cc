@@ -45,7 +45,9 @@ class Planner {
     const auto& test = request_.bundles[bundle].suits;
     return !test || test(slot);
   }
-  bool fits(size_t bundle, Slot slot, const ResourcePool& pool) const { return pool.fits(asked(bundle)) && suits(bundle, slot); }
+  bool fits(size_t bundle, Slot slot, const ResourcePool& pool) const {
+    return pool.fits(asked(bundle)) && suits(bundle, slot);
+  }
 
   void put(size_t bundle, Slot slot) {
     pools_.try_emplace(slot, nodes_.pool(slot)).first->second.take(asked(bundle));
@@ -78,8 +80,8 @@ class Planner {
       least += asked(bundles[at]);
     }
     least.set("gpus", whole > 0 ? whole : part);
-    return nodes_.find(
-        least, [&](Slot slot) { return !bundles_on_.contains(slot) && holds_all(slot, bundles, count); });
+    return nodes_.find(least,
+                       [&](Slot slot) { return !bundles_on_.contains(slot) && holds_all(slot, bundles, count); });
   }
   // The maximum number of leading bundles that fit on one node, and that node.
   std::pair<size_t, Slot> longest(const std::vector<size_t>& bundles) const {

@@ -12,7 +12,8 @@ constexpr Amount kLowest = std::numeric_limits<Amount>::min();
 
 // A lower bound of all entries with at least these three amounts.
 Capacity first_with(Amount gpus, Amount cpus, Amount memory) {
-  return Capacity{.gpus = gpus, .cpus = cpus, .memory = memory, .custom = {}, .devices_free = kLowest, .largest_part = kLowest};
+  return Capacity{
+      .gpus = gpus, .cpus = cpus, .memory = memory, .custom = {}, .devices_free = kLowest, .largest_part = kLowest};
 }
 
 bool is_built_in(std::string_view resource) { return resource == "cpus" || resource == "gpus" || resource == "memory"; }

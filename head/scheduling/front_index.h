@@ -123,8 +123,9 @@ class FrontIndex {
   // The first block whose last entry is not before the order.
   template <class Blocks>
   static auto block_of(Blocks& blocks, const RequestOrder& order) {
-    return std::lower_bound(blocks.begin(), blocks.end(), order,
-                            [](const Block& block, const RequestOrder& wanted) { return block.entries.back().order < wanted; });
+    return std::lower_bound(blocks.begin(), blocks.end(), order, [](const Block& block, const RequestOrder& wanted) {
+      return block.entries.back().order < wanted;
+    });
   }
 
   std::vector<Block> blocks_;  // No block is empty, except the first one while the first entry is inserted.

@@ -7,9 +7,9 @@
 namespace volador::head {
 namespace {
 
-constexpr size_t kIdleShapesMax = 4096;   // Kept for their cached reasons.
+constexpr size_t kIdleShapesMax = 4096;  // Kept for their cached reasons.
 constexpr size_t kResourceNamesMax = 4096;
-constexpr size_t kGrownScanMax = 16;      // Up to this number, grown nodes are checked one by one.
+constexpr size_t kGrownScanMax = 16;  // Up to this number, grown nodes are checked one by one.
 
 Capacity capacity_of(const ResourceNames& names, const ResourcePool& node, const ResourceSet& amounts, bool whole_node,
                      uint32_t labels) {
@@ -154,7 +154,8 @@ void Placement::reindex(Node& node, bool grew) {
   } else {
     free_.remove(node.slot);
   }
-  if (placeable && (grew || !node.reservations.empty())) grown_.insert(node.slot);  // Reservations may keep less than before.
+  if (placeable && (grew || !node.reservations.empty()))
+    grown_.insert(node.slot);  // Reservations may keep less than before.
 }
 
 // ---- reservations on a node ----
@@ -200,7 +201,8 @@ const Capacity& Placement::capacity_for_last(const Node& node) {
 }
 
 bool Placement::has_reservation(const Node& node, const Order& order) {
-  return std::any_of(node.reservations.begin(), node.reservations.end(), [&](const auto& one) { return one.order.holder == order.holder; });
+  return std::any_of(node.reservations.begin(), node.reservations.end(),
+                     [&](const auto& one) { return one.order.holder == order.holder; });
 }
 
 // Takes resources that no reservation needs, if possible; otherwise those kept for requests behind this one.
@@ -208,7 +210,8 @@ std::vector<int32_t> Placement::grant(Node& node, const Order& order, HolderId h
   for (auto reservation = node.reservations.rbegin(); reservation != node.reservations.rend(); ++reservation) {
     ResourcePool left = reservation->backfill.left;
     if (const auto gpus = left.take(resources)) {
-      VOLADOR_CHECK(ledger_.adopt(node.id, holder, resources, *gpus), fmt::format("{} on {}", to_string(resources), node.name));
+      VOLADOR_CHECK(ledger_.adopt(node.id, holder, resources, *gpus),
+                    fmt::format("{} on {}", to_string(resources), node.name));
       return *gpus;
     }
     VOLADOR_CHECK(!(reservation->order < order), fmt::format("{} on {}", to_string(resources), node.name));
@@ -265,7 +268,9 @@ bool Placement::labels_match(const Shape& shape, uint32_t labels) const {
 }
 
 // Whether the shape requires the named node.
-bool Placement::names_its_node(const Shape& shape) { return !shape.key.wishes.node.empty() && !shape.key.wishes.node_preferred; }
+bool Placement::names_its_node(const Shape& shape) {
+  return !shape.key.wishes.node.empty() && !shape.key.wishes.node_preferred;
+}
 
 // Whether the node qualifies, regardless of what else runs there.
 bool Placement::may_run(const Shape& shape, const Node& node) const {
@@ -273,7 +278,9 @@ bool Placement::may_run(const Shape& shape, const Node& node) const {
   return node.excluded.empty() || !node.excluded.contains(shape.key.program);
 }
 
-bool Placement::is_apart(const Shape& shape, const Node& node) { return shape.key.wishes.apart.empty() || !node.apart.contains(shape.key.wishes.apart); }
+bool Placement::is_apart(const Shape& shape, const Node& node) {
+  return shape.key.wishes.apart.empty() || !node.apart.contains(shape.key.wishes.apart);
+}
 
 // The node that it requests by name, if present.
 Placement::Node* Placement::wished_node(const Shape& shape) const {
@@ -284,7 +291,8 @@ Placement::Node* Placement::wished_node(const Shape& shape) const {
 
 // Whether the node qualifies, regardless of its free capacity.
 bool Placement::may_use(const Shape& shape, const Node& node) const {
-  return node.why_not.empty() && may_run(shape, node) && is_apart(shape, node) && labels_match(shape, node.labels_number);
+  return node.why_not.empty() && may_run(shape, node) && is_apart(shape, node) &&
+         labels_match(shape, node.labels_number);
 }
 
 // Whether the request fits there now.
@@ -304,7 +312,9 @@ Placement::Node* Placement::find_node(const Shape& shape, const Order& order) co
   }
   const auto slot = free_.find(
       shape.demand, [&](uint32_t labels) { return labels_match(shape, labels); },
-      [&](uint32_t candidate) { return may_run(shape, *slots_.at(candidate)) && is_apart(shape, *slots_.at(candidate)); });
+      [&](uint32_t candidate) {
+        return may_run(shape, *slots_.at(candidate)) && is_apart(shape, *slots_.at(candidate));
+      });
   return slot ? slots_.at(*slot) : of_another;
 }
 
@@ -328,13 +338,15 @@ Placement::Node* Placement::find_among(const std::vector<Node*>& grown, const Sh
 
 // A blocked shape can only fit on nodes that grew since.
 Placement::Node* Placement::place_of(const Shape& shape, const Order& order, const std::vector<Node*>& grown) const {
-  if (!shape.blocked || grown.size() > kGrownScanMax) return find_node(shape, order);  // Using the index is cheaper then.
+  if (!shape.blocked || grown.size() > kGrownScanMax)
+    return find_node(shape, order);  // Using the index is cheaper then.
   return find_among(grown, shape, order);
 }
 
 // The next request after `after` that may fit: its shape is not blocked, or it asks for no more than `most`, the
 // maximum of each amount over the grown nodes.
-bool Placement::next_to_try(const Order* after, const std::vector<Node*>& grown, const Amounts& most, Order& order, Shape*& shape) const {
+bool Placement::next_to_try(const Order* after, const std::vector<Node*>& grown, const Amounts& most, Order& order,
+                            Shape*& shape) const {
   const auto ready = after == nullptr ? ready_.begin() : ready_.upper_bound(*after);
   const bool is_ready = ready != ready_.end();
   if (!grown.empty()) {
@@ -356,7 +368,8 @@ Result<void> Placement::check_names(const ResourceSet& resources) {
     if (names_.size() >= kResourceNamesMax) drop_idle_shapes();
     if (names_.size() < kResourceNamesMax) continue;
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("resources.{}: nodes and waiting requests use {} names of custom resources, the limit of a cluster; use one of those",
+                      fmt::format("resources.{}: nodes and waiting requests use {} names of custom resources, the "
+                                  "limit of a cluster; use one of those",
                                   name, names_.size()));
   }
   return {};
@@ -372,7 +385,8 @@ Result<void> Placement::check_feasible(const PlacementRequest& request, const st
   if (slot) return {};
   Reason next_step;
   Reason lacking = lacking_everywhere(shape, &next_step);
-  return make_error(error_of(ErrorCode::kInfeasible, reason("infeasible.start", who, std::move(lacking), std::move(next_step))));
+  return make_error(
+      error_of(ErrorCode::kInfeasible, reason("infeasible.start", who, std::move(lacking), std::move(next_step))));
 }
 
 void Placement::queue_changed(Shape& shape, const Order* first_before) {
@@ -436,7 +450,7 @@ std::vector<Placed> Placement::schedule(BootTime now) {
     slots.swap(grown_);
     std::vector<Node*> grown;
     std::vector<Node*> reserved;  // Grown nodes with reservations.
-    Amounts most;  // Maximum over the others; never too low, since placing only takes resources.
+    Amounts most;                 // Maximum over the others; never too low, since placing only takes resources.
     for (const uint32_t slot : slots) {
       grown.push_back(slots_.at(slot));
       if (grown.back()->reservations.empty()) {
@@ -453,8 +467,8 @@ std::vector<Placed> Placement::schedule(BootTime now) {
     };
     Order order;
     Shape* next = nullptr;
-    for (bool more = next_to_try(nullptr, grown, most_behind(nullptr), order, next); more && placed.size() < kDecisionsMax;
-         more = next_to_try(&order, grown, most_behind(&order), order, next)) {
+    for (bool more = next_to_try(nullptr, grown, most_behind(nullptr), order, next);
+         more && placed.size() < kDecisionsMax; more = next_to_try(&order, grown, most_behind(&order), order, next)) {
       Shape& shape = *next;
       if (shape.group != nullptr ? !place_group(shape, order) : !place_actor(shape, order, grown, placed)) {
         shape.blocked = true;
@@ -477,7 +491,8 @@ std::vector<Placed> Placement::schedule(BootTime now) {
   return placed;
 }
 
-bool Placement::place_actor(const Shape& shape, const Order& order, const std::vector<Node*>& grown, std::vector<Placed>& placed) {
+bool Placement::place_actor(const Shape& shape, const Order& order, const std::vector<Node*>& grown,
+                            std::vector<Placed>& placed) {
   Node* node = place_of(shape, order, grown);
   if (node == nullptr) return false;
   placed.push_back({order.holder.actor(), node->id, grant(*node, order, order.holder, shape.resources)});
@@ -492,7 +507,8 @@ void Placement::keep_apart(Node& node, HolderId holder, const std::string& word)
   apart_.emplace(holder, word);
 }
 
-bool Placement::adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus, const std::string& apart) {
+bool Placement::adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus,
+                      const std::string& apart) {
   if (!ledger_.adopt(node, holder, held, gpus)) return false;
   keep_apart(*nodes_.at(node), holder, apart);
   reindex(*nodes_.at(node), false);
@@ -528,8 +544,9 @@ static ResourceSet whole_devices(ResourceSet resources) {
 
 void Placement::check_invariants() const {
   ledger_.check_invariants();
-  VOLADOR_CHECK(ledger_.nodes().size() == nodes_.size() && slots_.size() == nodes_.size() && totals_.size() == nodes_.size(),
-                fmt::format("{} nodes", nodes_.size()));
+  VOLADOR_CHECK(
+      ledger_.nodes().size() == nodes_.size() && slots_.size() == nodes_.size() && totals_.size() == nodes_.size(),
+      fmt::format("{} nodes", nodes_.size()));
   size_t reserved = 0;
   std::vector<size_t> label_users(label_sets_.size());
   ResourceNames names;
@@ -547,14 +564,18 @@ void Placement::check_invariants() const {
       VOLADOR_CHECK(at == 0 || !(one.order < node->reservations[at - 1].order), node->name);
       VOLADOR_CHECK(waiting_.contains(one.order.holder), node->name);
       VOLADOR_CHECK(reservers_.contains(one.order) && reservers_.at(one.order).slots.contains(node->slot), node->name);
-      VOLADOR_CHECK(one.backfill.kept.fits_in(whole_devices(one.resources)), fmt::format("{}: {} kept of {}", node->name, to_string(one.backfill.kept), to_string(one.resources)));
+      VOLADOR_CHECK(
+          one.backfill.kept.fits_in(whole_devices(one.resources)),
+          fmt::format("{}: {} kept of {}", node->name, to_string(one.backfill.kept), to_string(one.resources)));
       ResourceSet sum = one.backfill.left.free;
       sum += one.backfill.kept;
-      VOLADOR_CHECK(sum == before->free, fmt::format("{}: {} of {}", node->name, to_string(sum), to_string(before->free)));
+      VOLADOR_CHECK(sum == before->free,
+                    fmt::format("{}: {} of {}", node->name, to_string(sum), to_string(before->free)));
       before = &one.backfill.left;
     }
   }
-  VOLADOR_CHECK(reserved == reserved_.size() && reserved <= kReservedNodesMax, fmt::format("{} with reservations", reserved));
+  VOLADOR_CHECK(reserved == reserved_.size() && reserved <= kReservedNodesMax,
+                fmt::format("{} with reservations", reserved));
   VOLADOR_CHECK(reservers_.size() <= limits_.reservations, fmt::format("{} with reservations", reservers_.size()));
   for (const auto& [order, reserver] : reservers_) VOLADOR_CHECK(!reserver.slots.empty(), to_string(order.holder));
   for (const auto& [shape, in_vain] : in_vain_) {
@@ -564,7 +585,8 @@ void Placement::check_invariants() const {
   for (size_t number = 0; number < label_sets_.size(); ++number) {
     VOLADOR_CHECK(label_users[number] == label_sets_[number].nodes, fmt::format("labels {}", number));
   }
-  VOLADOR_CHECK(label_numbers_.size() + unused_labels_.size() == label_sets_.size(), fmt::format("{} sets of labels", label_sets_.size()));
+  VOLADOR_CHECK(label_numbers_.size() + unused_labels_.size() == label_sets_.size(),
+                fmt::format("{} sets of labels", label_sets_.size()));
   size_t queued = 0;
   size_t queues = 0;
   for (const auto& [key, shape] : shapes_) {
@@ -575,15 +597,19 @@ void Placement::check_invariants() const {
     const Order& first = shape->queue.begin()->first;
     VOLADOR_CHECK(fronts_.contains(first) && fronts_.at(first) == shape.get(), to_string(shape->resources));
     VOLADOR_CHECK(ready_.contains(first) == !shape->blocked, to_string(shape->resources));
-    const auto could_go = [&] { return shape->group != nullptr ? could_place_group(*shape, first) : find_node(*shape, first) != nullptr; };
+    const auto could_go = [&] {
+      return shape->group != nullptr ? could_place_group(*shape, first) : find_node(*shape, first) != nullptr;
+    };
     VOLADOR_CHECK(!shape->blocked || !grown_.empty() || !could_go(), to_string(shape->resources));
     for (const auto& [order, since] : shape->queue) {
       VOLADOR_CHECK(!ledger_.node_of(order.holder), to_string(order.holder));
       VOLADOR_CHECK(waiting_.contains(order.holder), to_string(order.holder));
     }
   }
-  VOLADOR_CHECK(queued == waiting_.size() && queues == fronts_.size() && queues == asks_.size(), fmt::format("{} {}", queued, waiting_.size()));
-  VOLADOR_CHECK(names.size() == names_.size(), fmt::format("{} names of resources, {} in use", names_.size(), names.size()));
+  VOLADOR_CHECK(queued == waiting_.size() && queues == fronts_.size() && queues == asks_.size(),
+                fmt::format("{} {}", queued, waiting_.size()));
+  VOLADOR_CHECK(names.size() == names_.size(),
+                fmt::format("{} names of resources, {} in use", names_.size(), names.size()));
 }
 
 }  // namespace volador::head

@@ -68,13 +68,13 @@ struct GroupRequest {
   struct Bundle {
     HolderId holder;
     ResourceSet resources;
-    size_t index = 0;  // Index in the group, for messages.
+    size_t index = 0;                    // Index in the group, for messages.
     std::vector<LabelRule> labels = {};  // Required of its node in addition to the group's rules.
   };
   HolderId holder;  // Id under which the group waits.
   Strategy strategy = Strategy::kPack;
-  std::vector<Bundle> bundles;  // At least one.
-  std::vector<NodeId> beside;   // Nodes of the group's other bundles, one entry per bundle.
+  std::vector<Bundle> bundles;    // At least one.
+  std::vector<NodeId> beside;     // Nodes of the group's other bundles, one entry per bundle.
   std::vector<LabelRule> labels;  // Required of each node.
   std::string program;
   int32_t priority = 0;
@@ -118,7 +118,8 @@ class Placement {
   ~Placement();
 
   // Adds or replaces a node. Replacing sets new resources and labels and drops its grants. Not placeable at first.
-  void set_node(NodeId id, const std::string& name, const Labels& labels, const ResourceSet& total, const std::vector<int32_t>& gpus);
+  void set_node(NodeId id, const std::string& name, const Labels& labels, const ResourceSet& total,
+                const std::vector<int32_t>& gpus);
   void remove_node(NodeId id);
   // Empty `why_not`: placeable; otherwise the reason ("suspect", "draining").
   void set_placeable(NodeId id, const std::string& why_not);
@@ -149,7 +150,8 @@ class Placement {
   // The groups that schedule() placed since the last call.
   std::vector<PlacedGroup> take_placed_groups() { return std::exchange(placed_groups_, {}); }
   // Restores a grant of an earlier head; see ResourceLedger::adopt. `apart`: as in NodeAffinity.
-  bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus, const std::string& apart = {});
+  bool adopt(NodeId node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus,
+             const std::string& apart = {});
   // See ResourceLedger. Returns false, without effect, on repeated calls and for a holder without a grant.
   bool lend_cpus(HolderId holder);
   bool take_back_cpus(HolderId holder);
@@ -204,9 +206,9 @@ class Placement {
     Labels labels;
     uint32_t labels_number = 0;
     std::string why_not;
-    Capacity free;                 // The node's capacity in the index, or the one it would have.
+    Capacity free;  // The node's capacity in the index, or the one it would have.
     std::set<std::string> excluded;
-    std::set<std::string> apart;   // Anti-affinity keys of the holders on this node.
+    std::set<std::string> apart;  // Anti-affinity keys of the holders on this node.
     struct Reservation {
       Order order;
       ResourceSet resources;
@@ -243,7 +245,8 @@ class Placement {
   void enqueue(BootTime now, Shape& shape, const Order& order);
   void forget_name(const Node& node);
   void keep_apart(Node& node, HolderId holder, const std::string& word);
-  bool place_actor(const Shape& shape, const Order& order, const std::vector<Node*>& grown, std::vector<Placed>& placed);
+  bool place_actor(const Shape& shape, const Order& order, const std::vector<Node*>& grown,
+                   std::vector<Placed>& placed);
   bool place_group(const Shape& shape, const Order& order);
   bool could_place_group(const Shape& shape, const Order& order) const;
   Result<void> check_names(const ResourceSet& resources);
@@ -267,7 +270,8 @@ class Placement {
   Node* find_node(const Shape& shape, const Order& order) const;
   Node* find_among(const std::vector<Node*>& grown, const Shape& shape, const Order& order) const;
   Node* place_of(const Shape& shape, const Order& order, const std::vector<Node*>& grown) const;
-  bool next_to_try(const Order* after, const std::vector<Node*>& grown, const Amounts& most, Order& order, Shape*& shape) const;
+  bool next_to_try(const Order* after, const std::vector<Node*>& grown, const Amounts& most, Order& order,
+                   Shape*& shape) const;
   void queue_changed(Shape& shape, const Order* first_before);
   void take_out(Shape& shape, const Order& order);
   void drop_reservation(const Order& order);
@@ -278,7 +282,7 @@ class Placement {
   std::chrono::nanoseconds pause_before_reservation(const Shape& shape) const;
   double missing_for(const Order& order, const Reserver& reserver) const;
   void give_up_reservation(BootTime now, const Order& order);
-  using Chosen = std::map<uint32_t, ResourceSet>;  // By slot: what a group asks for on the node.
+  using Chosen = std::map<uint32_t, ResourceSet>;                // By slot: what a group asks for on the node.
   enum class Share : uint8_t { kFreely, kUnwillingly, kNever };  // Whether two bundles may share a node.
   Node* choose_for_reservation(const Shape& shape, const Order& order, const Chosen& chosen, Share share) const;
   double missing_on(const ResourceSet& resources, const Order& order, const Node& node, const Chosen& chosen) const;
@@ -306,16 +310,16 @@ class Placement {
     size_t nodes = 0;  // Number of nodes that have it.
   };
   std::map<Labels, uint32_t> label_numbers_;
-  std::vector<LabelSet> label_sets_;       // By number.
-  std::vector<uint32_t> unused_labels_;    // Numbers of label sets without nodes.
+  std::vector<LabelSet> label_sets_;     // By number.
+  std::vector<uint32_t> unused_labels_;  // Numbers of label sets without nodes.
   std::unordered_map<NodeId, std::unique_ptr<Node>> nodes_;
   std::unordered_map<std::string, Node*> names_of_nodes_;
   std::unordered_map<HolderId, std::string> apart_;  // Holders with an anti-affinity key on their node.
   std::unordered_map<uint32_t, Node*> slots_;
   uint32_t next_slot_ = 1;
-  CapacityIndex free_;    // Placeable nodes, after their reservations.
-  CapacityIndex totals_;  // All nodes.
-  std::set<uint32_t> grown_;  // Nodes whose capacity grew since the last schedule().
+  CapacityIndex free_;           // Placeable nodes, after their reservations.
+  CapacityIndex totals_;         // All nodes.
+  std::set<uint32_t> grown_;     // Nodes whose capacity grew since the last schedule().
   std::set<uint32_t> reserved_;  // Nodes with reservations.
   std::map<Order, Reserver> reservers_;
   std::unordered_map<const Shape*, InVain> in_vain_;

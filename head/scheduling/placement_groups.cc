@@ -31,7 +31,8 @@ ResourceSet sum_of(const std::vector<GroupRequest::Bundle>& bundles) {
 
 class Placement::FreeNodes : public PlanNodes {
  public:
-  FreeNodes(const Placement& placement, const Shape& shape, const Order& order, Reservations reservations = Reservations::kKept)
+  FreeNodes(const Placement& placement, const Shape& shape, const Order& order,
+            Reservations reservations = Reservations::kKept)
       : placement_(placement), shape_(shape), order_(order), reservations_(reservations) {}
 
   // Prefers nodes with a reservation for the group; nodes that keep resources for a later request come last.
@@ -125,7 +126,8 @@ PlanRequest Placement::plan_request(const GroupRequest& group) const {
 Result<void> Placement::check_feasible(const GroupRequest& request, const std::string& who) {
   for (const GroupRequest::Bundle& bundle : request.bundles) VOLADOR_TRY(check_names(bundle.resources));
   if (nodes_.empty()) return {};
-  auto shape = make_shape({{}, {.labels = request.labels, .node = {}, .apart = {}}, request.program, {}}, least_of(request.bundles));
+  auto shape = make_shape({{}, {.labels = request.labels, .node = {}, .apart = {}}, request.program, {}},
+                          least_of(request.bundles));
   acquire_names(*shape, sum_of(request.bundles));
   shape->group = std::make_unique<GroupRequest>(request);
   const Plan plan = plan_bundles(plan_request(request), EmptyNodes(*this, *shape));
@@ -190,7 +192,8 @@ bool Placement::place_group(const Shape& shape, const Order& order) {
 }
 
 // Returns a node for each bundle, the largest bundle first; fewer if no more can be found.
-std::vector<std::pair<Placement::Node*, ResourceSet>> Placement::nodes_for_bundles(const Shape& shape, const Order& order) const {
+std::vector<std::pair<Placement::Node*, ResourceSet>> Placement::nodes_for_bundles(const Shape& shape,
+                                                                                   const Order& order) const {
   const GroupRequest& group = *shape.group;
   std::vector<std::pair<Node*, ResourceSet>> places;
   if (group.strategy == Strategy::kStrictPack) {
@@ -200,10 +203,13 @@ std::vector<std::pair<Placement::Node*, ResourceSet>> Placement::nodes_for_bundl
       if (only == nodes_.end()) return places;
       joint.key.wishes.node = only->second->name;
     }
-    if (Node* node = choose_for_reservation(joint, order, {}, Share::kFreely); node != nullptr) places.emplace_back(node, joint.resources);
+    if (Node* node = choose_for_reservation(joint, order, {}, Share::kFreely); node != nullptr)
+      places.emplace_back(node, joint.resources);
     return places;
   }
-  const Share share = group.strategy == Strategy::kPack ? Share::kFreely : group.strategy == Strategy::kSpread ? Share::kUnwillingly : Share::kNever;
+  const Share share = group.strategy == Strategy::kPack     ? Share::kFreely
+                      : group.strategy == Strategy::kSpread ? Share::kUnwillingly
+                                                            : Share::kNever;
   Chosen chosen;
   if (share != Share::kFreely) {
     for (const uint32_t slot : slots_of(group.beside, nodes_)) chosen[slot];
@@ -238,7 +244,8 @@ Placement::Shape Placement::single_shape(const Shape& group, const GroupRequest:
 // Same for all its bundles together.
 Placement::Shape Placement::joint_shape(const Shape& group) const {
   GroupRequest::Bundle all{.holder = {}, .resources = sum_of(group.group->bundles)};
-  for (const GroupRequest::Bundle& bundle : group.group->bundles) all.labels.insert(all.labels.end(), bundle.labels.begin(), bundle.labels.end());
+  for (const GroupRequest::Bundle& bundle : group.group->bundles)
+    all.labels.insert(all.labels.end(), bundle.labels.begin(), bundle.labels.end());
   return single_shape(group, all);
 }
 
@@ -256,7 +263,8 @@ std::optional<Blocker> Placement::reservation_before_group(const Shape& shape, c
       if (!node.why_not.empty() || !may_run(shape, node) || !labels_match(shape, node.labels_number)) continue;
       for (const Node::Reservation& one : node.reservations) {
         if (one.order.holder != other.holder || one.backfill.kept.empty()) continue;
-        return Blocker{.why = Blocker::Why::kReservation, .holder = other.holder, .node = node.id, .resources = one.backfill.kept};
+        return Blocker{
+            .why = Blocker::Why::kReservation, .holder = other.holder, .node = node.id, .resources = one.backfill.kept};
       }
     }
   }
@@ -276,21 +284,25 @@ Reason Placement::group_reason(const Shape& shape, const Order& order) const {
   if (plan.complete) return reason("waits.soon");
   const GroupRequest::Bundle& stuck = group.bundles[plan.stuck];
   const Shape single = single_shape(shape, stuck);
-  if (find_node(single, order) == nullptr) return reason("waits.bundle", stuck.index, stuck.resources, capacity_reason(single));
-  return reason(group.strategy == Strategy::kStrictSpread ? "waits.bundle_own_node" : "waits.bundle_no_room", stuck.index, stuck.resources);
+  if (find_node(single, order) == nullptr)
+    return reason("waits.bundle", stuck.index, stuck.resources, capacity_reason(single));
+  return reason(group.strategy == Strategy::kStrictSpread ? "waits.bundle_own_node" : "waits.bundle_no_room",
+                stuck.index, stuck.resources);
 }
 
 Error Placement::group_lacks(const Shape& shape, const Plan& plan, const std::string& who) const {
   const GroupRequest& group = *shape.group;
   const auto error = [](std::string of, Reason what) {
-    return error_of(ErrorCode::kInfeasible, reason("infeasible.place", std::move(of), std::move(what), reason("next.bundles", reason("option.and_wait"))));
+    return error_of(ErrorCode::kInfeasible, reason("infeasible.place", std::move(of), std::move(what),
+                                                   reason("next.bundles", reason("option.and_wait"))));
   };
   const auto lacks = [&](const Shape& asked, std::string which) {
     Reason next_step;
     Reason lacking = lacking_everywhere(asked, &next_step);
     const auto has_labels = [&](const auto& node) { return is_asked_for(asked, *node.second); };
     if (std::any_of(nodes_.begin(), nodes_.end(), has_labels)) return error(std::move(which), std::move(lacking));
-    return error_of(ErrorCode::kInfeasible, reason("infeasible.place", std::move(which), std::move(lacking), std::move(next_step)));
+    return error_of(ErrorCode::kInfeasible,
+                    reason("infeasible.place", std::move(which), std::move(lacking), std::move(next_step)));
   };
   const size_t count = group.bundles.size();
   if (group.strategy == Strategy::kStrictPack && count > 1) {
@@ -301,9 +313,11 @@ Error Placement::group_lacks(const Shape& shape, const Plan& plan, const std::st
   const std::vector<const Node*> nodes = nodes_for(single);
   if (nodes.empty()) return lacks(single, fmt::format("bundle {} of {}", stuck.index, who));
   if (group.strategy == Strategy::kStrictSpread) {
-    return error(fmt::format("{} (strict_spread)", who), reason("lacks.nodes", count, nodes_.size(), nodes.size(), stuck.index, stuck.resources));
+    return error(fmt::format("{} (strict_spread)", who),
+                 reason("lacks.nodes", count, nodes_.size(), nodes.size(), stuck.index, stuck.resources));
   }
-  return error(who, reason("lacks.bundles", sum_of(group.bundles), count, ledger_.total(), nodes_.size(), stuck.index, stuck.resources));
+  return error(who, reason("lacks.bundles", sum_of(group.bundles), count, ledger_.total(), nodes_.size(), stuck.index,
+                           stuck.resources));
 }
 
 }  // namespace volador::head

@@ -74,10 +74,13 @@ Reason Placement::lacking_everywhere(const Shape& shape, Reason* next_step) cons
       return reason("lacks.node", wishes.node);
     }
     const std::string example = example_of(wishes.labels);
-    *next_step = example.empty() ? reason("next.labels", reason("option.and_wait")) : reason("next.labels_like", example, reason("option.and_wait"));
+    *next_step = example.empty() ? reason("next.labels", reason("option.and_wait"))
+                                 : reason("next.labels_like", example, reason("option.and_wait"));
     return reason("lacks.labels", labels, wishes.labels.size());
   }
-  const Reason among = names_its_node(shape) ? reason("among.named", wishes.node) : labels.empty() ? Reason() : reason("among.labelled", labels);
+  const Reason among = names_its_node(shape) ? reason("among.named", wishes.node)
+                       : labels.empty()      ? Reason()
+                                             : reason("among.labelled", labels);
   for (const auto& [name, amount] : shape.resources.entries()) {
     const Node* largest = nullptr;
     Amount most = 0;
@@ -138,7 +141,8 @@ Reason Placement::capacity_reason(const Shape& shape) const {
     if (named > kNamedMax) unusable = reason("joined.more", std::move(unusable), named - kNamedMax);
     if (taken > 0) {
       const std::string& apart = shape.key.wishes.apart;
-      return and_also(taken == 1 ? reason("waits.apart_one", apart) : reason("waits.apart", apart, taken), std::move(unusable));
+      return and_also(taken == 1 ? reason("waits.apart_one", apart) : reason("waits.apart", apart, taken),
+                      std::move(unusable));
     }
     return reason("waits.no_other", std::move(unusable));
   }

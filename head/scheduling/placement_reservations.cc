@@ -77,7 +77,8 @@ void Placement::on_tick(BootTime now) {
     if (++looked_at > kReserveScanMax) return;
     if (reservers_.size() >= limits_.reservations && !(order < reservers_.rbegin()->first)) return;
     const BootTime since = shape->queue.at(order);
-    if (now - since < pause_before_reservation(*shape) || reservers_.contains(order) || !was_passed(order, since)) continue;
+    if (now - since < pause_before_reservation(*shape) || reservers_.contains(order) || !was_passed(order, since))
+      continue;
     reserve(now, *shape, order);
   }
 }
@@ -116,14 +117,18 @@ double Placement::missing_for(const Order& order, const Reserver& reserver) cons
 }
 
 // The missing part of the request on the node; each resource counts at most 1.
-double Placement::missing_on(const ResourceSet& resources, const Order& order, const Node& node, const Chosen& chosen) const {
+double Placement::missing_on(const ResourceSet& resources, const Order& order, const Node& node,
+                             const Chosen& chosen) const {
   const Capacity& capacity = capacity_for(node, order);
   const ResourcePool& pool = pool_for(node, order);
   const auto also = chosen.find(node.slot);
   double missing = 0;
   for (const auto& [name, amount] : resources.entries()) {
     Amount free = pool.free.get(name);
-    if (name == "gpus") free = amount >= kUnit ? capacity.devices_free * kUnit : capacity.devices_free > 0 ? kUnit : capacity.largest_part;
+    if (name == "gpus")
+      free = amount >= kUnit             ? capacity.devices_free * kUnit
+             : capacity.devices_free > 0 ? kUnit
+                                         : capacity.largest_part;
     if (also != chosen.end()) free -= also->second.get(name);
     missing += std::min(1.0, static_cast<double>(std::max<Amount>(0, amount - free)) / static_cast<double>(amount));
   }
@@ -132,7 +137,8 @@ double Placement::missing_on(const ResourceSet& resources, const Order& order, c
 
 // The node that lacks the least. Nodes with a failed reservation, with reservations for earlier requests, or with an
 // anti-affinity conflict come last.
-Placement::Node* Placement::choose_for_reservation(const Shape& shape, const Order& order, const Chosen& chosen, Share share) const {
+Placement::Node* Placement::choose_for_reservation(const Shape& shape, const Order& order, const Chosen& chosen,
+                                                   Share share) const {
   const auto waits = waiting_.find(order.holder);
   const auto in_vain = in_vain_.find(waits == waiting_.end() ? nullptr : waits->second.first);
   Node* best = nullptr;
@@ -179,8 +185,9 @@ void Placement::reserve(BootTime now, const Shape& shape, const Order& order) {
 }
 
 void Placement::add_reservation(Node& node, const Order& order, const ResourceSet& resources) {
-  const auto later = std::upper_bound(node.reservations.begin(), node.reservations.end(), order,
-                                      [](const Order& one, const Node::Reservation& other) { return one < other.order; });
+  const auto later =
+      std::upper_bound(node.reservations.begin(), node.reservations.end(), order,
+                       [](const Order& one, const Node::Reservation& other) { return one < other.order; });
   node.reservations.insert(later, {.order = order, .resources = resources, .backfill = {}, .left = {}});
   reserved_.insert(node.slot);
   reindex(node, false);

@@ -46,7 +46,8 @@ bool ResourceLedger::adopt(NodeId node_id, HolderId holder, const ResourceSet& h
   return true;
 }
 
-void ResourceLedger::write_down(NodeId id, Node& node, HolderId holder, const ResourceSet& held, const std::vector<int32_t>& gpus) {
+void ResourceLedger::write_down(NodeId id, Node& node, HolderId holder, const ResourceSet& held,
+                                const std::vector<int32_t>& gpus) {
   used_ += held;
   node.holders.insert(holder);
   grants_.emplace(holder, Grant{id, held, gpus, {}});
@@ -139,8 +140,10 @@ void ResourceLedger::check_invariants() const {
     VOLADOR_CHECK(node.lent_cpus == lent[id], format_amount(node.lent_cpus));
     for (const auto& [name, amount] : node.free.entries()) VOLADOR_CHECK(amount >= 0 || name == "cpus", name);
     for (const ResourcePool::Device& device : node.devices) {
-      VOLADOR_CHECK(device.used >= 0 && device.used <= kUnit, fmt::format("device {} used {}", device.index, device.used));
-      VOLADOR_CHECK(device.used == parts[id][device.index], fmt::format("device {} used {}", device.index, device.used));
+      VOLADOR_CHECK(device.used >= 0 && device.used <= kUnit,
+                    fmt::format("device {} used {}", device.index, device.used));
+      VOLADOR_CHECK(device.used == parts[id][device.index],
+                    fmt::format("device {} used {}", device.index, device.used));
     }
   }
   VOLADOR_CHECK(holders == grants_.size(), fmt::format("{} {}", holders, grants_.size()));

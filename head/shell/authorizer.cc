@@ -41,10 +41,12 @@ class CallAuthorizer final : public grpc::AuthMetadataProcessor {
   explicit CallAuthorizer(const Authorizer& authorizer) : authorizer_(authorizer) {}
 
   bool IsBlocking() const override { return false; }
-  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata*, OutputMetadata*) override {
+  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext* context, OutputMetadata*,
+                       OutputMetadata*) override {
     const auto value = [&metadata](const char* key) {
       auto found = metadata.find(key);
-      return found == metadata.end() ? std::string_view() : std::string_view(found->second.data(), found->second.size());
+      return found == metadata.end() ? std::string_view()
+                                     : std::string_view(found->second.data(), found->second.size());
     };
     auto admitted = authorizer_.admit(value(":path"), certificate_of(*context), value("authorization"));
     return admitted ? grpc::Status::OK : control::to_status(admitted.error());
@@ -60,14 +62,18 @@ Result<security::Principal> Authorizer::identify(std::string_view certificate_pe
   auto peer = security::parse_peer_identity(certificate_pem);
   if (!peer) return make_error(peer.error());
   if (peer->cluster != cluster_) {
-    return make_error(ErrorCode::kUnauthenticated, fmt::format("the certificate of {} is of another cluster ({}); this one is {}. Join this cluster first.",
-                                                               peer->name, short_id(peer->cluster), short_id(cluster_)));
+    return make_error(
+        ErrorCode::kUnauthenticated,
+        fmt::format("the certificate of {} is of another cluster ({}); this one is {}. Join this cluster first.",
+                    peer->name, short_id(peer->cluster), short_id(cluster_)));
   }
   if (clock_.wall() > peer->not_after) {
-    return make_error(ErrorCode::kUnauthenticated, fmt::format("the certificate of {} has expired. Join again with a token.", peer->name));
+    return make_error(ErrorCode::kUnauthenticated,
+                      fmt::format("the certificate of {} has expired. Join again with a token.", peer->name));
   }
   VOLADOR_TRY(revocations_.check(*peer));
-  return security::Principal{.role = peer->role, .role_name = to_string(peer->role), .name = peer->name, .token_id = peer->token_id};
+  return security::Principal{
+      .role = peer->role, .role_name = to_string(peer->role), .name = peer->name, .token_id = peer->token_id};
 }
 
 Result<security::Principal> Authorizer::identify_bearer(std::string_view text) const {
@@ -86,7 +92,9 @@ Result<security::Principal> Authorizer::principal(std::string_view certificate_p
 
 Result<void> Authorizer::admit(std::string_view path, std::string_view certificate_pem, std::string_view bearer) const {
   const auto access = access_of(path);
-  if (!access) return make_error(ErrorCode::kInvalidArgument, fmt::format("the head has no method {}; is this client of another version?", path));
+  if (!access)
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("the head has no method {}; is this client of another version?", path));
   if (*access == v1::OPEN) return {};
   const auto method = path.substr(1);
   const bool by_token = operations::takes_token(*access);
@@ -96,23 +104,29 @@ Result<void> Authorizer::admit(std::string_view path, std::string_view certifica
   } else if (by_token && bearer.starts_with(kBearer)) {
     caller = identify_bearer(bearer.substr(kBearer.size()));
   } else {
-    return make_error(ErrorCode::kUnauthenticated,
-                      fmt::format("{} needs a certificate of role {}{}. Create a token with `volador token create --role={}` on the head's machine.", method,
-                                  operations::roles_of(*access), by_token ? ", or a token (authorization: Bearer …)" : "",
-                                  to_string(operations::token_role_for(*access))));
+    return make_error(
+        ErrorCode::kUnauthenticated,
+        fmt::format("{} needs a certificate of role {}{}. Create a token with `volador token create --role={}` on the "
+                    "head's machine.",
+                    method, operations::roles_of(*access), by_token ? ", or a token (authorization: Bearer …)" : "",
+                    to_string(operations::token_role_for(*access))));
   }
   if (!caller) return make_error(caller.error());
   if (operations::allows(*access, caller->role)) return {};
   return make_error(ErrorCode::kPermissionDenied,
-                    fmt::format("{} is for role {}; {} has role {}. Create a token with `volador token create --role={}` on the head's machine.", method,
-                                operations::roles_of(*access), caller->name, caller->role_name, to_string(operations::token_role_for(*access))));
+                    fmt::format("{} is for role {}; {} has role {}. Create a token with `volador token create "
+                                "--role={}` on the head's machine.",
+                                method, operations::roles_of(*access), caller->name, caller->role_name,
+                                to_string(operations::token_role_for(*access))));
 }
 
-Result<void> Authorizer::check_join(const std::string& token_id, std::string_view secret, security::Role role, const std::string& peer) {
+Result<void> Authorizer::check_join(const std::string& token_id, std::string_view secret, security::Role role,
+                                    const std::string& peer) {
   std::lock_guard lock(mutex_);
   if (const auto wait = throttle_.wait(clock_.now(), peer); wait.count() > 0) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("too many wrong tokens from {}; its joins are refused for another {} s", peer,
-                                                           std::chrono::ceil<std::chrono::seconds>(wait).count()));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("too many wrong tokens from {}; its joins are refused for another {} s", peer,
+                                  std::chrono::ceil<std::chrono::seconds>(wait).count()));
   }
   auto token = tokens_.check(token_id, secret, clock_.wall(), security::token_role_for(role));
   if (!token) {
@@ -132,8 +146,8 @@ bool Authorizer::load_token(std::string_view key, std::string_view value) {
   return true;
 }
 
-Result<TokenTable::Created> Authorizer::create_token(const security::Fingerprint& authority, security::TokenRole role, std::chrono::milliseconds valid_for,
-                                               std::string note) {
+Result<TokenTable::Created> Authorizer::create_token(const security::Fingerprint& authority, security::TokenRole role,
+                                                     std::chrono::milliseconds valid_for, std::string note) {
   std::lock_guard lock(mutex_);
   return tokens_.create(authority, role, valid_for, std::move(note), clock_.wall());
 }
@@ -185,13 +199,16 @@ bool needs_proof(std::string_view method) {
   return access && *access != v1::OPEN;
 }
 
-std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Authorizer& authorizer) { return std::make_shared<CallAuthorizer>(authorizer); }
+std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Authorizer& authorizer) {
+  return std::make_shared<CallAuthorizer>(authorizer);
+}
 
 Result<security::Principal> principal_of(const Authorizer& authorizer, const grpc::CallbackServerContext& context) {
   const auto& metadata = context.client_metadata();
   const auto bearer = metadata.find("authorization");
-  return authorizer.principal(certificate_of(*context.auth_context()),
-                              bearer == metadata.end() ? std::string_view() : std::string_view(bearer->second.data(), bearer->second.size()));
+  return authorizer.principal(
+      certificate_of(*context.auth_context()),
+      bearer == metadata.end() ? std::string_view() : std::string_view(bearer->second.data(), bearer->second.size()));
 }
 
 std::string certificate_of(const grpc::AuthContext& context) {

@@ -11,8 +11,8 @@
 #include "runtime/clock.h"
 #include "runtime/ids.h"
 #include "runtime/result.h"
-#include "runtime/security/revocations.h"
 #include "runtime/security/principal.h"
+#include "runtime/security/revocations.h"
 #include "runtime/security/role.h"
 
 namespace grpc {
@@ -30,7 +30,8 @@ class Authorizer {
 
   // kUnauthenticated: no certificate or token, or an invalid or revoked one; kPermissionDenied: the role lacks access;
   // kInvalidArgument: no such method. Messages name the method and the required credentials.
-  [[nodiscard]] Result<void> admit(std::string_view path, std::string_view certificate_pem, std::string_view bearer) const;
+  [[nodiscard]] Result<void> admit(std::string_view path, std::string_view certificate_pem,
+                                   std::string_view bearer) const;
   // The principal of a call admitted by admit(): from its certificate, else from its bearer token.
   [[nodiscard]] Result<security::Principal> principal(std::string_view certificate_pem, std::string_view bearer) const;
   // The principal of a certificate seen by admit().
@@ -39,12 +40,14 @@ class Authorizer {
   // Verifies a token at the join. `peer`: the caller's address without port, for the throttle.
   // kUnavailable: too many failures from this peer; kUnauthenticated; kPermissionDenied: the token does not allow this
   // role.
-  [[nodiscard]] Result<void> check_join(const std::string& token_id, std::string_view secret, security::Role role, const std::string& peer);
+  [[nodiscard]] Result<void> check_join(const std::string& token_id, std::string_view secret, security::Role role,
+                                        const std::string& peer);
 
   // Loads a journal row; call before serving.
   bool load_token(std::string_view key, std::string_view value);
-  [[nodiscard]] Result<TokenTable::Created> create_token(const security::Fingerprint& authority, security::TokenRole role,
-                                                         std::chrono::milliseconds valid_for, std::string note);
+  [[nodiscard]] Result<TokenTable::Created> create_token(const security::Fingerprint& authority,
+                                                         security::TokenRole role, std::chrono::milliseconds valid_for,
+                                                         std::string note);
   // Revokes the token; certificates issued for it become invalid.
   [[nodiscard]] Result<TokenTable::Revoked> revoke_token(std::string_view id);
   std::vector<std::string> revoked_tokens() const;
@@ -76,7 +79,8 @@ bool needs_proof(std::string_view method);
 // Calls admit() for every call. The authorizer must outlive the server.
 std::shared_ptr<grpc::AuthMetadataProcessor> make_auth_processor(const Authorizer& authorizer);
 // The principal of a call, from its peer's credentials.
-[[nodiscard]] Result<security::Principal> principal_of(const Authorizer& authorizer, const grpc::CallbackServerContext& context);
+[[nodiscard]] Result<security::Principal> principal_of(const Authorizer& authorizer,
+                                                       const grpc::CallbackServerContext& context);
 // PEM text; empty: the peer sent none.
 std::string certificate_of(const grpc::AuthContext& context);
 

@@ -12,12 +12,14 @@ namespace volador::head {
 namespace {
 
 constexpr std::array<std::string_view, 64> kBirds{
-    "albatross", "avocet",   "bittern", "bluetail", "bunting",  "cormorant", "crane",   "curlew",   "dipper",   "dotterel", "dunlin",
-    "egret",     "eider",    "falcon",  "fieldfare", "finch",   "fulmar",    "gannet",  "garganey", "godwit",   "goldeneye", "goshawk",
-    "grebe",     "guillemot", "harrier", "heron",   "hobby",    "hoopoe",    "ibis",    "jackdaw",  "kestrel",  "kingfisher", "kite",
-    "kittiwake", "knot",     "lapwing", "linnet",   "mallard",  "martin",    "merlin",  "nightjar", "nuthatch", "oriole",   "osprey",
-    "ouzel",     "petrel",   "pintail", "pipit",    "plover",   "puffin",    "redstart", "redwing", "robin",    "sandpiper", "shearwater",
-    "siskin",    "skua",     "snipe",   "starling", "stonechat", "swift",    "teal",    "tern",     "whimbrel"};
+    "albatross", "avocet",    "bittern",  "bluetail",  "bunting",   "cormorant", "crane",      "curlew",
+    "dipper",    "dotterel",  "dunlin",   "egret",     "eider",     "falcon",    "fieldfare",  "finch",
+    "fulmar",    "gannet",    "garganey", "godwit",    "goldeneye", "goshawk",   "grebe",      "guillemot",
+    "harrier",   "heron",     "hobby",    "hoopoe",    "ibis",      "jackdaw",   "kestrel",    "kingfisher",
+    "kite",      "kittiwake", "knot",     "lapwing",   "linnet",    "mallard",   "martin",     "merlin",
+    "nightjar",  "nuthatch",  "oriole",   "osprey",    "ouzel",     "petrel",    "pintail",    "pipit",
+    "plover",    "puffin",    "redstart", "redwing",   "robin",     "sandpiper", "shearwater", "siskin",
+    "skua",      "snipe",     "starling", "stonechat", "swift",     "teal",      "tern",       "whimbrel"};
 
 }  // namespace
 
@@ -41,8 +43,10 @@ Result<ClusterIdentity> load_identity(const std::filesystem::path& file) {
   if (!text) return make_error(text.error());
   const auto json = nlohmann::json::parse(*text, nullptr, false);
   const auto wrong = [&file](std::string_view what) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: {}. Restore the file from a copy, or move its folder away to start a new cluster.", file.string(), what));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: {}. Restore the file from a copy, or move its folder away to start a new cluster.",
+                    file.string(), what));
   };
   if (!json.is_object()) return wrong("not the description of a cluster");
   const auto text_at = [&json](const char* key) {

@@ -18,10 +18,10 @@ namespace volador::head {
 struct ClusterIdentity {
   std::string name;
   ClusterId id;
-  std::string bind;          // Host name or IP address; empty: never served.
+  std::string bind;  // Host name or IP address; empty: never served.
   int port = 0;
-  std::string advertise;     // host:port under which others reach the head.
-  uint64_t generation = 0;   // Generation of the journal at its last opening.
+  std::string advertise;                                 // host:port under which others reach the head.
+  uint64_t generation = 0;                               // Generation of the journal at its last opening.
   std::string operator_token, join_token, driver_token;  // Token texts; secret.
 
   bool operator==(const ClusterIdentity&) const = default;

@@ -75,9 +75,12 @@ class Operations : public std::enable_shared_from_this<Operations> {
   // Registers an operation that reads the core's state: question(core, now, request) returns the reply or an error.
   template <class Request, class Reply, class Question>
   void read(std::string_view name, Question question) {
-    registry_.serve<Request, Reply>(name, [self = shared_from_this(), question](const Principal&, const Request& request, Done<Reply> done) {
-      self->parts_.runner.ask([question, request, done = std::move(done)](const HeadCore& core, BootTime now) { done(question(core, now, request)); });
-    });
+    registry_.serve<Request, Reply>(
+        name, [self = shared_from_this(), question](const Principal&, const Request& request, Done<Reply> done) {
+          self->parts_.runner.ask([question, request, done = std::move(done)](const HeadCore& core, BootTime now) {
+            done(question(core, now, request));
+          });
+        });
   }
   // Registers a list built in parts: add(core, now, request, cursor, reply) returns whether more parts follow. The core's
   // loop handles other events between the parts.
@@ -89,25 +92,28 @@ class Operations : public std::enable_shared_from_this<Operations> {
       Cursor cursor{};
       Reply reply{};
     };
-    registry_.serve<Request, Reply>(name, [self = shared_from_this(), add](const Principal&, const Request& request, Done<Reply> done) {
-      self->next_part(std::make_shared<Listing>(Listing{.request = request, .done = std::move(done)}), add);
-    });
+    registry_.serve<Request, Reply>(
+        name, [self = shared_from_this(), add](const Principal&, const Request& request, Done<Reply> done) {
+          self->next_part(std::make_shared<Listing>(Listing{.request = request, .done = std::move(done)}), add);
+        });
   }
   template <class Listing, class Add>
   void next_part(std::shared_ptr<Listing> listing, Add add) {
-    parts_.runner.ask([self = shared_from_this(), listing = std::move(listing), add](const HeadCore& core, BootTime now) {
-      const Result<bool> more = add(core, now, listing->request, listing->cursor, listing->reply);
-      if (!more) return listing->done(make_error(more.error()));
-      if (*more) return self->next_part(listing, add);
-      listing->done(std::move(listing->reply));
-    });
+    parts_.runner.ask(
+        [self = shared_from_this(), listing = std::move(listing), add](const HeadCore& core, BootTime now) {
+          const Result<bool> more = add(core, now, listing->request, listing->cursor, listing->reply);
+          if (!more) return listing->done(make_error(more.error()));
+          if (*more) return self->next_part(listing, add);
+          listing->done(std::move(listing->reply));
+        });
   }
   // Registers an operation answered by nodes: ask(runner, request, done).
   template <class Request, class Reply, class Ask>
   void ask(std::string_view name, Ask ask_nodes) {
-    registry_.serve<Request, Reply>(name, [self = shared_from_this(), ask_nodes](const Principal&, const Request& request, Done<Reply> done) {
-      ask_nodes(self->parts_.runner, request, std::move(done));
-    });
+    registry_.serve<Request, Reply>(
+        name, [self = shared_from_this(), ask_nodes](const Principal&, const Request& request, Done<Reply> done) {
+          ask_nodes(self->parts_.runner, request, std::move(done));
+        });
   }
   struct Audited {
     std::string action, object;
@@ -116,11 +122,15 @@ class Operations : public std::enable_shared_from_this<Operations> {
   // reply).
   template <class Request, class Reply, class Describe, class Step>
   void change(std::string_view name, Describe describe, Step step) {
-    registry_.serve<Request, Reply>(name, [self = shared_from_this(), describe, step](const Principal& by, const Request& request, Done<Reply> done) {
+    registry_.serve<Request, Reply>(name, [self = shared_from_this(), describe, step](
+                                              const Principal& by, const Request& request, Done<Reply> done) {
       Audited audited = describe(request);
       const auto reply = std::make_shared<Reply>();
       self->parts_.runner.change(
-          [self, step, by, request, reply, asked = AuditRequest{.by = by.token_id, .action = std::move(audited.action), .object = std::move(audited.object)}](HeadCore& core, BootTime now) {
+          [self, step, by, request, reply,
+           asked = AuditRequest{.by = by.token_id,
+                                .action = std::move(audited.action),
+                                .object = std::move(audited.object)}](HeadCore& core, BootTime now) {
             return core.act(now, [&] {
               const Result<void> outcome = step(core, by, request, *reply);
               self->record(asked, outcome);
@@ -157,43 +167,77 @@ class Operations : public std::enable_shared_from_this<Operations> {
 };
 
 void Operations::serve_lists() {
-  read<v1::StatusRequest, v1::StatusReply>("Cluster/Status", [self = shared_from_this()](const HeadCore& core, BootTime now, const auto&) -> Result<v1::StatusReply> {
-    v1::StatusReply reply = core.lists().status(now);
-    reply.set_address(self->parts_.address());
-    reply.set_uptime_ms(std::chrono::duration_cast<std::chrono::milliseconds>(now - self->parts_.started).count());
-    return reply;
-  });
-  read<v1::ListRequest, v1::ListNodesReply>("Cluster/ListNodes", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().nodes(now, request); });
-  read_in_parts<v1::ListRequest, v1::ListActorsReply, Lists::ActorsCursor>("Cluster/ListActors", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
-    return core.lists().add_actors(now, request, cursor, reply);
-  });
-  read<v1::ListRequest, v1::ListGroupsReply>("Cluster/ListGroups", [](const HeadCore& core, BootTime, const auto& request) { return core.lists().groups(request); });
-  read<v1::ListRequest, v1::ListQueueReply>("Cluster/ListQueue", [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().queue(now, request); });
-  read_in_parts<v1::ListRequest, v1::ListTrialsReply, Lists::TrialsCursor>("Cluster/ListTrials", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
-    return core.lists().add_trials(now, request, cursor, reply);
-  });
-  read<v1::ExplainRequest, v1::ExplainReply>("Cluster/Explain", [](const HeadCore& core, BootTime now, const auto& request) { return core.explainer().explain(now, request.id()); });
-  read<v1::ListRequest, v1::ListAuditReply>("Cluster/ListAudit", [self = shared_from_this()](const HeadCore&, BootTime, const auto& request) { return list_audit(self->parts_.audit, request); });
+  read<v1::StatusRequest, v1::StatusReply>(
+      "Cluster/Status",
+      [self = shared_from_this()](const HeadCore& core, BootTime now, const auto&) -> Result<v1::StatusReply> {
+        v1::StatusReply reply = core.lists().status(now);
+        reply.set_address(self->parts_.address());
+        reply.set_uptime_ms(std::chrono::duration_cast<std::chrono::milliseconds>(now - self->parts_.started).count());
+        return reply;
+      });
+  read<v1::ListRequest, v1::ListNodesReply>(
+      "Cluster/ListNodes",
+      [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().nodes(now, request); });
+  read_in_parts<v1::ListRequest, v1::ListActorsReply, Lists::ActorsCursor>(
+      "Cluster/ListActors", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
+        return core.lists().add_actors(now, request, cursor, reply);
+      });
+  read<v1::ListRequest, v1::ListGroupsReply>(
+      "Cluster/ListGroups",
+      [](const HeadCore& core, BootTime, const auto& request) { return core.lists().groups(request); });
+  read<v1::ListRequest, v1::ListQueueReply>(
+      "Cluster/ListQueue",
+      [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().queue(now, request); });
+  read_in_parts<v1::ListRequest, v1::ListTrialsReply, Lists::TrialsCursor>(
+      "Cluster/ListTrials", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
+        return core.lists().add_trials(now, request, cursor, reply);
+      });
+  read<v1::ExplainRequest, v1::ExplainReply>("Cluster/Explain",
+                                             [](const HeadCore& core, BootTime now, const auto& request) {
+                                               return core.explainer().explain(now, request.id());
+                                             });
+  read<v1::ListRequest, v1::ListAuditReply>(
+      "Cluster/ListAudit", [self = shared_from_this()](const HeadCore&, BootTime, const auto& request) {
+        return list_audit(self->parts_.audit, request);
+      });
 }
 
 void Operations::serve_questions() {
-  ask<v1::ListRequest, v1::ListObjectsReply>("Cluster/ListObjects", [](CoreRunner& runner, const auto& request, Done<v1::ListObjectsReply> done) {
+  ask<v1::ListRequest, v1::ListObjectsReply>("Cluster/ListObjects", [](CoreRunner& runner, const auto& request,
+                                                                       Done<v1::ListObjectsReply> done) {
     const auto reply = std::make_shared<v1::ListObjectsReply>();
     list_objects(runner, request.limit(), reply.get(), [reply, done = std::move(done)](const Result<void>& answered) {
       if (!answered) return done(make_error(answered.error()));
       done(std::move(*reply));
     });
   });
-  ask<v1::StackRequest, v1::StackReply>("Cluster/Stack", [](CoreRunner& runner, const auto& request, Done<v1::StackReply> done) { read_stack(runner, request.id(), std::move(done)); });
-  ask<v1::ListRequest, v1::NodeProcesses>("Cluster/ListProcesses", [](CoreRunner& runner, const auto& request, Done<v1::NodeProcesses> done) { read_processes(runner, request.filter(), std::move(done)); });
-  ask<v1::TimelineRequest, v1::TimelineReply>("Cluster/Timeline", [](CoreRunner& runner, const auto& request, Done<v1::TimelineReply> done) { read_timeline(runner, request, std::move(done)); });
-  ask<v1::ReadLogRequest, v1::ReadLogReply>("Cluster/ReadLog", [](CoreRunner& runner, const auto& request, Done<v1::ReadLogReply> done) { read_log(runner, request, std::move(done)); });
+  ask<v1::StackRequest, v1::StackReply>("Cluster/Stack",
+                                        [](CoreRunner& runner, const auto& request, Done<v1::StackReply> done) {
+                                          read_stack(runner, request.id(), std::move(done));
+                                        });
+  ask<v1::ListRequest, v1::NodeProcesses>("Cluster/ListProcesses",
+                                          [](CoreRunner& runner, const auto& request, Done<v1::NodeProcesses> done) {
+                                            read_processes(runner, request.filter(), std::move(done));
+                                          });
+  ask<v1::TimelineRequest, v1::TimelineReply>(
+      "Cluster/Timeline", [](CoreRunner& runner, const auto& request, Done<v1::TimelineReply> done) {
+        read_timeline(runner, request, std::move(done));
+      });
+  ask<v1::ReadLogRequest, v1::ReadLogReply>("Cluster/ReadLog",
+                                            [](CoreRunner& runner, const auto& request, Done<v1::ReadLogReply> done) {
+                                              read_log(runner, request, std::move(done));
+                                            });
 }
 
 void Operations::serve_changes() {
   change<v1::DrainRequest, v1::DrainReply>(
-      "Cluster/Drain", [](const auto& request) { return Audited{.action = request.undo() ? "undrain" : "drain", .object = request.node()}; },
-      [](HeadCore& core, const Principal& by, const auto& request, auto&) { return core.nodes().drain(request.node(), request.undo(), by.token_id); });
+      "Cluster/Drain",
+      [](const auto& request) {
+        return Audited{.action = request.undo() ? "undrain" : "drain", .object = request.node()};
+      },
+      [](HeadCore& core, const Principal& by, const auto& request, auto&) {
+        return core.nodes().drain(request.node(), request.undo(), by.token_id);
+      });
   change<v1::KillRequest, v1::KillReply>(
       "Cluster/Kill", [](const auto& request) { return Audited{.action = "kill", .object = request.actor()}; },
       [](HeadCore& core, const Principal& by, const auto& request, auto& reply) -> Result<void> {
@@ -206,40 +250,56 @@ void Operations::serve_changes() {
       });
   change<v1::ControlExperimentRequest, v1::ControlExperimentReply>(
       "Cluster/ControlExperiment",
-      [](const auto& request) { return Audited{.action = request.act(), .object = request.experiment() + (request.trial().empty() ? "" : "/" + request.trial())}; },
-      [](HeadCore& core, const Principal& by, const auto& request, auto& reply) { return core.experiments().control(request, reply, by.token_id); });
+      [](const auto& request) {
+        return Audited{.action = request.act(),
+                       .object = request.experiment() + (request.trial().empty() ? "" : "/" + request.trial())};
+      },
+      [](HeadCore& core, const Principal& by, const auto& request, auto& reply) {
+        return core.experiments().control(request, reply, by.token_id);
+      });
   change<v1::AnnotateExperimentRequest, v1::AnnotateExperimentReply>(
-      "Cluster/AnnotateExperiment", [](const auto& request) { return Audited{.action = "annotate", .object = request.experiment()}; },
-      [](HeadCore& core, const Principal& by, const auto& request, auto& reply) { return core.experiments().annotate(request, reply, by.token_id); });
+      "Cluster/AnnotateExperiment",
+      [](const auto& request) { return Audited{.action = "annotate", .object = request.experiment()}; },
+      [](HeadCore& core, const Principal& by, const auto& request, auto& reply) {
+        return core.experiments().annotate(request, reply, by.token_id);
+      });
 }
 
-void Operations::create_token(const Principal& by, const v1::CreateTokenRequest& request, Done<v1::CreateTokenReply> done) {
+void Operations::create_token(const Principal& by, const v1::CreateTokenRequest& request,
+                              Done<v1::CreateTokenReply> done) {
   const auto role = security::parse_token_role(request.role());
-  if (!role) return done(make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected join, driver, viewer or operator", request.role())));
-  auto created = parts_.authorizer.create_token(parts_.authority.fingerprint(), *role, std::chrono::milliseconds(request.valid_for_ms()), request.note());
+  if (!role)
+    return done(make_error(ErrorCode::kInvalidArgument,
+                           fmt::format("role \"{}\": expected join, driver, viewer or operator", request.role())));
+  auto created = parts_.authorizer.create_token(parts_.authority.fingerprint(), *role,
+                                                std::chrono::milliseconds(request.valid_for_ms()), request.note());
   if (!created) {
     record_later({.by = by.token_id, .action = "create_token", .object = request.role()}, make_error(created.error()));
     return done(make_error(created.error()));
   }
-  parts_.runner.store(std::move(created->journal),
-                      [self = shared_from_this(), done = std::move(done), by = by.token_id, token = created->token, record = created->record](const Result<void>& stored) {
-                        self->record_later({.by = by, .action = "create_token", .object = record.token_id() + " " + record.role()}, stored);
-                        if (!stored) return done(make_error(stored.error()));
-                        log::info("head", "token created", {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
-                        v1::CreateTokenReply made;
-                        *made.mutable_token() = to_api(record);
-                        made.set_text(security::token_text(token).reveal());
-                        done(std::move(made));
-                      });
+  parts_.runner.store(std::move(created->journal), [self = shared_from_this(), done = std::move(done), by = by.token_id,
+                                                    token = created->token,
+                                                    record = created->record](const Result<void>& stored) {
+    self->record_later({.by = by, .action = "create_token", .object = record.token_id() + " " + record.role()}, stored);
+    if (!stored) return done(make_error(stored.error()));
+    log::info("head", "token created",
+              {{"token", record.token_id()}, {"role", record.role()}, {"note", record.note()}});
+    v1::CreateTokenReply made;
+    *made.mutable_token() = to_api(record);
+    made.set_text(security::token_text(token).reveal());
+    done(std::move(made));
+  });
 }
 
-void Operations::revoke_token(const Principal& by, const v1::RevokeTokenRequest& request, Done<v1::RevokeTokenReply> done) {
+void Operations::revoke_token(const Principal& by, const v1::RevokeTokenRequest& request,
+                              Done<v1::RevokeTokenReply> done) {
   auto revoked = parts_.authorizer.revoke_token(request.id());
   if (!revoked) {
     record_later({.by = by.token_id, .action = "revoke_token", .object = request.id()}, make_error(revoked.error()));
     return done(make_error(revoked.error()));
   }
-  parts_.runner.store(std::move(revoked->journal), [self = shared_from_this(), done = std::move(done), by = by.token_id, id = revoked->id](const Result<void>& stored) {
+  parts_.runner.store(std::move(revoked->journal), [self = shared_from_this(), done = std::move(done), by = by.token_id,
+                                                    id = revoked->id](const Result<void>& stored) {
     self->record_later({.by = by, .action = "revoke_token", .object = id}, stored);
     if (stored) {
       log::info("head", "token revoked", {{"token", id}});
@@ -253,21 +313,29 @@ void Operations::revoke_token(const Principal& by, const v1::RevokeTokenRequest&
 
 void Operations::serve_tokens() {
   registry_.serve<v1::CreateTokenRequest, v1::CreateTokenReply>(
-      "Cluster/CreateToken", [self = shared_from_this()](const Principal& by, const auto& request, Done<v1::CreateTokenReply> done) { self->create_token(by, request, std::move(done)); });
+      "Cluster/CreateToken",
+      [self = shared_from_this()](const Principal& by, const auto& request, Done<v1::CreateTokenReply> done) {
+        self->create_token(by, request, std::move(done));
+      });
   registry_.serve<v1::RevokeTokenRequest, v1::RevokeTokenReply>(
-      "Cluster/RevokeToken", [self = shared_from_this()](const Principal& by, const auto& request, Done<v1::RevokeTokenReply> done) { self->revoke_token(by, request, std::move(done)); });
-  registry_.serve<v1::ListTokensRequest, v1::ListTokensReply>("Cluster/ListTokens", [self = shared_from_this()](const Principal&, const auto&, Done<v1::ListTokensReply> done) {
-    v1::ListTokensReply reply;
-    for (const auto& record : self->parts_.authorizer.list_tokens()) *reply.add_tokens() = to_api(record);
-    done(std::move(reply));
-  });
-  registry_.serve<v1::LoginLinkRequest, v1::LoginLinkReply>("Cluster/LoginLink", [self = shared_from_this()](const Principal&, const auto&, Done<v1::LoginLinkReply> done) {
-    auto link = self->parts_.login_link();
-    if (!link) return done(make_error(link.error()));
-    v1::LoginLinkReply made;
-    made.set_url(std::move(*link));
-    done(std::move(made));
-  });
+      "Cluster/RevokeToken",
+      [self = shared_from_this()](const Principal& by, const auto& request, Done<v1::RevokeTokenReply> done) {
+        self->revoke_token(by, request, std::move(done));
+      });
+  registry_.serve<v1::ListTokensRequest, v1::ListTokensReply>(
+      "Cluster/ListTokens", [self = shared_from_this()](const Principal&, const auto&, Done<v1::ListTokensReply> done) {
+        v1::ListTokensReply reply;
+        for (const auto& record : self->parts_.authorizer.list_tokens()) *reply.add_tokens() = to_api(record);
+        done(std::move(reply));
+      });
+  registry_.serve<v1::LoginLinkRequest, v1::LoginLinkReply>(
+      "Cluster/LoginLink", [self = shared_from_this()](const Principal&, const auto&, Done<v1::LoginLinkReply> done) {
+        auto link = self->parts_.login_link();
+        if (!link) return done(make_error(link.error()));
+        v1::LoginLinkReply made;
+        made.set_url(std::move(*link));
+        done(std::move(made));
+      });
 }
 
 }  // namespace

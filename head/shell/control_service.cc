@@ -29,18 +29,21 @@ std::string peer_host(const std::string& peer) {
 
 Result<void> check_version(const protocol::JoinRequest& request) {
   if (request.protocol_version() == control::kProtocolVersion) return {};
-  return make_error(ErrorCode::kInvalidArgument, fmt::format("{} has version {} (protocol {}), the head {} (protocol {}). Install the same version on both.",
-                                                             request.name(), request.version(), request.protocol_version(), kVersion,
-                                                             control::kProtocolVersion));
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{} has version {} (protocol {}), the head {} (protocol {}). Install the same version on both.",
+                  request.name(), request.version(), request.protocol_version(), kVersion, control::kProtocolVersion));
 }
 
 Result<void> check_skew(const protocol::JoinRequest& request, WallTime now) {
   const auto skew = std::chrono::nanoseconds(request.wall_ns()) - now.time_since_epoch();
   if (skew < kSkewMax && skew > -kSkewMax) return {};
-  return make_error(ErrorCode::kUnauthenticated,
-                    fmt::format("the clock of {} is {} s {} the head's; at most {} s are allowed, or certificates would not be valid. Set both clocks (NTP).",
-                                request.name(), std::abs(std::chrono::duration_cast<std::chrono::seconds>(skew).count()), skew.count() > 0 ? "ahead of" : "behind",
-                                std::chrono::seconds(kSkewMax).count()));
+  return make_error(
+      ErrorCode::kUnauthenticated,
+      fmt::format("the clock of {} is {} s {} the head's; at most {} s are allowed, or certificates would not be "
+                  "valid. Set both clocks (NTP).",
+                  request.name(), std::abs(std::chrono::duration_cast<std::chrono::seconds>(skew).count()),
+                  skew.count() > 0 ? "ahead of" : "behind", std::chrono::seconds(kSkewMax).count()));
 }
 
 // Finishes one Certify call exactly once, even if the stopping head dropped its callback.
@@ -69,19 +72,22 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
  public:
   explicit Impl(Parts parts) : parts_(std::move(parts)) {}
 
-  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context, const protocol::JoinRequest* request, protocol::JoinReply* reply) override {
+  grpc::ServerUnaryReactor* Join(grpc::CallbackServerContext* context, const protocol::JoinRequest* request,
+                                 protocol::JoinReply* reply) override {
     const std::string peer = peer_host(context->peer());
     auto certificate = join(*request, peer);
     if (certificate) {
       if (parts_.on_joined) parts_.on_joined(context->peer());
-      log::info("head", "joined", {{"role", request->role()}, {"name", request->name()}, {"token", request->token_id()}, {"peer", peer}});
+      log::info("head", "joined",
+                {{"role", request->role()}, {"name", request->name()}, {"token", request->token_id()}, {"peer", peer}});
       fill(*reply, std::move(*certificate));
     } else {
-      log::warn("head", "join refused", {{"role", request->role()},
-                                         {"name", request->name().substr(0, 64)},
-                                         {"token", request->token_id().substr(0, 32)},
-                                         {"peer", peer},
-                                         {"error", certificate.error().message}});
+      log::warn("head", "join refused",
+                {{"role", request->role()},
+                 {"name", request->name().substr(0, 64)},
+                 {"token", request->token_id().substr(0, 32)},
+                 {"peer", peer},
+                 {"error", certificate.error().message}});
       protocol::fill(*reply->mutable_error(), certificate.error());
     }
     auto* reactor = context->DefaultReactor();
@@ -89,7 +95,8 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     return reactor;
   }
 
-  grpc::ServerUnaryReactor* Certify(grpc::CallbackServerContext* context, const protocol::CertifyRequest* request, protocol::JoinReply* reply) override {
+  grpc::ServerUnaryReactor* Certify(grpc::CallbackServerContext* context, const protocol::CertifyRequest* request,
+                                    protocol::JoinReply* reply) override {
     auto* reactor = context->DefaultReactor();
     auto answer = std::make_shared<CertifyAnswer>(reactor, reply);
     const auto caller = parts_.authorizer.identify(certificate_of(*context->auth_context()));
@@ -104,7 +111,8 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
       parts_.runner.ask([this, answer, reply, certificate = std::move(*certificate), node = caller->name,
                          host = id_from_raw<HostId>(request->host_id())](const HeadCore& core, BootTime) mutable {
         if (auto allowed = core.lookups().may_certify(node, host); !allowed) {
-          log::warn("head", "certificate refused", {{"node", node}, {"host", to_string(host)}, {"error", allowed.error().message}});
+          log::warn("head", "certificate refused",
+                    {{"node", node}, {"host", to_string(host)}, {"error", allowed.error().message}});
           return answer->refuse(allowed.error());
         }
         fill(*reply, std::move(certificate));
@@ -114,36 +122,44 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     return reactor;
   }
 
-  grpc::ServerBidiReactor<protocol::WorkerMessage, protocol::HeadToWorker>* Worker(grpc::CallbackServerContext* context) override {
-    auto stream = std::make_shared<StreamReactor<protocol::WorkerMessage, protocol::HeadToWorker>>(context, context->peer(), StreamLimits{});
+  grpc::ServerBidiReactor<protocol::WorkerMessage, protocol::HeadToWorker>* Worker(
+      grpc::CallbackServerContext* context) override {
+    auto stream = std::make_shared<StreamReactor<protocol::WorkerMessage, protocol::HeadToWorker>>(
+        context, context->peer(), StreamLimits{});
     const uint64_t entry = remember(*context, stream);
     CoreRunner& runner = parts_.runner;
     const NodeSession session = runner.open_node(stream);
     const auto caller = parts_.authorizer.identify(certificate_of(*context->auth_context()));
     tell_revoked(*stream, parts_.authorizer.revoked_tokens());
-    return stream->start({.on_message =
-                              [&runner, session, own = caller ? caller->name : std::string(), weak = std::weak_ptr(stream)](
-                                  protocol::WorkerMessage message, std::function<void()> handled) {
-                                if (message.has_register_() && message.register_().name() != own) {
-                                  if (auto alive = weak.lock()) refuse_name(*alive, own, message.register_().name());
-                                  return handled();
-                                }
-                                runner.on_node_message(session, std::move(message), std::move(handled));
-                              },
-                          .on_end =
-                              [this, session, entry] {
-                                parts_.runner.on_node_lost(session);
-                                forget(entry);
-                              }});
+    return stream->start(
+        {.on_message =
+             [&runner, session, own = caller ? caller->name : std::string(), weak = std::weak_ptr(stream)](
+                 protocol::WorkerMessage message, std::function<void()> handled) {
+               if (message.has_register_() && message.register_().name() != own) {
+                 if (auto alive = weak.lock()) refuse_name(*alive, own, message.register_().name());
+                 return handled();
+               }
+               runner.on_node_message(session, std::move(message), std::move(handled));
+             },
+         .on_end =
+             [this, session, entry] {
+               parts_.runner.on_node_lost(session);
+               forget(entry);
+             }});
   }
 
-  grpc::ServerBidiReactor<protocol::ClientMessage, protocol::HeadMessage>* Client(grpc::CallbackServerContext* context) override {
-    auto stream = std::make_shared<StreamReactor<protocol::ClientMessage, protocol::HeadMessage>>(context, context->peer(), StreamLimits{});
+  grpc::ServerBidiReactor<protocol::ClientMessage, protocol::HeadMessage>* Client(
+      grpc::CallbackServerContext* context) override {
+    auto stream = std::make_shared<StreamReactor<protocol::ClientMessage, protocol::HeadMessage>>(
+        context, context->peer(), StreamLimits{});
     const uint64_t entry = remember(*context, stream);
     CoreRunner& runner = parts_.runner;
-    const ClientSession session = runner.open_client(stream, parts_.authorizer.identify(certificate_of(*context->auth_context())).value_or(security::Principal()));
-    return stream->start({.on_message = [&runner, session](protocol::ClientMessage message,
-                                                           std::function<void()> handled) { runner.on_client_message(session, std::move(message), std::move(handled)); },
+    const ClientSession session = runner.open_client(
+        stream, parts_.authorizer.identify(certificate_of(*context->auth_context())).value_or(security::Principal()));
+    return stream->start({.on_message =
+                              [&runner, session](protocol::ClientMessage message, std::function<void()> handled) {
+                                runner.on_client_message(session, std::move(message), std::move(handled));
+                              },
                           .on_end =
                               [this, session, entry] {
                                 parts_.runner.on_client_lost(session);
@@ -151,11 +167,13 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
                               }});
   }
 
-  grpc::ServerReadReactor<protocol::ProgramChunk>* PutProgram(grpc::CallbackServerContext*, protocol::ErrorInfo* reply) override {
+  grpc::ServerReadReactor<protocol::ProgramChunk>* PutProgram(grpc::CallbackServerContext*,
+                                                              protocol::ErrorInfo* reply) override {
     return new_put_program(parts_.programs, reply);
   }
 
-  grpc::ServerWriteReactor<protocol::ProgramChunk>* GetProgram(grpc::CallbackServerContext*, const protocol::ProgramRequest* request) override {
+  grpc::ServerWriteReactor<protocol::ProgramChunk>* GetProgram(grpc::CallbackServerContext*,
+                                                               const protocol::ProgramRequest* request) override {
     return new_get_program(parts_.programs, request->sha256());
   }
 
@@ -194,31 +212,43 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
   Result<std::string> join(const protocol::JoinRequest& request, const std::string& peer) {
     VOLADOR_TRY(check_version(request));
     const auto role = security::parse_role(request.role());
-    if (!role) return make_error(ErrorCode::kInvalidArgument, fmt::format("role \"{}\": expected node, driver or operator", request.role()));
+    if (!role)
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("role \"{}\": expected node, driver or operator", request.role()));
     VOLADOR_TRY(parts_.authorizer.check_join(request.token_id(), request.secret(), *role, peer));
     VOLADOR_TRY(check_skew(request, parts_.clock.wall()));
-    return parts_.authority.sign(request.csr_pem(),
-                                 {.role = *role, .name = request.name(), .token_id = request.token_id(), .now = parts_.clock.wall()});
+    return parts_.authority.sign(
+        request.csr_pem(),
+        {.role = *role, .name = request.name(), .token_id = request.token_id(), .now = parts_.clock.wall()});
   }
 
   // Signs the request; the core decides whether the node may get the certificate.
   Result<std::string> certify(const protocol::CertifyRequest& request, const security::Principal& caller) {
     const WallTime now = parts_.clock.wall();
     if (request.role() == to_string(security::Role::kNode)) {
-      return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kNode, .name = caller.name, .token_id = caller.token_id, .now = now});
+      return parts_.authority.sign(
+          request.csr_pem(),
+          {.role = security::Role::kNode, .name = caller.name, .token_id = caller.token_id, .now = now});
     }
     if (request.role() != to_string(security::Role::kHost)) {
-      return make_error(ErrorCode::kPermissionDenied, fmt::format("role \"{}\": a node gets certificates of role host or node only", request.role()));
+      return make_error(ErrorCode::kPermissionDenied,
+                        fmt::format("role \"{}\": a node gets certificates of role host or node only", request.role()));
     }
     const auto host = id_from_raw<HostId>(request.host_id());
     if (host.is_nil()) return make_error(ErrorCode::kInvalidArgument, "a host's certificate needs its id of 16 bytes");
-    return parts_.authority.sign(request.csr_pem(), {.role = security::Role::kHost, .name = to_string(host), .token_id = caller.token_id, .now = now});
+    return parts_.authority.sign(
+        request.csr_pem(),
+        {.role = security::Role::kHost, .name = to_string(host), .token_id = caller.token_id, .now = now});
   }
 
   // A certificate is bound to one node name and cannot register another.
-  static void refuse_name(StreamReactor<protocol::WorkerMessage, protocol::HeadToWorker>& stream, const std::string& own, const std::string& claimed) {
-    const Error error{ErrorCode::kPermissionDenied,
-                      fmt::format("node name \"{}\": this node's certificate is for \"{}\"; join again with a token to change the name", claimed, own)};
+  static void refuse_name(StreamReactor<protocol::WorkerMessage, protocol::HeadToWorker>& stream,
+                          const std::string& own, const std::string& claimed) {
+    const Error error{
+        ErrorCode::kPermissionDenied,
+        fmt::format(
+            "node name \"{}\": this node's certificate is for \"{}\"; join again with a token to change the name",
+            claimed, own)};
     log::warn("head", "registration refused", {{"certificate", own}, {"claimed", claimed}});
     protocol::HeadToWorker refused;
     protocol::fill(*refused.mutable_refused(), error);
@@ -237,10 +267,14 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
   uint64_t remember(grpc::CallbackServerContext& context, const std::shared_ptr<Message>& stream) {
     auto caller = parts_.authorizer.identify(certificate_of(*context.auth_context()));
     std::lock_guard lock(mutex_);
-    streams_[next_stream_] = {.token_id = caller ? caller->token_id : std::string(), .revoke = [weak = std::weak_ptr(stream)] {
-                                if (auto alive = weak.lock()) alive->close({ErrorCode::kUnauthenticated, "the token behind this connection was revoked"});
-                              },
-                              .worker = {}};
+    streams_[next_stream_] = {
+        .token_id = caller ? caller->token_id : std::string(),
+        .revoke =
+            [weak = std::weak_ptr(stream)] {
+              if (auto alive = weak.lock())
+                alive->close({ErrorCode::kUnauthenticated, "the token behind this connection was revoked"});
+            },
+        .worker = {}};
     if constexpr (std::same_as<Message, WorkerStream>) streams_[next_stream_].worker = stream;
     return next_stream_++;
   }

@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 200ms;
-constexpr size_t kWatchRows = 400;      // Rows at a time: about a millisecond.
+constexpr size_t kWatchRows = 400;        // Rows at a time: about a millisecond.
 constexpr size_t kWatchEventsMax = 2000;  // Events queued for the watcher; the oldest are dropped.
 
 // They renew leases and show liveness but report no journaled state, so they need not wait for the journal.
@@ -53,7 +53,8 @@ void fill(protocol::Reply& reply, const Error& why) {
 // Returns the refusal of a request that would change state while the head is read-only; nullopt: the message may pass.
 // Checkpoints have no user request that could be retried, so they wait in the backlog while there is room. A repeated
 // request that was accepted before gets its reply from the journal; refusing it would orphan its actor.
-std::optional<protocol::HeadMessage> refusal(const HeadCore& core, const protocol::ClientMessage& message, const JournalWriter& writer) {
+std::optional<protocol::HeadMessage> refusal(const HeadCore& core, const protocol::ClientMessage& message,
+                                             const JournalWriter& writer) {
   const std::string* request = nullptr;
   if (message.has_spawn()) request = &message.spawn().request_id();
   if (message.has_kill()) request = &message.kill().request_id();
@@ -85,7 +86,11 @@ void refuse_replies(Actions& actions, const Error& why) {
 
 struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
   explicit Impl(const Parts& parts)
-      : core(parts.core), writer(parts.writer), logs(parts.logs), clock(parts.clock), keep_experiment(parts.keep_experiment),
+      : core(parts.core),
+        writer(parts.writer),
+        logs(parts.logs),
+        clock(parts.clock),
+        keep_experiment(parts.keep_experiment),
         loop(parts.loops, "head core", EventLoop::Thread::kShared, EventLoop::OnThrow::kAbort) {}
 
   // `durable` runs once the journal has stored or refused the changes.
@@ -136,29 +141,34 @@ struct CoreRunner::Impl : std::enable_shared_from_this<CoreRunner::Impl> {
 void CoreRunner::Impl::send_unjournaled(Actions& actions) {
   std::erase_if(actions.to_nodes, [this](ToNode& one) {
     if (!needs_no_journal(one.message)) return false;
-    if (auto found = nodes.find(static_cast<uint64_t>(one.session)); found != nodes.end()) found->second->send(std::move(one.message));
+    if (auto found = nodes.find(static_cast<uint64_t>(one.session)); found != nodes.end())
+      found->second->send(std::move(one.message));
     return true;
   });
   std::erase_if(actions.to_clients, [this](ToClient& one) {
     if (!needs_no_journal(one.message)) return false;
-    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end()) found->second.outbox->send(std::move(one.message));
+    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end())
+      found->second.outbox->send(std::move(one.message));
     return true;
   });
 }
 
 void CoreRunner::Impl::release(Actions& actions) {
   for (ToNode& one : actions.to_nodes) {
-    if (auto found = nodes.find(static_cast<uint64_t>(one.session)); found != nodes.end()) found->second->send(std::move(one.message));
+    if (auto found = nodes.find(static_cast<uint64_t>(one.session)); found != nodes.end())
+      found->second->send(std::move(one.message));
   }
   for (ToClient& one : actions.to_clients) {
-    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end()) found->second.outbox->send(std::move(one.message));
+    if (auto found = clients.find(static_cast<uint64_t>(one.session)); found != clients.end())
+      found->second.outbox->send(std::move(one.message));
   }
   const Error why{ErrorCode::kUnavailable, "the head ended this connection; connect again"};
   for (NodeSession session : actions.close_nodes) {
     if (auto found = nodes.find(static_cast<uint64_t>(session)); found != nodes.end()) found->second->close(why);
   }
   for (ClientSession session : actions.close_clients) {
-    if (auto found = clients.find(static_cast<uint64_t>(session)); found != clients.end()) found->second.outbox->close(why);
+    if (auto found = clients.find(static_cast<uint64_t>(session)); found != clients.end())
+      found->second.outbox->close(why);
   }
 }
 
@@ -174,8 +184,8 @@ void CoreRunner::Impl::apply_actions(Actions actions, std::function<void(Result<
     return;
   }
   send_unjournaled(actions);
-  const bool nothing_left =
-      actions.journal.empty() && actions.to_nodes.empty() && actions.to_clients.empty() && actions.close_nodes.empty() && actions.close_clients.empty();
+  const bool nothing_left = actions.journal.empty() && actions.to_nodes.empty() && actions.to_clients.empty() &&
+                            actions.close_nodes.empty() && actions.close_clients.empty();
   if (nothing_left && !durable) return;
   ++waiting;
   auto mutations = std::exchange(actions.journal, {});
@@ -192,7 +202,8 @@ void CoreRunner::Impl::apply_actions(Actions actions, std::function<void(Result<
       if (durable) durable(stored);
     });
   };
-  writer.submit(std::move(mutations), [finish] { finish({}); }, [finish](const Error& why) { finish(make_error(why)); });
+  writer.submit(
+      std::move(mutations), [finish] { finish({}); }, [finish](const Error& why) { finish(make_error(why)); });
 }
 
 void CoreRunner::Impl::note_changes(const Actions& actions) {
@@ -228,16 +239,25 @@ void CoreRunner::Impl::tick() {
 
 bool CoreRunner::Impl::answer_of_node(NodeSession session, protocol::WorkerMessage& message) {
   uint64_t request = 0;
-  if (message.has_log_tails()) request = message.log_tails().request();
-  else if (message.has_objects()) request = message.objects().request();
-  else if (message.has_run_files()) request = message.run_files().request();
-  else if (message.has_log_part()) request = message.log_part().request();
-  else if (message.has_stacks()) request = message.stacks().request();
-  else if (message.has_timeline()) request = message.timeline().request();
-  else if (message.has_processes()) request = message.processes().request();
-  else return false;
+  if (message.has_log_tails())
+    request = message.log_tails().request();
+  else if (message.has_objects())
+    request = message.objects().request();
+  else if (message.has_run_files())
+    request = message.run_files().request();
+  else if (message.has_log_part())
+    request = message.log_part().request();
+  else if (message.has_stacks())
+    request = message.stacks().request();
+  else if (message.has_timeline())
+    request = message.timeline().request();
+  else if (message.has_processes())
+    request = message.processes().request();
+  else
+    return false;
   const auto question = questions.find(request);
-  if (question != questions.end() && question->second.session == static_cast<uint64_t>(session)) answer(request, std::move(message));
+  if (question != questions.end() && question->second.session == static_cast<uint64_t>(session))
+    answer(request, std::move(message));
   return true;
 }
 
@@ -274,7 +294,8 @@ uint64_t CoreRunner::Impl::add_question(uint64_t session, const char* of, NodeAn
   loop.post_after(kNodePatience, [self = weak_from_this(), number, of] {
     auto here = self.lock();
     if (!here) return;
-    here->answer(number, make_error(ErrorCode::kTimeout, fmt::format("the {} did not answer within {} s", of, kNodePatience.count())));
+    here->answer(number, make_error(ErrorCode::kTimeout,
+                                    fmt::format("the {} did not answer within {} s", of, kNodePatience.count())));
   });
   return number;
 }
@@ -285,7 +306,10 @@ void CoreRunner::Impl::fail_questions(uint64_t session, const char* of) {
     if (asked.session == session) lost.push_back(request);
   }
   for (const uint64_t request : lost) {
-    answer(request, make_error(ErrorCode::kUnavailable, fmt::format("the connection to the {} was lost before it answered; try again when it is back", of)));
+    answer(
+        request,
+        make_error(ErrorCode::kUnavailable,
+                   fmt::format("the connection to the {} was lost before it answered; try again when it is back", of)));
   }
 }
 
@@ -352,12 +376,15 @@ void CoreRunner::post(std::function<void()> function) { impl_->loop.post(std::mo
 
 NodeSession CoreRunner::open_node(std::shared_ptr<NodeOutbox> outbox) {
   const uint64_t session = impl_->next_session++;
-  post([impl = impl_.get(), session, outbox = std::move(outbox)]() mutable { impl->nodes[session] = std::move(outbox); });
+  post([impl = impl_.get(), session, outbox = std::move(outbox)]() mutable {
+    impl->nodes[session] = std::move(outbox);
+  });
   return NodeSession{session};
 }
 
 void CoreRunner::on_node_message(NodeSession session, protocol::WorkerMessage message, std::function<void()> handled) {
-  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled), came = impl_->clock.now()]() mutable {
+  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled),
+        came = impl_->clock.now()]() mutable {
     if (impl->answer_of_node(session, message)) return handled();
     impl->node_message(session, message);
     impl->decision_times.add(impl->clock.now() - came);
@@ -377,12 +404,17 @@ void CoreRunner::on_node_lost(NodeSession session) {
 
 ClientSession CoreRunner::open_client(std::shared_ptr<ClientOutbox> outbox, security::Principal by) {
   const uint64_t session = impl_->next_session++;
-  post([impl = impl_.get(), session, client = Impl::Client{.outbox = std::move(outbox), .by = std::move(by)}]() mutable { impl->clients[session] = std::move(client); });
+  post(
+      [impl = impl_.get(), session, client = Impl::Client{.outbox = std::move(outbox), .by = std::move(by)}]() mutable {
+        impl->clients[session] = std::move(client);
+      });
   return ClientSession{session};
 }
 
-void CoreRunner::on_client_message(ClientSession session, protocol::ClientMessage message, std::function<void()> handled) {
-  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled), came = impl_->clock.now()] {
+void CoreRunner::on_client_message(ClientSession session, protocol::ClientMessage message,
+                                   std::function<void()> handled) {
+  post([impl = impl_.get(), session, message = std::move(message), handled = std::move(handled),
+        came = impl_->clock.now()] {
     impl->client_message(session, message);
     impl->decision_times.add(impl->clock.now() - came);
     handled();
@@ -415,7 +447,8 @@ void CoreRunner::ask(std::function<void(const HeadCore&, BootTime)> question) {
   post([impl = impl_.get(), question = std::move(question)] { question(impl->core, impl->clock.now()); });
 }
 
-void CoreRunner::change(std::function<Result<Actions>(HeadCore&, BootTime)> step, std::function<void(Result<void>)> done) {
+void CoreRunner::change(std::function<Result<Actions>(HeadCore&, BootTime)> step,
+                        std::function<void(Result<void>)> done) {
   post([impl = impl_.get(), step = std::move(step), done = std::move(done)] {
     if (auto why = impl->writer.read_only()) return done(make_error(*why));
     auto actions = step(impl->core, impl->clock.now());
@@ -431,27 +464,33 @@ void CoreRunner::tell(std::function<void(HeadCore&)> step) {
   });
 }
 
-void CoreRunner::ask_node(NodeSession session, std::function<protocol::HeadToWorker(uint64_t)> question, NodeAnswered done) {
+void CoreRunner::ask_node(NodeSession session, std::function<protocol::HeadToWorker(uint64_t)> question,
+                          NodeAnswered done) {
   post([impl = impl_.get(), session, question = std::move(question), done = std::move(done)]() mutable {
     const auto node = impl->nodes.find(static_cast<uint64_t>(session));
-    if (node == impl->nodes.end()) return done(make_error(ErrorCode::kUnavailable, "the node is not connected; try again when it is back"));
+    if (node == impl->nodes.end())
+      return done(make_error(ErrorCode::kUnavailable, "the node is not connected; try again when it is back"));
     node->second->send(question(impl->add_question(static_cast<uint64_t>(session), "node", std::move(done))));
   });
 }
 
-void CoreRunner::read_run_files(Reader reader, protocol::ReadRunFiles question, std::function<void(Result<protocol::RunFilesAnswer>)> done) {
+void CoreRunner::read_run_files(Reader reader, protocol::ReadRunFiles question,
+                                std::function<void(Result<protocol::RunFilesAnswer>)> done) {
   post([impl = impl_.get(), reader, question = std::move(question), done = std::move(done)]() mutable {
     const uint64_t session = std::visit([](auto one) { return static_cast<uint64_t>(one); }, reader);
     const char* const of = std::holds_alternative<NodeSession>(reader) ? "node" : "program";
     if (!impl->nodes.contains(session) && !impl->clients.contains(session)) {
-      return done(make_error(ErrorCode::kUnavailable, fmt::format("the {} is not connected any more; try again when it is back", of)));
+      return done(make_error(ErrorCode::kUnavailable,
+                             fmt::format("the {} is not connected any more; try again when it is back", of)));
     }
-    question.set_request(impl->add_question(session, of, [done = std::move(done)](Result<protocol::WorkerMessage> answer) {
-      if (!answer) return done(make_error(answer.error()));
-      protocol::RunFilesAnswer& files = *answer->mutable_run_files();
-      if (files.error().code() != 0) return done(make_error(error_code_from(int64_t{files.error().code()}), files.error().message()));
-      done(std::move(files));
-    }));
+    question.set_request(
+        impl->add_question(session, of, [done = std::move(done)](Result<protocol::WorkerMessage> answer) {
+          if (!answer) return done(make_error(answer.error()));
+          protocol::RunFilesAnswer& files = *answer->mutable_run_files();
+          if (files.error().code() != 0)
+            return done(make_error(error_code_from(int64_t{files.error().code()}), files.error().message()));
+          done(std::move(files));
+        }));
     impl->send(reader, std::move(question));
   });
 }
@@ -477,7 +516,8 @@ void CoreRunner::watch_logs(std::function<void(const protocol::LogLines&)> on_li
   post([impl = impl_.get(), on_lines = std::move(on_lines)]() mutable { impl->on_log_lines = std::move(on_lines); });
 }
 
-void CoreRunner::read_logs(NodeSession session, protocol::ReadLogs request, std::function<void(Result<protocol::LogTails>)> done) {
+void CoreRunner::read_logs(NodeSession session, protocol::ReadLogs request,
+                           std::function<void(Result<protocol::LogTails>)> done) {
   const auto question = [request = std::move(request)](uint64_t number) {
     protocol::HeadToWorker message;
     *message.mutable_read_logs() = request;

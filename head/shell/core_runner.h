@@ -71,7 +71,8 @@ class CoreRunner {
   // Sends the message once to every connected driver.
   void say_stopped(protocol::ClusterStopped stopped);
   // Changes the core; `done` runs once the change is durable. kUnavailable: the head is read-only.
-  void change(std::function<Result<Actions>(HeadCore& core, BootTime now)> step, std::function<void(Result<void>)> done);
+  void change(std::function<Result<Actions>(HeadCore& core, BootTime now)> step,
+              std::function<void(Result<void>)> done);
   // Changes non-journaled state of the core; also works while the head is read-only.
   void tell(std::function<void(HeadCore& core)> step);
   // Stores rows of tables that the core does not own; `done` as above.
@@ -80,11 +81,13 @@ class CoreRunner {
   // request's number. `done` runs once, on the loop. kUnavailable: the node is not connected, or its connection was
   // lost meanwhile; kTimeout: no reply within kNodePatience.
   using NodeAnswered = std::function<void(Result<protocol::WorkerMessage>)>;
-  void ask_node(NodeSession session, std::function<protocol::HeadToWorker(uint64_t request)> question, NodeAnswered done);
+  void ask_node(NodeSession session, std::function<protocol::HeadToWorker(uint64_t request)> question,
+                NodeAnswered done);
   static constexpr std::chrono::seconds kNodePatience{10};
   // Same for a reader of a run's files; sets the request number.
   using Reader = std::variant<NodeSession, ClientSession>;
-  void read_run_files(Reader reader, protocol::ReadRunFiles question, std::function<void(Result<protocol::RunFilesAnswer>)> done);
+  void read_run_files(Reader reader, protocol::ReadRunFiles question,
+                      std::function<void(Result<protocol::RunFilesAnswer>)> done);
   // Cancels the transfer.
   void end_run_file(Reader reader, uint64_t transfer);
   // Reads logs of the node; sets the request number.

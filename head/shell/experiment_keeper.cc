@@ -26,7 +26,9 @@ constexpr size_t kRecordBytes = size_t{1} << 20;  // Size of one part of a summa
 constexpr size_t kStemDigits = 32;
 constexpr std::string_view kOpen = ".open", kEnded = ".ended", kHalf = ".half";
 
-std::string stem_of(std::string_view experiment) { return security::hex(security::sha256(experiment)).substr(0, kStemDigits); }
+std::string stem_of(std::string_view experiment) {
+  return security::hex(security::sha256(experiment)).substr(0, kStemDigits);
+}
 
 }  // namespace
 
@@ -35,14 +37,16 @@ struct ExperimentKeeper::Impl {
 
   struct File {
     bool open = true;
-    uint64_t bytes = 0;       // 0: does not exist yet.
-    uint64_t summed_up = 0;   // Bytes of the last summary.
-    uint64_t touched = 0;     // Order of the last writes.
-    bool checked = false;     // Its end was verified to be complete.
+    uint64_t bytes = 0;      // 0: does not exist yet.
+    uint64_t summed_up = 0;  // Bytes of the last summary.
+    uint64_t touched = 0;    // Order of the last writes.
+    bool checked = false;    // Its end was verified to be complete.
   };
 
   Result<void> look();
-  fs::path path(const std::string& stem, bool open) const { return options.directory / (stem + std::string(open ? kOpen : kEnded)); }
+  fs::path path(const std::string& stem, bool open) const {
+    return options.directory / (stem + std::string(open ? kOpen : kEnded));
+  }
   Kept read(const std::string& stem, File& file);
   void run(const Restore& restore, const Written& written);
   void restore_ended(const Restore& restore);
@@ -99,7 +103,8 @@ Result<void> ExperimentKeeper::Impl::look() {
     if (!gone) found.push_back({.written = entry.last_write_time(gone), .stem = stem, .open = open, .bytes = size});
   }
   if (code) return make_error(file_error("read", options.directory, code.value()));
-  std::sort(found.begin(), found.end(), [](const Found& a, const Found& b) { return std::tie(a.written, a.stem) < std::tie(b.written, b.stem); });
+  std::sort(found.begin(), found.end(),
+            [](const Found& a, const Found& b) { return std::tie(a.written, a.stem) < std::tie(b.written, b.stem); });
   for (const Found& one : found) {
     if (files.contains(one.stem)) continue;  // Both names exist after an unfinished rename; the older file counts.
     files[one.stem] = {.open = one.open, .bytes = one.bytes, .touched = ++touches};
@@ -116,14 +121,18 @@ Result<void> ExperimentKeeper::Impl::look() {
 ExperimentKeeper::Kept ExperimentKeeper::Impl::read(const std::string& stem, File& file) {
   Kept kept{.history = ExperimentHistory(options.limits), .rank = file.touched};
   size_t unread = 0;
-  const auto read = read_records(path(stem, file.open), [&](std::string_view record) { unread += kept.history.add(record) ? 0 : 1; });
+  const auto read =
+      read_records(path(stem, file.open), [&](std::string_view record) { unread += kept.history.add(record) ? 0 : 1; });
   if (!read) {
     log::warn("head", "a kept experiment cannot be read and is left out", {{"why", read.error().message}});
     return kept;
   }
   if (read->torn || unread > 0) {
     log::warn("head", "the end of a kept experiment was torn; what came before it counts",
-              {{"experiment", kept.history.name()}, {"bytes", read->bytes}, {"of", file.bytes}, {"unread", static_cast<uint64_t>(unread)}});
+              {{"experiment", kept.history.name()},
+               {"bytes", read->bytes},
+               {"of", file.bytes},
+               {"unread", static_cast<uint64_t>(unread)}});
   }
   bytes -= file.bytes;
   file.bytes = read->bytes;
@@ -259,7 +268,9 @@ void ExperimentKeeper::Impl::set_open(const std::string& stem, File& file, bool 
 
 void ExperimentKeeper::Impl::make_room() {
   while (files.size() > options.files_max || bytes > options.bytes_max) {
-    const auto before = [](const auto& a, const auto& b) { return std::pair(a.second.open, a.second.touched) < std::pair(b.second.open, b.second.touched); };
+    const auto before = [](const auto& a, const auto& b) {
+      return std::pair(a.second.open, a.second.touched) < std::pair(b.second.open, b.second.touched);
+    };
     const auto oldest = std::min_element(files.begin(), files.end(), before);
     if (oldest == files.end()) return;
     remove(oldest);
@@ -271,13 +282,15 @@ void ExperimentKeeper::Impl::remove(std::map<std::string, File>::iterator file) 
   fs::remove(path(file->first, file->second.open), code);
   bytes -= file->second.bytes;
   files.erase(file);
-  log::info("head", "a kept experiment made room for newer ones", {{"files", static_cast<uint64_t>(files.size())}, {"bytes", bytes}});
+  log::info("head", "a kept experiment made room for newer ones",
+            {{"files", static_cast<uint64_t>(files.size())}, {"bytes", bytes}});
 }
 
 void ExperimentKeeper::Impl::said(const Result<void>& written) {
   const bool was_failing = std::exchange(failing, !written);
   if (!written && !was_failing) {
-    log::warn("head", "experiments are not kept over a restart while this lasts; they go on", {{"why", written.error().message}});
+    log::warn("head", "experiments are not kept over a restart while this lasts; they go on",
+              {{"why", written.error().message}});
   } else if (written && was_failing) {
     log::info("head", "experiments are kept again");
   }
@@ -288,7 +301,8 @@ void ExperimentKeeper::Impl::said(const Result<void>& written) {
 ExperimentKeeper::ExperimentKeeper(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ExperimentKeeper::~ExperimentKeeper() { stop(); }
 
-Result<std::unique_ptr<ExperimentKeeper>> ExperimentKeeper::open(const ExperimentKeeperOptions& options, const Clock& clock) {
+Result<std::unique_ptr<ExperimentKeeper>> ExperimentKeeper::open(const ExperimentKeeperOptions& options,
+                                                                 const Clock& clock) {
   auto impl = std::make_unique<Impl>(options, clock);
   VOLADOR_TRY(impl->look());
   return std::unique_ptr<ExperimentKeeper>(new ExperimentKeeper(std::move(impl)));
@@ -307,7 +321,9 @@ std::vector<ExperimentKeeper::Kept> ExperimentKeeper::read_open() {
 
 void ExperimentKeeper::start(Restore restore, Written written) {
   VOLADOR_CHECK(!impl_->thread.joinable(), "start() is called once");
-  impl_->thread = std::thread([impl = impl_.get(), restore = std::move(restore), written = std::move(written)] { impl->run(restore, written); });
+  impl_->thread = std::thread([impl = impl_.get(), restore = std::move(restore), written = std::move(written)] {
+    impl->run(restore, written);
+  });
 }
 
 void ExperimentKeeper::keep(ExperimentNews news) {
@@ -315,7 +331,8 @@ void ExperimentKeeper::keep(ExperimentNews news) {
   if (impl_->stopping) return;
   const size_t size = news.update.size() + sizeof(ExperimentNews);
   if (impl_->queue_bytes + size > impl_->options.queue_bytes_max) {
-    if (!std::exchange(impl_->dropping, true)) log::warn("head", "experiments report faster than the disk takes it; some of it is not kept over a restart");
+    if (!std::exchange(impl_->dropping, true))
+      log::warn("head", "experiments report faster than the disk takes it; some of it is not kept over a restart");
     return;
   }
   impl_->queue_bytes += size;

@@ -26,12 +26,12 @@ struct ExperimentKeeperOptions {
   std::filesystem::path directory;
   // Total of all files. Beyond it the experiment with the oldest update is removed, ended ones first.
   uint64_t bytes_max = uint64_t{2} << 30;
-  size_t files_max = 1'000;                // Same.
+  size_t files_max = 1'000;                    // Same.
   uint64_t summary_bytes = uint64_t{8} << 20;  // A file larger than this and than twice its last summary is summarized.
   // Limit of the write queue; updates beyond it are dropped and a warning is logged.
   size_t queue_bytes_max = size_t{64} << 20;
-  size_t restored_max = 100;               // Number of newest experiments shown again.
-  bool sync = false;                       // Flushes each write to disk.
+  size_t restored_max = 100;  // Number of newest experiments shown again.
+  bool sync = false;          // Flushes each write to disk.
   HistoryLimits limits = {};
 };
 
@@ -39,7 +39,8 @@ class ExperimentKeeper {
  public:
   // Creates the folder if needed and lists its files without reading them. kPermissionDenied, kUnavailable: the folder.
   // `clock` must outlive it.
-  [[nodiscard]] static Result<std::unique_ptr<ExperimentKeeper>> open(const ExperimentKeeperOptions& options, const Clock& clock);
+  [[nodiscard]] static Result<std::unique_ptr<ExperimentKeeper>> open(const ExperimentKeeperOptions& options,
+                                                                      const Clock& clock);
   // Calls stop().
   ~ExperimentKeeper();
 

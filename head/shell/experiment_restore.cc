@@ -31,7 +31,8 @@ void restore_rows(HeadCore& core, const ExperimentKeeper::Kept& kept) {
   });
 }
 
-ExperimentRestore::ExperimentRestore(CoreRunner& runner, const Limits& limits) : runner_(runner), limits_(limits), turn_(std::make_shared<Turn>()) {}
+ExperimentRestore::ExperimentRestore(CoreRunner& runner, const Limits& limits)
+    : runner_(runner), limits_(limits), turn_(std::make_shared<Turn>()) {}
 ExperimentRestore::~ExperimentRestore() { cancel(); }
 
 void ExperimentRestore::cancel() {
@@ -63,7 +64,8 @@ bool ExperimentRestore::restore(const ExperimentKeeper::Kept& kept) {
     if (!goes_on || !*taken) return;
     const auto update = std::make_shared<const protocol::ExperimentUpdate>(part);
     goes_on = wait_for([&](std::function<void()> done) {
-      runner_.tell([update, taken, done = std::move(done), driver = kept.history.driver(), machine = kept.history.machine_id(), rank = kept.rank](HeadCore& core) {
+      runner_.tell([update, taken, done = std::move(done), driver = kept.history.driver(),
+                    machine = kept.history.machine_id(), rank = kept.rank](HeadCore& core) {
         if (!core.restore_experiment(driver, machine, *update, rank)) *taken = false;
         done();
       });
@@ -87,7 +89,8 @@ void ExperimentRestore::show_known(const std::vector<ExperimentKeeper::Kept>& al
   if (!told) return;
   for (const ExperimentKeeper::Kept& kept : all) {
     const auto& rows = status->experiments();
-    const auto row = std::find_if(rows.begin(), rows.end(), [&](const v1::Experiment& one) { return one.name() == kept.history.name(); });
+    const auto row = std::find_if(rows.begin(), rows.end(),
+                                  [&](const v1::Experiment& one) { return one.name() == kept.history.name(); });
     if (!show(kept, row == rows.end() ? nullptr : &*row)) return;
   }
 }
@@ -96,14 +99,16 @@ bool ExperimentRestore::show(const ExperimentKeeper::Kept& kept, const v1::Exper
   if (!show_) return true;
   const ExperimentHistory& history = kept.history;
   ExperimentTable table(limits_);
-  history.for_each_part(kShownPieceBytes, false, [&](const auto& part) { table.update(history.driver(), part, history.machine_id()); });
+  history.for_each_part(kShownPieceBytes, false,
+                        [&](const auto& part) { table.update(history.driver(), part, history.machine_id()); });
   const auto found = table.all().find(history.name());
   if (found == table.all().end()) return true;
   bool first = true, goes_on = true;
   history.for_each_part(kShownPieceBytes, true, [&](const protocol::ExperimentUpdate& part) {
     if (!goes_on) return;
     auto rows = std::make_shared<v1::Changes>();
-    PastExperiment piece{.name = history.name(), .rows = rows, .started_ms = history.started_ms(), .updated_ms = history.updated_ms()};
+    PastExperiment piece{
+        .name = history.name(), .rows = rows, .started_ms = history.started_ms(), .updated_ms = history.updated_ms()};
     if (std::exchange(first, false)) {
       v1::Experiment& row = *rows->add_experiments();
       fill_experiment_row(found->second, row);

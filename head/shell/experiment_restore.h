@@ -15,7 +15,7 @@
 namespace volador::v1 {
 class Changes;
 class Experiment;
-}
+}  // namespace volador::v1
 
 namespace volador::head {
 

@@ -15,7 +15,8 @@ void FailureThrottle::failed(BootTime now, const std::string& peer) {
   if (failures.count == 0 || now - failures.first >= options_.window) failures = {.count = 0, .first = now};
   ++failures.count;
   if (peers_.size() > options_.peers_max) {
-    auto oldest = std::min_element(peers_.begin(), peers_.end(), [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
+    auto oldest = std::min_element(peers_.begin(), peers_.end(),
+                                   [](const auto& a, const auto& b) { return a.second.first < b.second.first; });
     peers_.erase(oldest);
   }
 }

@@ -11,9 +11,9 @@
 namespace volador::head {
 
 struct FailureThrottleOptions {
-  int failures_max = 10;                     // Within `window`.
+  int failures_max = 10;  // Within `window`.
   std::chrono::seconds window{60};
-  size_t peers_max = 4096;                   // Limit of tracked peers; the one with the oldest failure is dropped.
+  size_t peers_max = 4096;  // Limit of tracked peers; the one with the oldest failure is dropped.
 };
 
 class FailureThrottle {

@@ -52,13 +52,13 @@ namespace volador::head {
 namespace {
 
 constexpr std::string_view kLoopback = "127.0.0.1";
-constexpr int kKeepaliveMs = 5000;         // For silent peers only; the core suspects nodes earlier.
+constexpr int kKeepaliveMs = 5000;  // For silent peers only; the core suspects nodes earlier.
 constexpr int kKeepaliveTimeoutMs = 3000;
-constexpr int kReadBytes = 2048;           // Initial read size; gRPC reads more when more arrives.
-constexpr int kTlsRecordBytes = 4096;      // gRPC buffers this much per connection to assemble records.
+constexpr int kReadBytes = 2048;       // Initial read size; gRPC reads more when more arrives.
+constexpr int kTlsRecordBytes = 4096;  // gRPC buffers this much per connection to assemble records.
 // Connections that do not finish their handshake in time are closed; see also net::AdmissionLimits.
 constexpr int kHandshakeMs = 5000;
-constexpr int kStreamsMax = 256;           // Per connection.
+constexpr int kStreamsMax = 256;  // Per connection.
 // gRPC still reads data that arrived on an ended connection, so the limit is low.
 constexpr int kUnprovedReceiveBytes = 32 << 10;
 // Messages in transit; beyond it connections are slowed down and refused.
@@ -71,7 +71,8 @@ class ProofObserver final : public grpc::experimental::ServerInterceptorFactoryI
 
   // Called for each admitted call; intercepts nothing.
   grpc::experimental::Interceptor* CreateServerInterceptor(grpc::experimental::ServerRpcInfo* info) override {
-    if (port_.expects_proofs() && needs_proof(info->method())) port_.on_proved(plain_peer(info->server_context()->peer()));
+    if (port_.expects_proofs() && needs_proof(info->method()))
+      port_.on_proved(plain_peer(info->server_context()->peer()));
     return nullptr;
   }
 
@@ -82,7 +83,8 @@ class ProofObserver final : public grpc::experimental::ServerInterceptorFactoryI
 }  // namespace
 
 struct HeadProcess::Impl {
-  Impl(HeadOptions o, const Clock& c, Random& r) : options(std::move(o)), clock(c), random(r), failure_event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
+  Impl(HeadOptions o, const Clock& c, Random& r)
+      : options(std::move(o)), clock(c), random(r), failure_event(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
   ~Impl() {
     stop();
     close(failure_event);
@@ -94,7 +96,8 @@ struct HeadProcess::Impl {
   Result<void> load_journal();
   Result<void> load_experiments();
   Result<void> ensure_tokens();
-  Result<void> ensure_token(std::string& text, security::TokenRole role, std::string note, std::vector<Mutation>& journal);
+  Result<void> ensure_token(std::string& text, security::TokenRole role, std::string note,
+                            std::vector<Mutation>& journal);
   void on_token_revoked(const std::string& id);
   Result<void> serve();
   Result<void> publish();
@@ -165,7 +168,9 @@ Result<void> HeadProcess::Impl::load_or_create_cluster() {
     if (!loaded) return make_error(loaded.error());
     authority = std::move(*loaded);
     if (authority->cluster() != identity.id) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: its id is not the authority's beside it. Restore both from one copy.", files.cluster_json().string()));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("{}: its id is not the authority's beside it. Restore both from one copy.",
+                                    files.cluster_json().string()));
     }
     return {};
   }
@@ -183,14 +188,17 @@ Result<void> HeadProcess::Impl::open_journal() {
     if (options.store.empty()) return open_sqlite_journal({.file = files.journal(), .durability = options.durability});
     auto address = parse_redis_url(options.store);
     if (!address) return make_error(address.error());
-    return open_redis_journal({.address = *address, .cluster = identity.id, .durability = options.durability, .force = options.force_store});
+    return open_redis_journal(
+        {.address = *address, .cluster = identity.id, .durability = options.durability, .force = options.force_store});
   }();
   if (!opened) return make_error(opened.error());
   journal = std::move(*opened);
   if (journal->generation() <= identity.generation && !options.force_store) {
-    return make_error(ErrorCode::kInternal,
-                      fmt::format("{}: an older or empty store (opening {}, this cluster has seen {}). Restore the store, or remove {} to start a new cluster.",
-                                  journal->description(), journal->generation(), identity.generation, files.directory.string()));
+    return make_error(
+        ErrorCode::kInternal,
+        fmt::format("{}: an older or empty store (opening {}, this cluster has seen {}). Restore the store, or remove "
+                    "{} to start a new cluster.",
+                    journal->description(), journal->generation(), identity.generation, files.directory.string()));
   }
   identity.generation = journal->generation();
   return {};
@@ -198,19 +206,29 @@ Result<void> HeadProcess::Impl::open_journal() {
 
 Result<void> HeadProcess::Impl::load_journal() {
   authorizer = std::make_unique<Authorizer>(identity.id, clock);
-  core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id, .cluster_name = identity.name, .version = std::string(kVersion), .times = options.times, .limits = options.limits, .keep_experiments = options.keep_experiments, .check_config = options.check_config},
+  core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id,
+                                            .cluster_name = identity.name,
+                                            .version = std::string(kVersion),
+                                            .times = options.times,
+                                            .limits = options.limits,
+                                            .keep_experiments = options.keep_experiments,
+                                            .check_config = options.check_config},
                                     random);
   audit = std::make_unique<AuditModule>(core->context());
   core->add_module(*audit);
   return journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
     if (table != kTokensTable) return core->load(table, key, value);
-    if (!authorizer->load_token(key, value)) log::warn("head", "a token's record cannot be read and is left out", {{"token", key}});
+    if (!authorizer->load_token(key, value))
+      log::warn("head", "a token's record cannot be read and is left out", {{"token", key}});
   });
 }
 
 Result<void> HeadProcess::Impl::load_experiments() {
   if (!options.keep_experiments) return {};
-  auto opened = ExperimentKeeper::open({.directory = files.experiments(), .restored_max = options.limits.experiments, .sync = options.durability == Durability::kPower}, clock);
+  auto opened = ExperimentKeeper::open({.directory = files.experiments(),
+                                        .restored_max = options.limits.experiments,
+                                        .sync = options.durability == Durability::kPower},
+                                       clock);
   if (!opened) return make_error(opened.error());
   keeper = std::move(*opened);
   ran = keeper->read_open();
@@ -218,9 +236,11 @@ Result<void> HeadProcess::Impl::load_experiments() {
   return {};
 }
 
-Result<void> HeadProcess::Impl::ensure_token(std::string& text, security::TokenRole role, std::string note, std::vector<Mutation>& rows) {
+Result<void> HeadProcess::Impl::ensure_token(std::string& text, security::TokenRole role, std::string note,
+                                             std::vector<Mutation>& rows) {
   if (authorizer->usable(text)) return {};
-  auto created = authorizer->create_token(authority->fingerprint(), role, std::chrono::milliseconds(0), std::move(note));
+  auto created =
+      authorizer->create_token(authority->fingerprint(), role, std::chrono::milliseconds(0), std::move(note));
   if (!created) return make_error(created.error());
   text = security::token_text(created->token).reveal();
   rows.insert(rows.end(), created->journal.begin(), created->journal.end());
@@ -241,24 +261,32 @@ void HeadProcess::Impl::on_token_revoked(const std::string& id) {
   control->end_streams_of(id);
   std::vector<Mutation> rows;
   auto renewed = ensure_token(identity.operator_token, security::TokenRole::kOperator, "this machine", rows);
-  if (!renewed) return log::error("head", "this machine's token was revoked and cannot be renewed", {{"error", renewed.error().message}});
+  if (!renewed)
+    return log::error("head", "this machine's token was revoked and cannot be renewed",
+                      {{"error", renewed.error().message}});
   if (rows.empty()) return;
   runner->store(std::move(rows), [this](const Result<void>& stored) {
     auto published = stored;
     if (published) published = save_identity(files.cluster_json(), identity);
     if (published) published = publish_access();
-    if (!published) return log::error("head", "this machine's new token cannot be written", {{"error", published.error().message}});
+    if (!published)
+      return log::error("head", "this machine's new token cannot be written", {{"error", published.error().message}});
     log::info("head", "this machine's token was revoked and has a successor");
   });
 }
 
 Result<void> HeadProcess::Impl::serve() {
-  const std::string bind = !options.bind.empty() ? options.bind : !identity.bind.empty() ? identity.bind : std::string(kLoopback);
-  const int wanted = options.port != 0 ? options.port : bind == identity.bind || identity.bind.empty() ? identity.port : 0;
+  const std::string bind = !options.bind.empty()    ? options.bind
+                           : !identity.bind.empty() ? identity.bind
+                                                    : std::string(kLoopback);
+  const int wanted = options.port != 0                                ? options.port
+                     : bind == identity.bind || identity.bind.empty() ? identity.port
+                                                                      : 0;
   auto opened = open_port(bind, wanted);
   if (!opened) return make_error(opened.error());
   // gRPC's own listener has no such limits: a thousand idle connections would use up the head's descriptors.
-  auto guarded = net::GuardedPort::create(std::move(opened->fd), clock, {.component = "head", .unproved_receive_bytes = kUnprovedReceiveBytes});
+  auto guarded = net::GuardedPort::create(std::move(opened->fd), clock,
+                                          {.component = "head", .unproved_receive_bytes = kUnprovedReceiveBytes});
   if (!guarded) return make_error(guarded.error());
   port = std::move(*guarded);
   const std::string dialled = reachable_host(bind);
@@ -290,7 +318,8 @@ Result<void> HeadProcess::Impl::serve() {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kKeepaliveTimeoutMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
-  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, static_cast<int>(control::kKeepaliveTime.count() / 2));
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             static_cast<int>(control::kKeepaliveTime.count() / 2));
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PING_STRIKES, 0);
   builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_TSI_MAX_FRAME_SIZE, kTlsRecordBytes);
@@ -304,10 +333,13 @@ Result<void> HeadProcess::Impl::serve() {
   observers.push_back(std::make_unique<ProofObserver>(*port));
   builder.experimental().SetInterceptorCreators(std::move(observers));
   builder.RegisterService(control->service());
-  for (OperationService* service : {cluster_service.get(), live_service.get(), studies_service.get()}) builder.RegisterService(service);
+  for (OperationService* service : {cluster_service.get(), live_service.get(), studies_service.get()})
+    builder.RegisterService(service);
   server = builder.BuildAndStart();
   if (!server) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{}: gRPC cannot serve it; set log.level to debug for its reason.", identity.advertise));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format("{}: gRPC cannot serve it; set log.level to debug for its reason.", identity.advertise));
   }
   port->start([this](uint64_t, net::UniqueFd connection, const net::GuardedPort::Peer&) {
     grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters given;
@@ -352,31 +384,40 @@ Result<void> HeadProcess::Impl::start() {
   VOLADOR_TRY(ensure_tokens());
   auto cache = ProgramCache::open(files.directory / "programs", options.programs);
   if (!cache) return make_error(cache.error());
-  writer = std::make_unique<JournalWriter>(*journal, JournalWriterOptions{}, [this](Error error) { fail(std::move(error)); });
+  writer = std::make_unique<JournalWriter>(*journal, JournalWriterOptions{},
+                                           [this](Error error) { fail(std::move(error)); });
   loops = std::make_unique<LoopSystem>(1);
-  runner = std::make_unique<CoreRunner>(CoreRunner::Parts{.core = *core, .writer = *writer, .logs = logs, .clock = clock, .loops = *loops,
-                                                           .keep_experiment = [this](ExperimentNews news) { keeper->keep(std::move(news)); }});
+  runner = std::make_unique<CoreRunner>(
+      CoreRunner::Parts{.core = *core,
+                        .writer = *writer,
+                        .logs = logs,
+                        .clock = clock,
+                        .loops = *loops,
+                        .keep_experiment = [this](ExperimentNews news) { keeper->keep(std::move(news)); }});
   restore = std::make_unique<ExperimentRestore>(*runner, options.limits);
   programs = std::make_unique<ProgramExchange>(std::move(*cache), *runner, clock, *loops);
-  control = std::make_unique<ControlService>(ControlService::Parts{.runner = *runner,
-                                                                   .authorizer = *authorizer,
-                                                                   .programs = *programs,
-                                                                   .authority = *authority,
-                                                                   .clock = clock,
-                                                                   .cluster_name = identity.name,
-                                                                   .cluster = identity.id,
-                                                                   .on_joined = [this](const std::string& peer) { port->on_proved(plain_peer(peer)); }});
+  control = std::make_unique<ControlService>(
+      ControlService::Parts{.runner = *runner,
+                            .authorizer = *authorizer,
+                            .programs = *programs,
+                            .authority = *authority,
+                            .clock = clock,
+                            .cluster_name = identity.name,
+                            .cluster = identity.id,
+                            .on_joined = [this](const std::string& peer) { port->on_proved(plain_peer(peer)); }});
   runner->start();
-  access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner, .authorizer = *authorizer, .logs = logs, .authority = *authority, .clock = clock});
+  access = std::make_unique<HeadAccess>(HeadAccess::Parts{
+      .runner = *runner, .authorizer = *authorizer, .logs = logs, .authority = *authority, .clock = clock});
   register_operations();
   VOLADOR_TRY(serve());
   VOLADOR_TRY(publish());
-  log::info("head", "serves", {{"cluster", identity.name},
-                               {"cluster_id", to_string(identity.id)},
-                               {"address", identity.advertise},
-                               {"store", journal->description()},
-                               {"generation", identity.generation},
-                               {"restarted", existed}});
+  log::info("head", "serves",
+            {{"cluster", identity.name},
+             {"cluster_id", to_string(identity.id)},
+             {"address", identity.advertise},
+             {"store", journal->description()},
+             {"generation", identity.generation},
+             {"restarted", existed}});
   return {};
 }
 
@@ -384,19 +425,22 @@ void HeadProcess::Impl::register_operations() {
   registry.set_absent("Studies", "this head keeps no studies; one that `volador start --head` started does");
   registry.set_absent("Live", "this head keeps no rows for others; start it without --no-dashboard");
   serve_cluster(registry, {.runner = *runner,
-                             .audit = *audit,
-                             .authorizer = *authorizer,
-                             .authority = *authority,
-                             .clock = clock,
-                             .started = clock.now(),
-                             .address = [this] { return identity.advertise; },  // Known once a port is bound.
-                             .login_link = [this] { return login_link(); },
-                             .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
-  log_lines = std::make_unique<LogService>(LogService::Parts{.runner = *runner, .logs = logs, .files = *programs, .log_file = files.log()});
+                           .audit = *audit,
+                           .authorizer = *authorizer,
+                           .authority = *authority,
+                           .clock = clock,
+                           .started = clock.now(),
+                           .address = [this] { return identity.advertise; },  // Known once a port is bound.
+                           .login_link = [this] { return login_link(); },
+                           .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
+  log_lines = std::make_unique<LogService>(
+      LogService::Parts{.runner = *runner, .logs = logs, .files = *programs, .log_file = files.log()});
   cluster_service = std::make_unique<OperationService>("Cluster", registry, *authorizer);
-  cluster_service->stream<v1::LogsRequest, v1::LogLine>("Logs", [this](const auto&, const v1::LogsRequest& request) { return log_lines->open(request); });
+  cluster_service->stream<v1::LogsRequest, v1::LogLine>(
+      "Logs", [this](const auto&, const v1::LogsRequest& request) { return log_lines->open(request); });
   live_service = std::make_unique<OperationService>("Live", registry, *authorizer);
-  live_service->stream<v1::WatchRequest, v1::WatchReply>("Watch", [this](const auto& by, const v1::WatchRequest& request) { return watches.open(by, request); });
+  live_service->stream<v1::WatchRequest, v1::WatchReply>(
+      "Watch", [this](const auto& by, const v1::WatchRequest& request) { return watches.open(by, request); });
   studies_service = std::make_unique<OperationService>("Studies", registry, *authorizer);
 }
 
@@ -468,8 +512,11 @@ void HeadProcess::restore_experiments(ExperimentRestore::Show show) {
   if (!impl.keeper) return;
   impl.restore->set_show(std::move(show));
   impl.restore->show_known(std::exchange(impl.ran, {}));
-  impl.keeper->start([restore = impl.restore.get()](const ExperimentKeeper::Kept& kept) { return restore->restore(kept); },
-                     [runner = impl.runner.get()](DriverId driver, const std::string& experiment, uint64_t number) { runner->on_experiment_kept(driver, experiment, number); });
+  impl.keeper->start(
+      [restore = impl.restore.get()](const ExperimentKeeper::Kept& kept) { return restore->restore(kept); },
+      [runner = impl.runner.get()](DriverId driver, const std::string& experiment, uint64_t number) {
+        runner->on_experiment_kept(driver, experiment, number);
+      });
 }
 HeadAccess& HeadProcess::access() { return *impl_->access; }
 void HeadProcess::set_login_link(std::function<Result<std::string>()> make) {
@@ -490,7 +537,8 @@ void HeadProcess::say_stopped(const std::string& by, std::chrono::milliseconds p
   if (!impl.runner || failure()) return;
   protocol::ClusterStopped stopped;
   stopped.set_by(by);
-  stopped.set_wall_ms(std::chrono::duration_cast<std::chrono::milliseconds>(impl.clock.wall().time_since_epoch()).count());
+  stopped.set_wall_ms(
+      std::chrono::duration_cast<std::chrono::milliseconds>(impl.clock.wall().time_since_epoch()).count());
   log::info("head", "says that it stops for good", {{"by", by}});
   impl.runner->say_stopped(std::move(stopped));
   constexpr std::chrono::milliseconds kLook{5};
@@ -504,7 +552,8 @@ void HeadProcess::say_stopped(const std::string& by, std::chrono::milliseconds p
   }
 }
 
-Result<void> run_private_head(HeadOptions options, int parent_fd, const StopSignal& asked, const std::function<void(const HeadReady&)>& on_ready) {
+Result<void> run_private_head(HeadOptions options, int parent_fd, const StopSignal& asked,
+                              const std::function<void(const HeadReady&)>& on_ready) {
   const SystemClock clock;
   SystemRandom random;
   auto head = HeadProcess::start(std::move(options), clock, random);

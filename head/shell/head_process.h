@@ -11,8 +11,8 @@
 #include "head/journal/sqlite_journal.h"
 #include "head/kernel/options.h"
 #include "head/shell/experiment_restore.h"
-#include "head/shell/watch_service.h"
 #include "head/shell/program_cache.h"
+#include "head/shell/watch_service.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
 #include "runtime/paths.h"
@@ -36,27 +36,28 @@ struct HeadOptions {
   Paths paths;
   // Name of the cluster; empty: creates a cluster with a generated name (pick_cluster_name).
   std::string cluster;
-  std::string bind;           // IP address to listen on; empty: the previous one, else 127.0.0.1.
-  int port = 0;               // 0: the previous one, else a free port.
-  std::string store;          // Empty: SQLite in the head's folder; else redis://…
+  std::string bind;   // IP address to listen on; empty: the previous one, else 127.0.0.1.
+  int port = 0;       // 0: the previous one, else a free port.
+  std::string store;  // Empty: SQLite in the head's folder; else redis://…
   Durability durability = Durability::kProcess;
-  bool force_store = false;   // See RedisJournalOptions.
+  bool force_store = false;      // See RedisJournalOptions.
   bool keep_experiments = true;  // On disk, for the next start; private clusters keep none.
-  bool make_current = true;   // Makes this the user's default cluster for programs and the command line.
+  bool make_current = true;      // Makes this the user's default cluster for programs and the command line.
   Times times = {};
   Limits limits = {};
   ProgramCacheLimits programs = {};
-  std::function<Result<void>(const std::string& space, const std::string& like, const std::string& config)> check_config = {};  // See Options.
+  std::function<Result<void>(const std::string& space, const std::string& like, const std::string& config)>
+      check_config = {};  // See Options.
 };
 
 // Start information to print.
 struct HeadReady {
   std::string cluster;
   ClusterId cluster_id;
-  std::string address;        // host:port under which others reach the head.
+  std::string address;  // host:port under which others reach the head.
   bool this_machine_only = true;
-  bool restarted = false;     // The cluster existed before.
-  std::string fingerprint;    // Fingerprint of its authority, in the format of security/digest.h.
+  bool restarted = false;   // The cluster existed before.
+  std::string fingerprint;  // Fingerprint of its authority, in the format of security/digest.h.
   std::string operator_token, join_token, driver_token;  // Token texts; secret.
 };
 
@@ -67,7 +68,8 @@ class HeadProcess {
   // kUnavailable: the port is in use, another head uses the folder, or no store; kInvalidArgument: an option;
   // kInternal: the journal is damaged. On an error nothing is left running. `clock` and `random` must outlive it;
   // `random` is used by one thread at a time.
-  [[nodiscard]] static Result<std::unique_ptr<HeadProcess>> start(HeadOptions options, const Clock& clock, Random& random);
+  [[nodiscard]] static Result<std::unique_ptr<HeadProcess>> start(HeadOptions options, const Clock& clock,
+                                                                  Random& random);
   // Calls stop().
   ~HeadProcess();
 
@@ -108,6 +110,7 @@ class HeadProcess {
 // Main function of a private cluster's head: starts, calls `on_ready`, serves until `asked` fires, parent_fd becomes
 // readable (or its other end is closed) or the head cannot continue, then notifies drivers and stops. Private heads are
 // not restarted.
-[[nodiscard]] Result<void> run_private_head(HeadOptions options, int parent_fd, const StopSignal& asked, const std::function<void(const HeadReady&)>& on_ready);
+[[nodiscard]] Result<void> run_private_head(HeadOptions options, int parent_fd, const StopSignal& asked,
+                                            const std::function<void(const HeadReady&)>& on_ready);
 
 }  // namespace volador::head

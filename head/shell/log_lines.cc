@@ -51,13 +51,16 @@ std::vector<v1::LogLine> node_lines(const protocol::LogTails& answer, const std:
   // By prefix of an actor's id, and output stream.
   std::map<std::pair<std::string, bool>, std::vector<const KeptLine*>> heard;
   std::vector<std::vector<v1::LogLine>> files;
-  for (auto tail = answer.tails().rbegin(); tail != answer.tails().rend(); ++tail) {  // The newest of an actor's runs comes last.
+  for (auto tail = answer.tails().rbegin(); tail != answer.tails().rend();
+       ++tail) {  // The newest of an actor's runs comes last.
     std::vector<KeptLine> lines;
-    for (const std::string& text : tail->lines()) lines.push_back({.source = tail->source(), .node = node, .is_stderr = tail->is_stderr(), .text = text});
+    for (const std::string& text : tail->lines())
+      lines.push_back({.source = tail->source(), .node = node, .is_stderr = tail->is_stderr(), .text = text});
     if (tail->source() != "worker") {
       const std::string short_id = tail->source().substr(0, kShortId);
       const auto [of, is_new] = heard.try_emplace({short_id, tail->is_stderr()});
-      if (is_new) of->second = rings.stream_tail(short_id, node, tail->is_stderr(), static_cast<size_t>(tail->lines_size()) * 2);
+      if (is_new)
+        of->second = rings.stream_tail(short_id, node, tail->is_stderr(), static_cast<size_t>(tail->lines_size()) * 2);
       take_times(lines, of->second);
     }
     std::vector<v1::LogLine>& file = files.emplace_back();
@@ -69,7 +72,8 @@ std::vector<v1::LogLine> node_lines(const protocol::LogTails& answer, const std:
   std::vector<std::pair<int64_t, size_t>> order;
   int64_t last = 0;
   for (size_t at = 0; at < all.size(); ++at) {
-    const bool begins = at == 0 || all[at].source() != all[at - 1].source() || all[at].is_stderr() != all[at - 1].is_stderr();
+    const bool begins =
+        at == 0 || all[at].source() != all[at - 1].source() || all[at].is_stderr() != all[at - 1].is_stderr();
     last = all[at].time_ms() != 0 ? all[at].time_ms() : begins ? 0 : last;
     order.emplace_back(last, at);
   }
@@ -78,7 +82,11 @@ std::vector<v1::LogLine> node_lines(const protocol::LogTails& answer, const std:
   sorted.reserve(all.size());
   for (const auto& [time, at] : order) sorted.push_back(std::move(all[at]));
   if (answer.files_left_out() > 0) {
-    sorted.push_back(to_api({.source = "worker", .node = node, .text = fmt::format("[{} left out: see the node's folder clusters/<cluster>/nodes/{}/logs/]", counted(answer.files_left_out(), "older file"), node)}));
+    sorted.push_back(
+        to_api({.source = "worker",
+                .node = node,
+                .text = fmt::format("[{} left out: see the node's folder clusters/<cluster>/nodes/{}/logs/]",
+                                    counted(answer.files_left_out(), "older file"), node)}));
   }
   return sorted;
 }

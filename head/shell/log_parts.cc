@@ -19,11 +19,14 @@ constexpr size_t kFindBytesMax = 200;
 
 Result<void> check(const v1::ReadLogRequest& asked) {
   const auto wrong = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
-  if (asked.id().empty() == asked.node().empty()) return wrong("logs: name an actor or trial, or the node of a worker; one of them");
-  if (asked.lines() < 0 || asked.lines() > kLinesMax) return wrong(fmt::format("lines: expected at most {}, got {}", kLinesMax, asked.lines()));
+  if (asked.id().empty() == asked.node().empty())
+    return wrong("logs: name an actor or trial, or the node of a worker; one of them");
+  if (asked.lines() < 0 || asked.lines() > kLinesMax)
+    return wrong(fmt::format("lines: expected at most {}, got {}", kLinesMax, asked.lines()));
   if (asked.from() < 0) return wrong(fmt::format("from: expected a line's number, got {}", asked.from()));
   if (asked.run() < 0) return wrong(fmt::format("run: expected 1 or more, got {}", asked.run()));
-  if (asked.find().size() > kFindBytesMax) return wrong(fmt::format("find: expected at most {} bytes, got {}", kFindBytesMax, asked.find().size()));
+  if (asked.find().size() > kFindBytesMax)
+    return wrong(fmt::format("find: expected at most {} bytes, got {}", kFindBytesMax, asked.find().size()));
   if (asked.find().find('\n') != std::string::npos) return wrong("find: a line holds no line break; look for one line");
   return {};
 }
@@ -42,7 +45,8 @@ protocol::ReadLog to_node(const v1::ReadLogRequest& asked) {
 
 Result<v1::ReadLogReply> to_api(const protocol::LogPart& part, const std::string& node) {
   if (part.error().code() != 0) {
-    return make_error(error_code_from(int64_t{part.error().code()}), fmt::format("node {}: {}", node, part.error().message()));
+    return make_error(error_code_from(int64_t{part.error().code()}),
+                      fmt::format("node {}: {}", node, part.error().message()));
   }
   v1::ReadLogReply reply;
   reply.set_node(node);

@@ -10,17 +10,24 @@
 namespace volador::head {
 namespace {
 
-size_t bytes_of(const KeptLine& line) { return sizeof(KeptLine) + line.source.size() + line.node.size() + line.text.size(); }
+size_t bytes_of(const KeptLine& line) {
+  return sizeof(KeptLine) + line.source.size() + line.node.size() + line.text.size();
+}
 
 }  // namespace
 
 std::vector<KeptLine> kept_lines(const protocol::LogLines& lines) {
   std::vector<KeptLine> kept;
   const auto add = [&](std::string text, int64_t time_ms) {
-    kept.push_back({.source = lines.display(), .node = lines.node_name(), .is_stderr = lines.is_stderr(), .text = std::move(text), .time_ms = time_ms});
+    kept.push_back({.source = lines.display(),
+                    .node = lines.node_name(),
+                    .is_stderr = lines.is_stderr(),
+                    .text = std::move(text),
+                    .time_ms = time_ms});
   };
   const auto time_of = [&](int at) { return at < lines.times_ms_size() ? lines.times_ms(at) : int64_t{0}; };
-  if (lines.dropped() > 0) add(fmt::format("[{} left out: more than the rate limit]", counted(lines.dropped(), "line")), time_of(0));
+  if (lines.dropped() > 0)
+    add(fmt::format("[{} left out: more than the rate limit]", counted(lines.dropped(), "line")), time_of(0));
   for (int at = 0; at < lines.lines_size(); ++at) add(lines.lines(at), time_of(at));
   return kept;
 }
@@ -48,7 +55,8 @@ void LogRings::add(const protocol::LogLines& lines) {
     ring.lines.push_back(std::move(line));
     ring.bytes += bytes;
     bytes_ += bytes;
-    while (ring.lines.size() > limits_.actor_lines || (ring.bytes > limits_.actor_bytes && ring.lines.size() > 1)) drop_oldest(ring);
+    while (ring.lines.size() > limits_.actor_lines || (ring.bytes > limits_.actor_bytes && ring.lines.size() > 1))
+      drop_oldest(ring);
   };
   for (KeptLine& line : kept_lines(lines)) {
     if (line.text.size() > limits_.line_bytes) line.text = line.text.substr(0, limits_.line_bytes) + " [cut]";
@@ -78,7 +86,8 @@ std::optional<std::vector<KeptLine>> LogRings::tail(const std::vector<ActorId>& 
   return all;
 }
 
-std::vector<const KeptLine*> LogRings::stream_tail(std::string_view short_id, std::string_view node, bool is_stderr, size_t count) const {
+std::vector<const KeptLine*> LogRings::stream_tail(std::string_view short_id, std::string_view node, bool is_stderr,
+                                                   size_t count) const {
   std::vector<const KeptLine*> found;
   for (const auto& [actor, ring] : rings_) {
     if (!to_string(actor).starts_with(short_id)) continue;

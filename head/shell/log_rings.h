@@ -23,10 +23,10 @@ namespace volador::head {
 
 // Limits of the stored lines.
 struct LogRingLimits {
-  size_t actor_lines = 2000;                    // Beyond it the oldest lines are dropped.
+  size_t actor_lines = 2000;  // Beyond it the oldest lines are dropped.
   size_t actor_bytes = size_t{256} << 10;
-  size_t bytes = size_t{16} << 20;              // Total; beyond it the actor with the oldest output is dropped first.
-  size_t line_bytes = 16 << 10;                 // Longer lines are truncated.
+  size_t bytes = size_t{16} << 20;  // Total; beyond it the actor with the oldest output is dropped first.
+  size_t line_bytes = 16 << 10;     // Longer lines are truncated.
 };
 
 // One stored line of output.
@@ -52,7 +52,8 @@ class LogRings {
 
   // The newest `count` lines of one output stream of the actor whose id starts with `short_id`, written on this node,
   // oldest first.
-  std::vector<const KeptLine*> stream_tail(std::string_view short_id, std::string_view node, bool is_stderr, size_t count) const;
+  std::vector<const KeptLine*> stream_tail(std::string_view short_id, std::string_view node, bool is_stderr,
+                                           size_t count) const;
 
   // Calls on_line for every further line of these actors until unfollow(). on_line must not block.
   uint64_t follow(const std::vector<ActorId>& actors, std::function<void(const KeptLine&)> on_line);

@@ -42,12 +42,15 @@ grpc::ServerWriteReactor<v1::LogLine>* LogService::open(const v1::LogsRequest& r
       stream->finish(make_error(ErrorCode::kInvalidArgument, "logs: an id and a node were given; ask for one of them"));
       return reactor;
     }
-    parts_.runner.ask([this, stream, name = request.node(), tail, follow = request.follow()](const HeadCore& core, BootTime) {
-      send_node_logs(stream, core.lookups().node_session(name), {.name = name, .tail = tail, .follow = follow, .hosts = true});
-    });
+    parts_.runner.ask(
+        [this, stream, name = request.node(), tail, follow = request.follow()](const HeadCore& core, BootTime) {
+          send_node_logs(stream, core.lookups().node_session(name),
+                         {.name = name, .tail = tail, .follow = follow, .hosts = true});
+        });
     return reactor;
   }
-  parts_.runner.ask([this, stream, follower, id = request.id(), tail, follow = request.follow()](const HeadCore& core, BootTime) {
+  parts_.runner.ask([this, stream, follower, id = request.id(), tail, follow = request.follow()](const HeadCore& core,
+                                                                                                 BootTime) {
     auto source = core.lookups().find_log_source(id);
     if (!source) return stream->finish(make_error(source.error()));
     if (source->actor.is_nil())
@@ -66,8 +69,8 @@ grpc::ServerWriteReactor<v1::LogLine>* LogService::open(const v1::LogsRequest& r
 }
 
 // Sends stdout and then stderr of an actor, from the files on its node.
-void LogService::send_log_file(const std::shared_ptr<LogStream>& stream, const LogSource& source,
-                                     size_t tail, bool is_stderr, bool any) {
+void LogService::send_log_file(const std::shared_ptr<LogStream>& stream, const LogSource& source, size_t tail,
+                               bool is_stderr, bool any) {
   v1::ReadLogRequest request;
   request.set_lines(static_cast<int32_t>(std::min<size_t>(tail, kFileLinesMax)));
   request.set_is_stderr(is_stderr);
@@ -90,27 +93,34 @@ void LogService::send_log_file(const std::shared_ptr<LogStream>& stream, const L
       });
 }
 
-void LogService::send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session, const NodeLogs& wanted) {
+void LogService::send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session,
+                                const NodeLogs& wanted) {
   if (!session) return stream->finish(make_error(session.error()));
   if (wanted.follow) {
-    return stream->finish(make_error(ErrorCode::kInvalidArgument,
-                                     fmt::format("follow: the logs of node {} are read once; follow an actor, a trial or \"head\"", wanted.name)));
+    return stream->finish(make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("follow: the logs of node {} are read once; follow an actor, a trial or \"head\"", wanted.name)));
   }
   protocol::ReadLogs request;
   request.set_lines(static_cast<int32_t>(wanted.tail));
   request.set_hosts(wanted.hosts);
-  parts_.runner.read_logs(*session, std::move(request), [this, stream, name = wanted.name](Result<protocol::LogTails> answer) {
-    if (!answer) return stream->finish(make_error(answer.error()));
-    for (v1::LogLine& line : node_lines(*answer, name, parts_.logs)) stream->send(std::move(line));
-    if (answer->error().code() == 0) return stream->finish({});
-    stream->finish(make_error(error_code_from(int64_t{answer->error().code()}), fmt::format("node {}: {}", name, answer->error().message())));
-  });
+  parts_.runner.read_logs(*session, std::move(request),
+                          [this, stream, name = wanted.name](Result<protocol::LogTails> answer) {
+                            if (!answer) return stream->finish(make_error(answer.error()));
+                            for (v1::LogLine& line : node_lines(*answer, name, parts_.logs))
+                              stream->send(std::move(line));
+                            if (answer->error().code() == 0) return stream->finish({});
+                            stream->finish(make_error(error_code_from(int64_t{answer->error().code()}),
+                                                      fmt::format("node {}: {}", name, answer->error().message())));
+                          });
 }
 
 void LogService::send_head_log(const std::shared_ptr<LogStream>& stream, size_t tail, bool follow) {
   auto read = tail_of_file(parts_.log_file, tail, kTailBytesMax);
   if (!read) {
-    return stream->finish(make_error(ErrorCode::kNotFound, fmt::format("the head's log {} cannot be read; it may write to its terminal", parts_.log_file.string())));
+    return stream->finish(make_error(
+        ErrorCode::kNotFound,
+        fmt::format("the head's log {} cannot be read; it may write to its terminal", parts_.log_file.string())));
   }
   for (std::string& line : read->lines) stream->send(head_line(std::move(line)));
   if (!follow) return stream->finish({});

@@ -44,8 +44,10 @@ class LogService {
     bool follow = false;
     bool hosts = false;  // Also lines of the node's actors.
   };
-  void send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session, const NodeLogs& wanted);
-  void send_log_file(const std::shared_ptr<LogStream>& stream, const LogSource& source, size_t tail, bool is_stderr, bool any);
+  void send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session,
+                      const NodeLogs& wanted);
+  void send_log_file(const std::shared_ptr<LogStream>& stream, const LogSource& source, size_t tail, bool is_stderr,
+                     bool any);
   void send_head_log(const std::shared_ptr<LogStream>& stream, size_t tail, bool follow);
   void follow_head_log(const std::shared_ptr<LogStream>& stream, std::streamoff from);
 

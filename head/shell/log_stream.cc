@@ -23,7 +23,8 @@ bool LogStream::send(v1::LogLine line) {
   }
   if (left_out_ > 0) {
     v1::LogLine note = line;
-    note.set_text(fmt::format("[{} left out: this client reads too slowly]", counted(std::exchange(left_out_, 0), "line")));
+    note.set_text(
+        fmt::format("[{} left out: this client reads too slowly]", counted(std::exchange(left_out_, 0), "line")));
     queue_.push_back(std::move(note));
   }
   queue_.push_back(std::move(line));

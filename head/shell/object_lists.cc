@@ -65,10 +65,12 @@ struct Gathering {
   }
   void finish() {
     auto& objects = *reply->mutable_objects();
-    std::stable_sort(objects.begin(), objects.end(), [](const v1::Object& a, const v1::Object& b) { return a.bytes() > b.bytes(); });
+    std::stable_sort(objects.begin(), objects.end(),
+                     [](const v1::Object& a, const v1::Object& b) { return a.bytes() > b.bytes(); });
     if (objects.size() > limit) objects.DeleteSubrange(limit, objects.size() - limit);
     auto& groups = *reply->mutable_groups();
-    std::stable_sort(groups.begin(), groups.end(), [](const v1::ObjectGroup& a, const v1::ObjectGroup& b) { return a.bytes() > b.bytes(); });
+    std::stable_sort(groups.begin(), groups.end(),
+                     [](const v1::ObjectGroup& a, const v1::ObjectGroup& b) { return a.bytes() > b.bytes(); });
     if (groups.size() > kGroupsMax) groups.DeleteSubrange(kGroupsMax, groups.size() - kGroupsMax);
     done({});
   }
@@ -76,8 +78,10 @@ struct Gathering {
 
 }  // namespace
 
-void list_objects(CoreRunner& runner, int limit, v1::ListObjectsReply* reply, std::function<void(const Result<void>&)> done) {
-  const auto gathering = std::make_shared<Gathering>(Gathering{reply, limit > 0 ? limit : kLimitDefault, std::move(done)});
+void list_objects(CoreRunner& runner, int limit, v1::ListObjectsReply* reply,
+                  std::function<void(const Result<void>&)> done) {
+  const auto gathering =
+      std::make_shared<Gathering>(Gathering{reply, limit > 0 ? limit : kLimitDefault, std::move(done)});
   runner.ask([&runner, gathering](const HeadCore& core, BootTime now) {
     const v1::ListNodesReply nodes = core.lists().nodes(now, v1::ListRequest());
     std::vector<std::pair<std::string, NodeSession>> connected;

@@ -16,6 +16,7 @@ class CoreRunner;
 
 // Stores the largest `limit` objects of all nodes in *reply, then calls `done` on the runner's loop; both must live
 // until then. A node without a reply is listed with its reason.
-void list_objects(CoreRunner& runner, int limit, v1::ListObjectsReply* reply, std::function<void(const Result<void>&)> done);
+void list_objects(CoreRunner& runner, int limit, v1::ListObjectsReply* reply,
+                  std::function<void(const Result<void>&)> done);
 
 }  // namespace volador::head

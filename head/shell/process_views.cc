@@ -107,13 +107,15 @@ struct Other {
 std::map<std::string, std::vector<Other>> others_by_node(const HeadCore& core) {
   std::map<std::string, std::vector<Other>> others;
   others[core.lookups().node_on(machine_id().value_or(""))].push_back({::getpid(), "head", "volador"});
-  for (const ConnectedProgram& program : core.lookups().connected_programs()) others[program.node].push_back({program.pid, "program", program.name});
+  for (const ConnectedProgram& program : core.lookups().connected_programs())
+    others[program.node].push_back({program.pid, "program", program.name});
   return others;
 }
 
 // State of one request; confined to the loop.
 struct ProcessGathering : std::enable_shared_from_this<ProcessGathering> {
-  ProcessGathering(CoreRunner& of, std::function<void(Result<v1::NodeProcesses>)> answer) : runner(of), done(std::move(answer)) {}
+  ProcessGathering(CoreRunner& of, std::function<void(Result<v1::NodeProcesses>)> answer)
+      : runner(of), done(std::move(answer)) {}
 
   CoreRunner& runner;
   const std::function<void(Result<v1::NodeProcesses>)> done;
@@ -130,8 +132,11 @@ struct ProcessGathering : std::enable_shared_from_this<ProcessGathering> {
   }
   void add(const protocol::ProcessList& list, const std::vector<Other>& others, const std::string& node) {
     for (const protocol::ProcessUsage& one : list.processes()) {
-      const auto known = std::find_if(others.begin(), others.end(), [&](const Other& other) { return one.kind() == "other" && other.pid == one.pid(); });
-      v1::NodeProcess& row = known != others.end() ? add(*known, node) : add({one.pid(), one.kind().c_str(), one.program()}, node);
+      const auto known = std::find_if(others.begin(), others.end(), [&](const Other& other) {
+        return one.kind() == "other" && other.pid == one.pid();
+      });
+      v1::NodeProcess& row =
+          known != others.end() ? add(*known, node) : add({one.pid(), one.kind().c_str(), one.program()}, node);
       for (const std::string& actor : one.actor_ids()) row.add_actors(to_string(id_from_raw<ActorId>(actor)));
       if (one.has_cpu_cores()) row.set_cpu_cores(one.cpu_cores());
       if (one.has_ends_in_ms()) row.set_ends_in_ms(one.ends_in_ms());
@@ -144,7 +149,8 @@ struct ProcessGathering : std::enable_shared_from_this<ProcessGathering> {
     runner.ask([self = shared_from_this()](const HeadCore& core, BootTime) {
       for (v1::NodeProcess& row : *self->reply.mutable_processes()) {
         const auto actor = row.actors_size() == 0 ? Result<ActorId>(ActorId{}) : parse_id<ActorId>(row.actors(0));
-        if (const std::string name = actor ? core.lookups().program_of(*actor) : ""; !name.empty()) row.set_program(name);
+        if (const std::string name = actor ? core.lookups().program_of(*actor) : ""; !name.empty())
+          row.set_program(name);
       }
       self->done(std::move(self->reply));
     });
@@ -196,12 +202,16 @@ void read_processes(CoreRunner& runner, std::string node, std::function<void(Res
         for (const Other& other : known) message.mutable_list_processes()->add_others(other.pid);
         return message;
       };
-      runner.ask_node(session, question, [gathering, name = name, known, alone = !node.empty()](const Result<protocol::WorkerMessage>& answer) {
-        if (!answer && alone) return gathering->done(make_error(answer.error()));
-        if (answer) gathering->add(answer->processes(), known, name);
-        else gathering->reply.add_missing(fmt::format("node {}: {}", name, answer.error().message));
-        if (--gathering->missing == 0) gathering->finish();
-      });
+      runner.ask_node(
+          session, question,
+          [gathering, name = name, known, alone = !node.empty()](const Result<protocol::WorkerMessage>& answer) {
+            if (!answer && alone) return gathering->done(make_error(answer.error()));
+            if (answer)
+              gathering->add(answer->processes(), known, name);
+            else
+              gathering->reply.add_missing(fmt::format("node {}: {}", name, answer.error().message));
+            if (--gathering->missing == 0) gathering->finish();
+          });
     }
   });
 }

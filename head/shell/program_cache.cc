@@ -36,7 +36,8 @@ std::string hash_of_name(const std::string& name) {
 
 std::string program_name(const std::string& sha256) { return "sha256:" + hex_of(sha256).substr(0, 8) + "…"; }
 
-Result<std::unique_ptr<ProgramCache>> ProgramCache::open(std::filesystem::path folder, const ProgramCacheLimits& limits) {
+Result<std::unique_ptr<ProgramCache>> ProgramCache::open(std::filesystem::path folder,
+                                                         const ProgramCacheLimits& limits) {
   VOLADOR_TRY(make_private_directory(folder));
   std::unique_ptr<ProgramCache> cache(new ProgramCache(std::move(folder), limits));
   std::vector<std::pair<std::filesystem::file_time_type, std::string>> found;
@@ -50,7 +51,8 @@ Result<std::unique_ptr<ProgramCache>> ProgramCache::open(std::filesystem::path f
     }
   }
   std::sort(found.begin(), found.end());
-  for (const auto& [time, sha256] : found) cache->insert(sha256, static_cast<int64_t>(std::filesystem::file_size(cache->path_of(sha256), ignored)));
+  for (const auto& [time, sha256] : found)
+    cache->insert(sha256, static_cast<int64_t>(std::filesystem::file_size(cache->path_of(sha256), ignored)));
   return cache;
 }
 
@@ -79,17 +81,23 @@ std::optional<std::filesystem::path> ProgramCache::find(const std::string& sha25
   return path;
 }
 
-Result<std::unique_ptr<ProgramCache::Upload>> ProgramCache::begin(const std::string& sha256, int64_t size, const InUse& in_use) {
+Result<std::unique_ptr<ProgramCache::Upload>> ProgramCache::begin(const std::string& sha256, int64_t size,
+                                                                  const InUse& in_use) {
   if (sha256.size() != kHashBytes) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("program: a hash of {}; expected SHA-256 ({})", counted(sha256.size(), "byte"), kHashBytes));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("program: a hash of {}; expected SHA-256 ({})",
+                                                               counted(sha256.size(), "byte"), kHashBytes));
   }
   if (size <= 0 || size > limits_.program_bytes) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: {} bytes; expected 1 to {} ({}). Strip debug information, or load large data at "
-                                                               "run time.",
-                                                               program_name(sha256), size, limits_.program_bytes, format_bytes(limits_.program_bytes)));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("program {}: {} bytes; expected 1 to {} ({}). Strip debug information, or load large data at "
+                    "run time.",
+                    program_name(sha256), size, limits_.program_bytes, format_bytes(limits_.program_bytes)));
   }
   if (uploads_ >= limits_.uploads) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{} being uploaded, the most at a time; try again in a moment", counted(uploads_, "program is", "programs are")));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("{} being uploaded, the most at a time; try again in a moment",
+                                  counted(uploads_, "program is", "programs are")));
   }
   for (auto oldest = order_.begin(); bytes_ + size > limits_.bytes && oldest != order_.end();) {
     const std::string victim = *oldest++;
@@ -102,8 +110,10 @@ Result<std::unique_ptr<ProgramCache::Upload>> ProgramCache::begin(const std::str
     entries_.erase(entry);
   }
   if (bytes_ + size > limits_.bytes) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("program {}: {} not fit beside the {} of programs in use; the head keeps at most {}",
-                                                           program_name(sha256), counted(size, "byte does", "bytes do"), counted(bytes_, "byte"), limits_.bytes));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("program {}: {} not fit beside the {} of programs in use; the head keeps at most {}",
+                                  program_name(sha256), counted(size, "byte does", "bytes do"), counted(bytes_, "byte"),
+                                  limits_.bytes));
   }
   const auto temporary = folder_ / fmt::format("{}.{}{}", hex_of(sha256), next_upload_++, kUnfinished);
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -111,7 +121,8 @@ Result<std::unique_ptr<ProgramCache::Upload>> ProgramCache::begin(const std::str
   return std::unique_ptr<Upload>(new Upload(*this, sha256, size, temporary, fd));
 }
 
-ProgramCache::Upload::Upload(ProgramCache& cache, std::string sha256, int64_t size, std::filesystem::path temporary, int fd)
+ProgramCache::Upload::Upload(ProgramCache& cache, std::string sha256, int64_t size, std::filesystem::path temporary,
+                             int fd)
     : cache_(cache), sha256_(std::move(sha256)), size_(size), temporary_(std::move(temporary)), fd_(fd) {
   ++cache_.uploads_;
   cache_.bytes_ += size_;
@@ -126,8 +137,9 @@ ProgramCache::Upload::~Upload() {
 
 Result<void> ProgramCache::Upload::write(int64_t offset, std::string_view bytes) {
   if (offset != written_ || written_ + static_cast<int64_t>(bytes.size()) > size_) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: a piece of {} at {}; expected it at {} and within {}", program_name(sha256_),
-                                                               counted(bytes.size(), "byte"), offset, written_, size_));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("program {}: a piece of {} at {}; expected it at {} and within {}",
+                                  program_name(sha256_), counted(bytes.size(), "byte"), offset, written_, size_));
   }
   hash_.update(bytes);
   written_ += static_cast<int64_t>(bytes.size());
@@ -142,13 +154,18 @@ Result<void> ProgramCache::Upload::write(int64_t offset, std::string_view bytes)
 
 Result<void> ProgramCache::Upload::finish() {
   if (written_ != size_) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: ended after {} of {}", program_name(sha256_), written_, counted(size_, "byte")));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("program {}: ended after {} of {}", program_name(sha256_), written_, counted(size_, "byte")));
   }
   if (security::raw(hash_.finish()) != sha256_) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("program {}: its content has another hash; it was changed while it was read", program_name(sha256_)));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("program {}: its content has another hash; it was changed while it was read",
+                                  program_name(sha256_)));
   }
   const auto path = cache_.path_of(sha256_);
-  if (fchmod(fd_, 0700) != 0 || rename(temporary_.c_str(), path.c_str()) != 0) return make_error(file_error("rename", temporary_, errno));
+  if (fchmod(fd_, 0700) != 0 || rename(temporary_.c_str(), path.c_str()) != 0)
+    return make_error(file_error("rename", temporary_, errno));
   temporary_.clear();
   cache_.insert(sha256_, size_);
   return {};

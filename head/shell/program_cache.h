@@ -22,7 +22,7 @@ struct ProgramCacheLimits {
   int64_t program_bytes = control::kProgramBytesMax;  // Larger programs are refused.
   // Total; the least recently used program that is not in use is removed first.
   int64_t bytes = int64_t{8} << 30;
-  size_t uploads = 16;                       // Concurrent uploads.
+  size_t uploads = 16;  // Concurrent uploads.
 };
 
 class ProgramCache {
@@ -31,7 +31,8 @@ class ProgramCache {
   using InUse = std::function<bool(const std::string& sha256)>;
 
   // Takes over existing files of the folder and removes unfinished uploads. Errors as for make_private_directory.
-  [[nodiscard]] static Result<std::unique_ptr<ProgramCache>> open(std::filesystem::path folder, const ProgramCacheLimits& limits);
+  [[nodiscard]] static Result<std::unique_ptr<ProgramCache>> open(std::filesystem::path folder,
+                                                                  const ProgramCacheLimits& limits);
 
   // Path of the program, which is marked as used; nullopt: no copy. sha256: 32 raw bytes.
   std::optional<std::filesystem::path> find(const std::string& sha256);
@@ -73,7 +74,8 @@ class ProgramCache {
     int64_t bytes = 0;
     std::list<std::string>::iterator order;
   };
-  ProgramCache(std::filesystem::path folder, const ProgramCacheLimits& limits) : folder_(std::move(folder)), limits_(limits) {}
+  ProgramCache(std::filesystem::path folder, const ProgramCacheLimits& limits)
+      : folder_(std::move(folder)), limits_(limits) {}
   std::filesystem::path path_of(const std::string& sha256) const;
   void insert(const std::string& sha256, int64_t bytes);
 

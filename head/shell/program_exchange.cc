@@ -9,15 +9,21 @@
 
 namespace volador::head {
 
-ProgramExchange::ProgramExchange(std::unique_ptr<ProgramCache> cache, CoreRunner& runner, const Clock& clock, LoopSystem& loops,
-                                 const ProgramExchangeOptions& options)
-    : cache_(std::move(cache)), runner_(runner), clock_(clock), options_(options), loop_(loops, "head programs", EventLoop::Thread::kOwn) {}
+ProgramExchange::ProgramExchange(std::unique_ptr<ProgramCache> cache, CoreRunner& runner, const Clock& clock,
+                                 LoopSystem& loops, const ProgramExchangeOptions& options)
+    : cache_(std::move(cache)),
+      runner_(runner),
+      clock_(clock),
+      options_(options),
+      loop_(loops, "head programs", EventLoop::Thread::kOwn) {}
 
 ProgramExchange::~ProgramExchange() { stop(); }
 
 void ProgramExchange::post(std::function<void()> function) { loop_.post(std::move(function)); }
 
-void ProgramExchange::post_after(std::chrono::nanoseconds delay, std::function<void()> function) { loop_.post_after(delay, std::move(function)); }
+void ProgramExchange::post_after(std::chrono::nanoseconds delay, std::function<void()> function) {
+  loop_.post_after(delay, std::move(function));
+}
 
 void ProgramExchange::stop() { loop_.stop(); }
 
@@ -31,7 +37,8 @@ void ProgramExchange::fetch(const std::string& sha256, Found done) {
     expiring_ = true;
     loop_.post_after(std::chrono::seconds(1), [this] { expire(); });
   }
-  runner_.change([sha256](HeadCore& core, BootTime now) { return core.act(now, [&] { return core.clients().need_program(sha256); }); },
+  runner_.change([sha256](HeadCore& core,
+                          BootTime now) { return core.act(now, [&] { return core.clients().need_program(sha256); }); },
                  [this, sha256](Result<void> asked) {
                    if (!asked) post([this, sha256, error = asked.error()] { fail(sha256, error); });
                  });
@@ -51,9 +58,12 @@ void ProgramExchange::expire() {
   }
   for (const std::string& sha256 : late) {
     log::warn("head", "no driver sent a program", {{"program", program_name(sha256)}});
-    fail(sha256, {ErrorCode::kUnavailable, fmt::format("program {}: no driver sent it to the head within {} s. Is the program that started these actors still "
-                                                       "running and connected?",
-                                                       program_name(sha256), std::chrono::ceil<std::chrono::seconds>(options_.silence_max).count())});
+    fail(sha256,
+         {ErrorCode::kUnavailable,
+          fmt::format(
+              "program {}: no driver sent it to the head within {} s. Is the program that started these actors still "
+              "running and connected?",
+              program_name(sha256), std::chrono::ceil<std::chrono::seconds>(options_.silence_max).count())});
   }
   expiring_ = !waiting_.empty();
   if (expiring_) loop_.post_after(std::chrono::seconds(1), [this] { expire(); });
@@ -70,7 +80,9 @@ void ProgramExchange::begin(const std::string& sha256, int64_t size, Begun done)
     const bool announced = core.program(sha256) != nullptr;
     post([this, sha256, size, done, used, announced] {
       if (!announced) {
-        return done(make_error(ErrorCode::kNotFound, fmt::format("program {}: no connected driver announced it; say Hello first", program_name(sha256))));
+        return done(make_error(
+            ErrorCode::kNotFound,
+            fmt::format("program {}: no connected driver announced it; say Hello first", program_name(sha256))));
       }
       done(cache_->begin(sha256, size, [&used](const std::string& one) { return used->contains(one); }));
     });

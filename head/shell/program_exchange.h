@@ -3,8 +3,8 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -24,7 +24,8 @@ struct ProgramExchangeOptions {
 
 class ProgramExchange {
  public:
-  ProgramExchange(std::unique_ptr<ProgramCache> cache, CoreRunner& runner, const Clock& clock, LoopSystem& loops, const ProgramExchangeOptions& options = {});
+  ProgramExchange(std::unique_ptr<ProgramCache> cache, CoreRunner& runner, const Clock& clock, LoopSystem& loops,
+                  const ProgramExchangeOptions& options = {});
   ~ProgramExchange();
 
   // Runs the function on the exchange's thread, where it may block on files.

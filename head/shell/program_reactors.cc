@@ -20,7 +20,8 @@ constexpr size_t kChunkBytes = 1 << 20;
 
 // Functions on the exchange's thread hold a reference to the reactor, so that it outlives the call if they are late. If
 // they are dropped because the head stops, the server's shutdown ends the call.
-class PutProgram final : public grpc::ServerReadReactor<protocol::ProgramChunk>, public std::enable_shared_from_this<PutProgram> {
+class PutProgram final : public grpc::ServerReadReactor<protocol::ProgramChunk>,
+                         public std::enable_shared_from_this<PutProgram> {
  public:
   PutProgram(ProgramExchange& programs, protocol::ErrorInfo* reply) : programs_(programs), reply_(reply) {}
 
@@ -35,7 +36,9 @@ class PutProgram final : public grpc::ServerReadReactor<protocol::ProgramChunk>,
   }
   void OnCancel() override {
     // A pending read fails on cancellation too, but a call that waits for the exchange has no pending read.
-    programs_.post([self = shared_from_this()] { self->answer(Error{ErrorCode::kCancelled, "the upload was cut off"}); });
+    programs_.post([self = shared_from_this()] {
+      self->answer(Error{ErrorCode::kCancelled, "the upload was cut off"});
+    });
   }
   void OnDone() override { auto last = std::move(self_); }
 
@@ -43,13 +46,14 @@ class PutProgram final : public grpc::ServerReadReactor<protocol::ProgramChunk>,
 
   void on_chunk() {
     if (upload_) return take_chunk();
-    programs_.begin(chunk_.sha256(), chunk_.size_bytes(), [self = shared_from_this()](Result<std::unique_ptr<ProgramCache::Upload>> upload) {
-      if (self->answered_) return;
-      if (!upload) return self->answer(upload.error());
-      if (!*upload) return self->answer(std::nullopt);
-      self->upload_ = std::move(*upload);
-      self->take_chunk();
-    });
+    programs_.begin(chunk_.sha256(), chunk_.size_bytes(),
+                    [self = shared_from_this()](Result<std::unique_ptr<ProgramCache::Upload>> upload) {
+                      if (self->answered_) return;
+                      if (!upload) return self->answer(upload.error());
+                      if (!*upload) return self->answer(std::nullopt);
+                      self->upload_ = std::move(*upload);
+                      self->take_chunk();
+                    });
   }
 
   void take_chunk() {
@@ -88,7 +92,8 @@ class PutProgram final : public grpc::ServerReadReactor<protocol::ProgramChunk>,
   bool answered_ = false;
 };
 
-class GetProgram final : public grpc::ServerWriteReactor<protocol::ProgramChunk>, public std::enable_shared_from_this<GetProgram> {
+class GetProgram final : public grpc::ServerWriteReactor<protocol::ProgramChunk>,
+                         public std::enable_shared_from_this<GetProgram> {
  public:
   GetProgram(ProgramExchange& programs, std::string sha256) : programs_(programs), sha256_(std::move(sha256)) {}
   ~GetProgram() override {
@@ -166,7 +171,8 @@ class GetProgram final : public grpc::ServerWriteReactor<protocol::ProgramChunk>
 
 }  // namespace
 
-grpc::ServerReadReactor<protocol::ProgramChunk>* new_put_program(ProgramExchange& programs, protocol::ErrorInfo* reply) {
+grpc::ServerReadReactor<protocol::ProgramChunk>* new_put_program(ProgramExchange& programs,
+                                                                 protocol::ErrorInfo* reply) {
   auto reactor = std::make_shared<PutProgram>(programs, reply);
   reactor->start();
   return reactor.get();

@@ -27,7 +27,9 @@ struct StreamLimits {
 
 // Owns itself from start() until gRPC releases it; senders also hold references.
 template <class In, class Out>
-class StreamReactor final : public grpc::ServerBidiReactor<In, Out>, public Outbox<Out>, public std::enable_shared_from_this<StreamReactor<In, Out>> {
+class StreamReactor final : public grpc::ServerBidiReactor<In, Out>,
+                            public Outbox<Out>,
+                            public std::enable_shared_from_this<StreamReactor<In, Out>> {
  public:
   struct Hooks {
     std::function<void(In message, std::function<void()> handled)> on_message;
@@ -51,9 +53,11 @@ class StreamReactor final : public grpc::ServerBidiReactor<In, Out>, public Outb
     if (ended_ || closing_) return;
     const size_t bytes = message.ByteSizeLong();
     if (queue_bytes_ + bytes > limits_.queue_bytes || queue_.size() >= limits_.queue_messages) {
-      log::warn("head", "stream cut: its peer reads too slowly", {{"peer", peer_}, {"queued_bytes", queue_bytes_}, {"queued", queue_.size()}});
+      log::warn("head", "stream cut: its peer reads too slowly",
+                {{"peer", peer_}, {"queued_bytes", queue_bytes_}, {"queued", queue_.size()}});
       closing_ = true;
-      status_ = control::to_status({ErrorCode::kUnavailable, fmt::format("{} bytes wait to be read by this peer; connect again", queue_bytes_)});
+      status_ = control::to_status(
+          {ErrorCode::kUnavailable, fmt::format("{} bytes wait to be read by this peer; connect again", queue_bytes_)});
       context_->TryCancel();
       return;
     }
@@ -82,7 +86,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<In, Out>, public Outb
   void write_next() {
     if (writing_ || queue_.empty() || cancelled_ || finished_) return;
     writing_ = true;
-    if constexpr (requires(Out& message) { message.batch(); }) join_waiting();
+    if constexpr (requires(Out & message) { message.batch(); }) join_waiting();
     this->StartWrite(&queue_.front());
   }
   // Joins the queued messages into one batch.

@@ -20,20 +20,24 @@ std::string utc(int64_t wall_ns) {
 
 bool TokenTable::load(std::string_view key, std::string_view value) {
   protocol::TokenRecord record;
-  if (!record.ParseFromArray(value.data(), static_cast<int>(value.size())) || record.token_id() != key || !security::parse_token_role(record.role())) {
+  if (!record.ParseFromArray(value.data(), static_cast<int>(value.size())) || record.token_id() != key ||
+      !security::parse_token_role(record.role())) {
     return false;
   }
   tokens_[std::string(key)] = std::move(record);
   return true;
 }
 
-Result<TokenTable::Created> TokenTable::create(const security::Fingerprint& authority, security::TokenRole role, std::chrono::milliseconds valid_for,
-                                               std::string note, WallTime now) {
+Result<TokenTable::Created> TokenTable::create(const security::Fingerprint& authority, security::TokenRole role,
+                                               std::chrono::milliseconds valid_for, std::string note, WallTime now) {
   if (valid_for.count() < 0) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("token: it would be valid for {} ms; expected 0 (without end) or more", valid_for.count()));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("token: it would be valid for {} ms; expected 0 (without end) or more", valid_for.count()));
   }
   if (note.size() > kNoteBytesMax) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("token: a note of {} bytes; at most {} fit", note.size(), kNoteBytesMax));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("token: a note of {} bytes; at most {} fit", note.size(), kNoteBytesMax));
   }
   Created created{.token = security::make_token(authority, role), .record = {}, .journal = {}};
   const int64_t now_ns = now.time_since_epoch().count();
@@ -44,7 +48,10 @@ Result<TokenTable::Created> TokenTable::create(const security::Fingerprint& auth
     return old;
   });
   if (tokens_.size() >= kTokensMax) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("the cluster has {} tokens, the most it keeps. Create tokens that expire (--valid-for).", kTokensMax));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format("the cluster has {} tokens, the most it keeps. Create tokens that expire (--valid-for).",
+                    kTokensMax));
   }
   protocol::TokenRecord& record = created.record;
   record.set_token_id(created.token.id);
@@ -61,14 +68,19 @@ Result<TokenTable::Created> TokenTable::create(const security::Fingerprint& auth
 Result<TokenTable::Revoked> TokenTable::revoke(std::string_view id) {
   auto found = tokens_.lower_bound(id);
   if (id.empty() || found == tokens_.end() || !found->first.starts_with(id)) {
-    return make_error(ErrorCode::kNotFound, fmt::format("no token \"{}\". `volador token list` shows those that exist.", id));
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("no token \"{}\". `volador token list` shows those that exist.", id));
   }
   if (id.size() < kRevokeDigitsMin) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("token \"{}\": give at least {} digits of its id. `volador token list` shows them.", id, kRevokeDigitsMin));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("token \"{}\": give at least {} digits of its id. `volador token list` shows them.",
+                                  id, kRevokeDigitsMin));
   }
   auto next = std::next(found);
   if (found->first != id && next != tokens_.end() && next->first.starts_with(id)) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("token \"{}\": several begin so ({}, {}, …). Give more digits.", id, found->first, next->first));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("token \"{}\": several begin so ({}, {}, …). Give more digits.", id, found->first, next->first));
   }
   Revoked revoked{.id = found->first, .journal = {}};
   if (!found->second.revoked()) {
@@ -102,7 +114,8 @@ Result<security::TokenRole> TokenTable::check(const std::string& id, std::string
                                   id, utc(record.expires_wall_ns()), utc(now_ns), record.role()));
   }
   auto role = security::parse_token_role(record.role());
-  if (!role) return make_error(ErrorCode::kInternal, fmt::format("token {} has an unknown role \"{}\"", id, record.role()));
+  if (!role)
+    return make_error(ErrorCode::kInternal, fmt::format("token {} has an unknown role \"{}\"", id, record.role()));
   return *role;
 }
 
@@ -115,7 +128,8 @@ bool TokenTable::counts(std::string_view id, WallTime now) const {
 std::vector<protocol::TokenRecord> TokenTable::list() const {
   std::vector<protocol::TokenRecord> all;
   for (const auto& [id, record] : tokens_) all.push_back(record);
-  std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.created_wall_ns() < b.created_wall_ns(); });
+  std::stable_sort(all.begin(), all.end(),
+                   [](const auto& a, const auto& b) { return a.created_wall_ns() < b.created_wall_ns(); });
   return all;
 }
 

@@ -30,8 +30,8 @@ class TokenTable {
     std::vector<Mutation> journal;  // Also removes records that expired long ago.
   };
   // valid_for 0: unlimited. kInvalidArgument: negative, or a note above 256 bytes. kUnavailable: kTokensMax exist.
-  [[nodiscard]] Result<Created> create(const security::Fingerprint& authority, security::TokenRole role, std::chrono::milliseconds valid_for,
-                                       std::string note, WallTime now);
+  [[nodiscard]] Result<Created> create(const security::Fingerprint& authority, security::TokenRole role,
+                                       std::chrono::milliseconds valid_for, std::string note, WallTime now);
 
   // By id, or by a prefix of at least four digits. Idempotent: no mutation on repeated calls. kNotFound;
   // kInvalidArgument: several match, or the prefix is too short.

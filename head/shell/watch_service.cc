@@ -4,7 +4,8 @@
 
 namespace volador::head {
 
-grpc::ServerWriteReactor<v1::WatchReply>* WatchService::open(const Result<security::Principal>& by, const v1::WatchRequest& request) {
+grpc::ServerWriteReactor<v1::WatchReply>* WatchService::open(const Result<security::Principal>& by,
+                                                             const v1::WatchRequest& request) {
   auto stream = std::make_shared<WatchStream>();
   auto* reactor = stream->start();
   if (!by) {
@@ -15,7 +16,8 @@ grpc::ServerWriteReactor<v1::WatchReply>* WatchService::open(const Result<securi
   if (open_) {
     open_(request, by->token_id, stream);
   } else {
-    stream->finish(make_error(ErrorCode::kNotFound, "this head keeps no live state for others; start it without --no-dashboard"));
+    stream->finish(
+        make_error(ErrorCode::kNotFound, "this head keeps no live state for others; start it without --no-dashboard"));
   }
   return reactor;
 }

@@ -21,12 +21,14 @@ namespace volador::head {
 class WatchStream;
 
 // Opens a watch; it ends with the token of its caller.
-using OpenWatch = std::function<void(const v1::WatchRequest& request, std::string token_id, std::shared_ptr<WatchStream> stream)>;
+using OpenWatch =
+    std::function<void(const v1::WatchRequest& request, std::string token_id, std::shared_ptr<WatchStream> stream)>;
 
 // Thread safe.
 class WatchService {
  public:
-  grpc::ServerWriteReactor<v1::WatchReply>* open(const Result<security::Principal>& by, const v1::WatchRequest& request);
+  grpc::ServerWriteReactor<v1::WatchReply>* open(const Result<security::Principal>& by,
+                                                 const v1::WatchRequest& request);
   // Null (initially): watches fail with kNotFound. After the return the previous function is not called any more.
   void set_watch(OpenWatch open);
 

@@ -15,7 +15,8 @@
 namespace volador::head {
 
 // Thread safe. Owns itself from start() until gRPC releases it; senders also hold references.
-class WatchStream final : public grpc::ServerWriteReactor<v1::WatchReply>, public std::enable_shared_from_this<WatchStream> {
+class WatchStream final : public grpc::ServerWriteReactor<v1::WatchReply>,
+                          public std::enable_shared_from_this<WatchStream> {
  public:
   struct Hooks {
     std::function<void()> on_written;  // The stream is not busy any more. Called on a gRPC thread.

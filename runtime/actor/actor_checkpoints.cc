@@ -36,16 +36,23 @@ Result<void> run_guarded(const std::function<void()>& code) {
 
 }  // namespace
 
-ActorCheckpoints::ActorCheckpoints(const ActorClass& actor_class, std::shared_ptr<void> object, Options options, After after, Keep keep)
-    : class_(actor_class), object_(std::move(object)), options_(std::move(options)), after_(std::move(after)), keep_(std::move(keep)) {}
+ActorCheckpoints::ActorCheckpoints(const ActorClass& actor_class, std::shared_ptr<void> object, Options options,
+                                   After after, Keep keep)
+    : class_(actor_class),
+      object_(std::move(object)),
+      options_(std::move(options)),
+      after_(std::move(after)),
+      keep_(std::move(keep)) {}
 
 Result<void> ActorCheckpoints::restore(const std::string& archive) {
   if (!class_.load_checkpoint) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("class {} has no load_checkpoint in this program", class_.name));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("class {} has no load_checkpoint in this program", class_.name));
   }
   const Folder folder(options_.scratch / "restore");
   VOLADOR_TRY(write_file_atomically(folder.path() / "archive.vla", archive, Durability::kProcess));
-  const auto unpacked = unpack_archive(folder.path() / "archive.vla", folder.path() / "checkpoint", kLimits, Durability::kProcess);
+  const auto unpacked =
+      unpack_archive(folder.path() / "archive.vla", folder.path() / "checkpoint", kLimits, Durability::kProcess);
   if (!unpacked) return make_error(unpacked.error());
   return run_guarded([&] { class_.load_checkpoint(object_.get(), folder.path() / "checkpoint"); });
 }
@@ -59,8 +66,10 @@ Result<protocol::Checkpoint> ActorCheckpoints::save() {
   if (!packed) return make_error(packed.error());
   if (packed->archive_bytes > static_cast<int64_t>(kActorCheckpointBytesMax)) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("save_checkpoint of {} wrote {} compressed; at most {} fit: keep large state in files of its own and save their paths", class_.name,
-                                  format_bytes(packed->archive_bytes), format_bytes(static_cast<int64_t>(kActorCheckpointBytesMax))));
+                      fmt::format("save_checkpoint of {} wrote {} compressed; at most {} fit: keep large state in "
+                                  "files of its own and save their paths",
+                                  class_.name, format_bytes(packed->archive_bytes),
+                                  format_bytes(static_cast<int64_t>(kActorCheckpointBytesMax))));
   }
   auto bytes = read_file(folder.path() / "archive.vla", kActorCheckpointBytesMax);
   if (!bytes) return make_error(bytes.error());
@@ -98,7 +107,8 @@ void ActorCheckpoints::save_in_background() {
     return;
   }
   const auto warn = [name = class_.name](const Error& error) {
-    log::warn("host", "no checkpoint was kept; a restart goes on from an older state", {{"class", name}, {"error", error.message}});
+    log::warn("host", "no checkpoint was kept; a restart goes on from an older state",
+              {{"class", name}, {"error", error.message}});
   };
   auto checkpoint = save();
   if (!checkpoint) {

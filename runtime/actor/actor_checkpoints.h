@@ -29,7 +29,8 @@ class ActorCheckpoints {
   // Runs a function between the actor's calls, after the delay. Dropped once this object is gone.
   using After = std::function<void(std::chrono::nanoseconds, std::function<void()>)>;
 
-  ActorCheckpoints(const ActorClass& actor_class, std::shared_ptr<void> object, Options options, After after, Keep keep);
+  ActorCheckpoints(const ActorClass& actor_class, std::shared_ptr<void> object, Options options, After after,
+                   Keep keep);
 
   // Runs load_checkpoint() on an archive. kApplication: it threw. kInvalidArgument: the archive is corrupt.
   [[nodiscard]] Result<void> restore(const std::string& archive);

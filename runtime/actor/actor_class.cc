@@ -45,8 +45,10 @@ Result<std::string> guarded(const std::function<Result<std::string>()>& code) {
       case ErrorCode::kUnavailable:
       case ErrorCode::kUnknownOutcome:
       case ErrorCode::kTimeout:
-      case ErrorCode::kCancelled: return make_error(ErrorCode::kApplication, fmt::format("volador::Exception: {}", e.what()));
-      default: return make_error(e.error());
+      case ErrorCode::kCancelled:
+        return make_error(ErrorCode::kApplication, fmt::format("volador::Exception: {}", e.what()));
+      default:
+        return make_error(e.error());
     }
   } catch (const std::exception& e) {
     return make_error(ErrorCode::kApplication, fmt::format("{}: {}", internal::kind_of_current_exception(), e.what()));

@@ -100,13 +100,15 @@ struct TupleCodec<std::tuple<A...>> {
                 "volador_encode and volador_decode for it");
   // Resolves references among the arguments: waits until their objects are available.
   static Result<std::tuple<A...>> decode(std::string_view bytes) {
-    return codec::read_envelope(bytes, std::tuple<A...>(), [](Decoder& decoder, auto& value) { decode_argument(decoder, value); });
+    return codec::read_envelope(bytes, std::tuple<A...>(),
+                                [](Decoder& decoder, auto& value) { decode_argument(decoder, value); });
   }
   // Each argument is a value or a reference to one.
   template <class... G>
   static std::string encode(G&&... given) {
     static_assert(sizeof...(G) == sizeof...(A), "volador: the method takes another number of arguments");
-    return codec::write_envelope(sizeof...(A), [&](Encoder& encoder) { (encode_argument<A>(encoder, std::forward<G>(given)), ...); });
+    return codec::write_envelope(sizeof...(A),
+                                 [&](Encoder& encoder) { (encode_argument<A>(encoder, std::forward<G>(given)), ...); });
   }
 };
 
@@ -114,7 +116,8 @@ template <class T, auto M>
 ActorMethod plain_method() {
   using S = Signature<decltype(M)>;
   static_assert(Serializable<Travelling<typename S::Return>>,
-                "volador: what this method returns does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
+                "volador: what this method returns does not travel between processes: put VOLADOR_FIELDS(Type, "
+                "member…) beside its "
                 "type, or write volador_encode and volador_decode for it");
   ActorMethod method;
   method.name = display_name<M>();
@@ -129,7 +132,8 @@ ActorMethod plain_method() {
       return std::string();
     } else if constexpr (Answered<typename S::Declared>::deferred) {
       auto* context = internal::CallContext::current();
-      if (context == nullptr) return make_error(ErrorCode::kUnavailable, "a method that returns a volador::Deferred runs in a call only");
+      if (context == nullptr)
+        return make_error(ErrorCode::kUnavailable, "a method that returns a volador::Deferred runs in a call only");
       context->defer(std::apply(call, *arguments).answer());
       return std::string();
     } else if constexpr (std::is_void_v<typename S::Return>) {
@@ -147,9 +151,11 @@ template <class T, auto M>
 ActorMethod streaming_method() {
   using S = Signature<decltype(M)>;
   using Sinks = SinkOf<typename S::Arguments>;
-  static_assert(std::is_void_v<typename S::Return>, "volador: a method with a Sink gives its results there and returns void");
+  static_assert(std::is_void_v<typename S::Return>,
+                "volador: a method with a Sink gives its results there and returns void");
   static_assert(Serializable<typename Sinks::Item>,
-                "volador: what this method streams does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
+                "volador: what this method streams does not travel between processes: put VOLADOR_FIELDS(Type, "
+                "member…) beside its "
                 "type, or write volador_encode and volador_decode for it");
   ActorMethod method;
   method.name = display_name<M>();
@@ -158,9 +164,11 @@ ActorMethod streaming_method() {
     auto arguments = TupleCodec<typename Sinks::Others>::decode(bytes);
     if (!arguments) return make_error(std::move(arguments).error());
     const auto* context = internal::CallContext::current();
-    if (context == nullptr) return make_error(ErrorCode::kUnavailable, "a method with a volador::Sink runs in an actor's process only");
+    if (context == nullptr)
+      return make_error(ErrorCode::kUnavailable, "a method with a volador::Sink runs in an actor's process only");
     Sink<typename Sinks::Item> sink(context->stream());
-    std::apply([&](auto&... parts) { (static_cast<T*>(object)->*M)(std::forward<decltype(parts)>(parts)..., sink); }, *arguments);
+    std::apply([&](auto&... parts) { (static_cast<T*>(object)->*M)(std::forward<decltype(parts)>(parts)..., sink); },
+               *arguments);
     return to_bytes(std::monostate{});
   };
   return method;
@@ -180,7 +188,8 @@ void add_method(ActorClass& actor_class) {
 template <class List>
 inline constexpr bool defers_any = false;
 template <auto... Methods>
-inline constexpr bool defers_any<MethodList<Methods...>> = (Answered<typename Signature<decltype(Methods)>::Declared>::deferred || ...);
+inline constexpr bool defers_any<MethodList<Methods...>> =
+    (Answered<typename Signature<decltype(Methods)>::Declared>::deferred || ...);
 
 template <class T>
 concept HasCheckpoints = requires(T& object, const std::filesystem::path& directory) {
@@ -193,8 +202,12 @@ bool register_class(MethodList<Methods...>) {
   ActorClass& actor_class = ActorClassRegistry::instance().declare(type_name<T>());
   (add_method<T, Methods>(actor_class), ...);
   if constexpr (HasCheckpoints<T>) {
-    actor_class.save_checkpoint = [](void* object, const std::filesystem::path& directory) { static_cast<T*>(object)->save_checkpoint(directory); };
-    actor_class.load_checkpoint = [](void* object, const std::filesystem::path& directory) { static_cast<T*>(object)->load_checkpoint(directory); };
+    actor_class.save_checkpoint = [](void* object, const std::filesystem::path& directory) {
+      static_cast<T*>(object)->save_checkpoint(directory);
+    };
+    actor_class.load_checkpoint = [](void* object, const std::filesystem::path& directory) {
+      static_cast<T*>(object)->load_checkpoint(directory);
+    };
   }
   return true;
 }
@@ -204,16 +217,22 @@ template <class T, class... A>
 struct Constructor {
   static_assert(std::is_constructible_v<T, A...>, "volador: the class has no constructor for these arguments");
   static_assert((Serializable<A> && ...),
-                "volador: an argument of this constructor does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside "
+                "volador: an argument of this constructor does not travel between processes: put VOLADOR_FIELDS(Type, "
+                "member…) beside "
                 "its type, or write volador_encode and volador_decode for it");
   static constexpr uint64_t id() { return names::fnv1a(type_name<std::tuple<T, A...>>()); }
 
   static bool enlist() {
-    ActorClassRegistry::instance().declare(type_name<T>()).constructors.insert_or_assign(
-        id(), [](std::string_view bytes) -> Result<std::shared_ptr<void>> {
+    ActorClassRegistry::instance()
+        .declare(type_name<T>())
+        .constructors.insert_or_assign(id(), [](std::string_view bytes) -> Result<std::shared_ptr<void>> {
           auto arguments = tuple_from_bytes<uint64_t, A...>(bytes);
           if (!arguments) return make_error(std::move(arguments).error());
-          return std::apply([](uint64_t, auto&... parts) -> std::shared_ptr<void> { return std::make_shared<T>(std::move(parts)...); }, *arguments);
+          return std::apply(
+              [](uint64_t, auto&... parts) -> std::shared_ptr<void> {
+                return std::make_shared<T>(std::move(parts)...);
+              },
+              *arguments);
         });
     return true;
   }
@@ -229,15 +248,17 @@ inline constexpr bool lists<M, MethodList<Methods...>> = ([]<auto L>() {
 }.template operator()<Methods>() || ...);
 
 template <class T>
-concept Actor = requires { volador_actor_methods(static_cast<const T*>(nullptr)); };
+concept Actor = requires {
+  volador_actor_methods(static_cast<const T*>(nullptr));
+};
 
 }  // namespace registration
 }  // namespace volador
 
 // VOLADOR_ACTOR(Counter, &Counter::add, …): next to the class, in its namespace, in a header or source file.
-#define VOLADOR_ACTOR(Type, ...)                                                                                \
+#define VOLADOR_ACTOR(Type, ...)                                                                               \
   [[maybe_unused]] inline ::volador::MethodList<__VA_ARGS__> volador_actor_methods(const Type*) { return {}; } \
-  [[maybe_unused]] static const bool VOLADOR_CONCAT(volador_actor_registered_, __COUNTER__) =                   \
+  [[maybe_unused]] static const bool VOLADOR_CONCAT(volador_actor_registered_, __COUNTER__) =                  \
       ::volador::registration::register_class<Type>(::volador::MethodList<__VA_ARGS__>{})
 #define VOLADOR_CONCAT(a, b) VOLADOR_CONCAT_STEP(a, b)
 #define VOLADOR_CONCAT_STEP(a, b) a##b

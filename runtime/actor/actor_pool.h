@@ -17,7 +17,8 @@ template <class T>
 class ActorPool {
  public:
   explicit ActorPool(std::vector<ActorHandle<T>> actors) : actors_(std::move(actors)) {
-    if (actors_.empty()) throw Exception(Error{ErrorCode::kInvalidArgument, "ActorPool: expected at least one actor, got none"});
+    if (actors_.empty())
+      throw Exception(Error{ErrorCode::kInvalidArgument, "ActorPool: expected at least one actor, got none"});
   }
 
   const std::vector<ActorHandle<T>>& actors() const { return actors_; }

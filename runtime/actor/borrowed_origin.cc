@@ -20,7 +20,8 @@ Result<ObjectPtr> read_reference(const std::string& bytes) {
   AnyRef ref;
   volador_decode(decoder, ref);
   if (decoder.failed()) return make_error(*decoder.error());
-  if (!ref.is_stored()) return make_error(ErrorCode::kObjectLost, "its owner answered with something else than an object");
+  if (!ref.is_stored())
+    return make_error(ErrorCode::kObjectLost, "its owner answered with something else than an object");
   return ref.stored();
 }
 
@@ -74,6 +75,8 @@ class BorrowedOrigin final : public ObjectOrigin, public std::enable_shared_from
 
 }  // namespace
 
-std::shared_ptr<ObjectOrigin> borrow_origin(std::string_view owner, const ObjectKey& object) { return std::make_shared<BorrowedOrigin>(owner, object); }
+std::shared_ptr<ObjectOrigin> borrow_origin(std::string_view owner, const ObjectKey& object) {
+  return std::make_shared<BorrowedOrigin>(owner, object);
+}
 
 }  // namespace volador

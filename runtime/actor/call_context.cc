@@ -54,9 +54,16 @@ struct CallContext::Family {
   }
 };
 
-CallContext::CallContext(const std::shared_ptr<net::Responder>& responder, bool kept, std::optional<BootTime> deadline, const Clock& clock,
-                         StreamSource* stream, const std::atomic<bool>* ended, const std::shared_ptr<CancelSignal>& later)
-    : responder_(responder), kept_(kept), deadline_(deadline), clock_(clock), stream_(stream), ended_(ended), later_(later) {
+CallContext::CallContext(const std::shared_ptr<net::Responder>& responder, bool kept, std::optional<BootTime> deadline,
+                         const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended,
+                         const std::shared_ptr<CancelSignal>& later)
+    : responder_(responder),
+      kept_(kept),
+      deadline_(deadline),
+      clock_(clock),
+      stream_(stream),
+      ended_(ended),
+      later_(later) {
   current_context = this;
 }
 
@@ -86,7 +93,9 @@ std::chrono::nanoseconds CallContext::shorten(std::chrono::nanoseconds timeout) 
 }
 
 StreamSource& CallContext::stream() const {
-  if (stream_ == nullptr) throw Exception(Error{ErrorCode::kUnavailable, "a method with a volador::Sink runs as a stream only: handle.stream<&T::method>(…)"});
+  if (stream_ == nullptr)
+    throw Exception(Error{ErrorCode::kUnavailable,
+                          "a method with a volador::Sink runs as a stream only: handle.stream<&T::method>(…)"});
   return *stream_;
 }
 

@@ -44,8 +44,9 @@ class CallContext {
   // `kept`: the caller may fetch the answer later, so that the end of its connection does not cancel the call. `ended`:
   // the actor was ended during the call. `later`: cancellation of a kept call over a later connection. All of them
   // outlive this object.
-  CallContext(const std::shared_ptr<net::Responder>& responder, bool kept, std::optional<BootTime> deadline, const Clock& clock,
-              StreamSource* stream, const std::atomic<bool>* ended, const std::shared_ptr<CancelSignal>& later);
+  CallContext(const std::shared_ptr<net::Responder>& responder, bool kept, std::optional<BootTime> deadline,
+              const Clock& clock, StreamSource* stream, const std::atomic<bool>* ended,
+              const std::shared_ptr<CancelSignal>& later);
   ~CallContext();
   CallContext(const CallContext&) = delete;
   CallContext& operator=(const CallContext&) = delete;

@@ -23,7 +23,7 @@ namespace {
 
 constexpr size_t kTakenMax = 1024;  // Taken calls at the front of a queue before the queue is compacted.
 constexpr auto kShortCall = std::chrono::microseconds(50);
-constexpr int kCallsATurn = 64;    // Maximum for one turn on a shared thread while other actors wait.
+constexpr int kCallsATurn = 64;  // Maximum for one turn on a shared thread while other actors wait.
 
 bool streams_any(const ActorClass& actor_class) {
   return std::any_of(actor_class.methods.begin(), actor_class.methods.end(),
@@ -43,7 +43,8 @@ CallRunner::CallRunner(Options options)
       math_threads_(options.math_threads),
       keeps_answers_(options.keeps_answers) {
   const bool own_threads = process_.threads == nullptr && options.max_concurrency > 1;
-  if (own_threads || keeps_answers_ || !options.groups.empty() || streams_any(class_)) more_ = std::make_unique<OptionalState>();
+  if (own_threads || keeps_answers_ || !options.groups.empty() || streams_any(class_))
+    more_ = std::make_unique<OptionalState>();
   fill(lane_, class_.name, options.max_concurrency, options.first_thread);
   for (const protocol::ConcurrencyGroup& group : options.groups) {
     more_->lanes.push_back(std::make_unique<GroupQueue>());
@@ -54,7 +55,8 @@ CallRunner::CallRunner(Options options)
   // With several threads, the I/O loop must not be led: one call could wait for another to be read.
   runs_loop_ = process_.threads == nullptr && options.max_concurrency == 1 && options.groups.empty();
   if (class_.runs_tasks && process_.threads == nullptr) {
-    idle_ = std::make_shared<internal::IdleLending>(*process_.io, *process_.clock, [session = process_.session](bool lend) { session->lend_cpus(lend); });
+    idle_ = std::make_shared<internal::IdleLending>(
+        *process_.io, *process_.clock, [session = process_.session](bool lend) { session->lend_cpus(lend); });
     idle_->end();  // A first call may never arrive.
   }
 }
@@ -157,12 +159,15 @@ bool CallRunner::accept(Call& call, net::CallRequest&& request, std::shared_ptr<
   }
   const auto method = class_.methods.find(request.method);
   if (method == class_.methods.end()) {
-    responder->reply(make_error(ErrorCode::kInvalidArgument,
-                                class_.runs_tasks
-                                    ? std::string("the program of this process has no such function: let caller and process be of one build")
-                                    : fmt::format("class {0} has no such method in this program: its VOLADOR_ACTOR does not list it, or the caller's handle "
-                                            "is of another class; call it by an ActorHandle<{0}>, and let caller and actor be of one build",
-                                            class_.name)));
+    responder->reply(make_error(
+        ErrorCode::kInvalidArgument,
+        class_.runs_tasks
+            ? std::string("the program of this process has no such function: let caller and process be of one build")
+            : fmt::format(
+                  "class {0} has no such method in this program: its VOLADOR_ACTOR does not list it, or the caller's "
+                  "handle "
+                  "is of another class; call it by an ActorHandle<{0}>, and let caller and actor be of one build",
+                  class_.name)));
     return false;
   }
   call.method = &method->second;
@@ -390,7 +395,9 @@ void CallRunner::give_back() {
   for_each_lane([&](GroupQueue& lane) {
     const std::lock_guard hold(lane.mutex);
     const auto begin = lane.waiting.begin() + static_cast<std::ptrdiff_t>(lane.next);
-    const auto first = std::stable_partition(begin, lane.waiting.end(), [](const Call& call) { return call.method == nullptr || !call.responder || call.kept || call.stream; });
+    const auto first = std::stable_partition(begin, lane.waiting.end(), [](const Call& call) {
+      return call.method == nullptr || !call.responder || call.kept || call.stream;
+    });
     std::move(first, lane.waiting.end(), std::back_inserter(back));
     lane.waiting.erase(first, lane.waiting.end());
   });
@@ -467,7 +474,8 @@ bool CallRunner::execute(Call& call, BootTime& now) {
   std::shared_ptr<internal::DeferredAnswer> later;
   bool exits = false;
   {
-    internal::CallContext context(call.responder, call.kept, call.deadline, *process_.clock, call.stream.get(), &cut_, call.signal);
+    internal::CallContext context(call.responder, call.kept, call.deadline, *process_.clock, call.stream.get(), &cut_,
+                                  call.signal);
     try {
       result = guarded([&] { return call.method->invoke(object_.get(), call.request.body); });
       if (result) later = context.take_deferred();
@@ -521,7 +529,8 @@ void CallRunner::put_check(const std::shared_ptr<CallRunner>* self, Check check)
   Call call;
   call.job = [this, method, check = std::move(check)] {
     check.started();
-    check.ended(method == nullptr ? Result<void>(make_error(ErrorCode::kNotFound, "is not in this program")) : run_check(*method, check.tells));
+    check.ended(method == nullptr ? Result<void>(make_error(ErrorCode::kNotFound, "is not in this program"))
+                                  : run_check(*method, check.tells));
   };
   if (self != nullptr) return put_shared(*self, lane, std::move(call));
   std::vector<Call> lone;

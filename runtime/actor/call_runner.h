@@ -63,7 +63,7 @@ class CallRunner final : public SharedThreads::Runnable {
     Actor* actor = nullptr;
     ActorId id;  // Actor id, for the call trace.
     const ActorClass* actor_class = nullptr;
-    std::shared_ptr<void> object;       // Null: set by set_object() in the first job.
+    std::shared_ptr<void> object;  // Null: set by set_object() in the first job.
     // The actor's own thread, first of those that run calls outside concurrency groups. Posting to it interrupts the
     // process's I/O loop.
     EventLoop* first_thread = nullptr;
@@ -72,7 +72,7 @@ class CallRunner final : public SharedThreads::Runnable {
     bool keeps_answers = false;
     int math_threads = 1;
     ActorCheckpoints* checkpoints = nullptr;  // Null: no checkpoints. Only with one thread.
-    CallStats* tally = nullptr;                   // Call statistics of its own threads; outlives the runner. Null: none.
+    CallStats* tally = nullptr;               // Call statistics of its own threads; outlives the runner. Null: none.
   };
 
   // A health check: a call of a method without arguments.
@@ -142,12 +142,12 @@ class CallRunner final : public SharedThreads::Runnable {
     std::vector<Call> waiting;
     std::atomic<bool> any_waits{false};  // For a lone own thread: whether calls are queued; read without the mutex.
     bool leads = false;                  // The lone thread runs the I/O loop: it is not idle and sees new calls.
-    size_t next = 0;               // With one_by_one: index of the first call not taken.
-    bool one_by_one = false;       // Threads take one call at a time instead of the whole queue.
-    int width = 1;                 // Maximum number of concurrent calls.
-    int free = 0;                  // On shared threads: number of further turns allowed.
-    std::vector<EventLoop*> idle;  // Own threads to wake for the next call.
-    std::vector<Call*> running;    // Calls running on shared threads.
+    size_t next = 0;                     // With one_by_one: index of the first call not taken.
+    bool one_by_one = false;             // Threads take one call at a time instead of the whole queue.
+    int width = 1;                       // Maximum number of concurrent calls.
+    int free = 0;                        // On shared threads: number of further turns allowed.
+    std::vector<EventLoop*> idle;        // Own threads to wake for the next call.
+    std::vector<Call*> running;          // Calls running on shared threads.
   };
   // State that most actors of a shared host do not need; allocated on demand.
   struct OptionalState {

@@ -17,9 +17,11 @@ bool ClusterSession::is_dead(const Remote& remote) { return remote.info && remot
 
 void ClusterSession::warn_of_detached(const SpawnRequest& request) {
   if (!options_.is_private || warned_of_detached_.exchange(true)) return;
-  write_to_stderr(fmt::format("volador: actor {} is detached, but this program's private cluster ends with it, and all its actors with that: start a cluster that stays "
-                              "with `volador start --head`\n",
-                              request.name.empty() ? request.class_name : fmt::format("\"{}\"", request.name)));
+  write_to_stderr(
+      fmt::format("volador: actor {} is detached, but this program's private cluster ends with it, and all its actors "
+                  "with that: start a cluster that stays "
+                  "with `volador start --head`\n",
+                  request.name.empty() ? request.class_name : fmt::format("\"{}\"", request.name)));
 }
 
 Result<ActorId> ClusterSession::spawn(const SpawnRequest& request) {
@@ -59,7 +61,8 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
   spec.set_max_concurrency(request.max_concurrency);
   spec.set_max_task_retries(request.max_task_retries);
   spec.set_retriable(request.retriable);
-  spec.set_isolation(request.isolation == Isolation::kShared ? protocol::ISOLATION_SHARED : protocol::ISOLATION_PROCESS);
+  spec.set_isolation(request.isolation == Isolation::kShared ? protocol::ISOLATION_SHARED
+                                                             : protocol::ISOLATION_PROCESS);
   if (request.health.method != 0) {
     auto& health = *spec.mutable_health_check();
     health.set_method(request.health.method);
@@ -108,7 +111,8 @@ Result<ActorId> ClusterSession::spawn_as(const ActorId& id, const SpawnRequest& 
 
 // Opening calls are sent with the spawn request and also queue here for the address; the host recognizes them by their
 // ids.
-void ClusterSession::add_opening(Remote& remote, const std::vector<std::shared_ptr<OutgoingCall>>& calls, protocol::ActorSpec& spec) {
+void ClusterSession::add_opening(Remote& remote, const std::vector<std::shared_ptr<OutgoingCall>>& calls,
+                                 protocol::ActorSpec& spec) {
   if (calls.empty()) return;
   spec.set_opening_caller(raw(caller_));
   for (const auto& call : calls) {
@@ -123,7 +127,8 @@ void ClusterSession::add_opening(Remote& remote, const std::vector<std::shared_p
   }
 }
 
-Result<ActorId> ClusterSession::find(const std::string& name, const std::string& actor_namespace, const std::string& class_name) {
+Result<ActorId> ClusterSession::find(const std::string& name, const std::string& actor_namespace,
+                                     const std::string& class_name) {
   const auto request = new_id<RequestId>(*options_.random);
   protocol::ClientMessage message;
   message.mutable_find()->set_request_id(raw(request));
@@ -134,7 +139,8 @@ Result<ActorId> ClusterSession::find(const std::string& name, const std::string&
   const auto id = id_from_raw<ActorId>(reply->actor().actor_id());
   if (const std::string& its = reply->actor().class_name(); its != class_name) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("the actor named \"{0}\" is of class {1}, and was asked for as {2}: find it with volador::get_actor<{1}>(\"{0}\"), or give the {2} another name",
+                      fmt::format("the actor named \"{0}\" is of class {1}, and was asked for as {2}: find it with "
+                                  "volador::get_actor<{1}>(\"{0}\"), or give the {2} another name",
                                   name, its, class_name));
   }
   watch(id);
@@ -143,7 +149,8 @@ Result<ActorId> ClusterSession::find(const std::string& name, const std::string&
 
 namespace {
 
-protocol::ClientMessage kill_message(const RequestId& request, const ActorId& actor, bool no_restart, milliseconds grace) {
+protocol::ClientMessage kill_message(const RequestId& request, const ActorId& actor, bool no_restart,
+                                     milliseconds grace) {
   protocol::ClientMessage message;
   auto& kill = *message.mutable_kill();
   kill.set_request_id(raw(request));
@@ -161,7 +168,8 @@ Result<void> ClusterSession::kill(const ActorId& actor, bool no_restart, millise
   return on_kill_reply(ask(request, kill_message(request, actor, no_restart, grace)));
 }
 
-void ClusterSession::kill_later(const ActorId& actor, bool no_restart, milliseconds grace, std::function<void(Result<void>)> done) {
+void ClusterSession::kill_later(const ActorId& actor, bool no_restart, milliseconds grace,
+                                std::function<void(Result<void>)> done) {
   if (is_light(actor)) return done(kill_light(actor, grace));
   const auto request = new_id<RequestId>(*options_.random);
   ask_later(request, kill_message(request, actor, no_restart, grace),

@@ -44,12 +44,18 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
       link = target.link.get();
       prepare(target, *call);
       link->count();  // From here on no later call overtakes it.
-    } else if (target.waiting.size() >= options_.waiting_calls_max || (!target.waiting.empty() && target.waiting_bytes + call->arguments.size() > options_.waiting_bytes_max)) {
+    } else if (target.waiting.size() >= options_.waiting_calls_max ||
+               (!target.waiting.empty() &&
+                target.waiting_bytes + call->arguments.size() > options_.waiting_bytes_max)) {
       finish(call,
              make_error(ErrorCode::kUnavailable,
-                        fmt::format("{} ({}) {} for actor {}, which is {}; the limit is {} or {}. Wait for some of them before you make more.",
-                                    counted(target.waiting.size(), "call"), format_bytes(static_cast<int64_t>(target.waiting_bytes)), target.waiting.size() == 1 ? "waits" : "wait", short_id(call->target),
-                                    to_string(status_of(target).state), counted(options_.waiting_calls_max, "call"), format_bytes(static_cast<int64_t>(options_.waiting_bytes_max)))),
+                        fmt::format("{} ({}) {} for actor {}, which is {}; the limit is {} or {}. Wait for some of "
+                                    "them before you make more.",
+                                    counted(target.waiting.size(), "call"),
+                                    format_bytes(static_cast<int64_t>(target.waiting_bytes)),
+                                    target.waiting.size() == 1 ? "waits" : "wait", short_id(call->target),
+                                    to_string(status_of(target).state), counted(options_.waiting_calls_max, "call"),
+                                    format_bytes(static_cast<int64_t>(options_.waiting_bytes_max)))),
              later);
     } else {
       wait_again(target, call);
@@ -63,9 +69,10 @@ void ClusterSession::start(std::shared_ptr<Call> call) {
 void ClusterSession::wait_again(Remote& remote, const std::shared_ptr<Call>& call) {
   remote.waiting_bytes += call->arguments.size();
   if (call->deadline && call->timer == 0) {
-    call->timer = options_.loop->add_timer(*call->deadline, [weak = weak_from_this(), actor = remote.id, request = call->request_id] {
-      if (const auto self = weak.lock()) self->expire(actor, request);
-    });
+    call->timer = options_.loop->add_timer(*call->deadline,
+                                           [weak = weak_from_this(), actor = remote.id, request = call->request_id] {
+                                             if (const auto self = weak.lock()) self->expire(actor, request);
+                                           });
   }
   remote.waiting.emplace(call->request_id, call);
 }
@@ -88,9 +95,14 @@ void ClusterSession::make_again(Remote& remote, const std::shared_ptr<Call>& cal
   const bool replaced = remote.info && remote.info->epoch() > call->sent_epoch;
   if (call->sent_epoch != 0 && replaced) {
     if (call->retries_left == 0) {
-      const std::string why = remote.info->has_cause() ? death_error(*remote.info).message : std::string("its actor started anew");
-      finish(call, make_error(ErrorCode::kUnknownOutcome, fmt::format("the call was sent, and may have been executed, but {}; max_task_retries ({}) is used up", why,
-                                                                      remote.info->max_task_retries())), later);
+      const std::string why =
+          remote.info->has_cause() ? death_error(*remote.info).message : std::string("its actor started anew");
+      finish(call,
+             make_error(
+                 ErrorCode::kUnknownOutcome,
+                 fmt::format("the call was sent, and may have been executed, but {}; max_task_retries ({}) is used up",
+                             why, remote.info->max_task_retries())),
+             later);
       return;
     }
     if (call->retries_left > 0) --call->retries_left;
@@ -124,12 +136,16 @@ void ClusterSession::cancel(const ActorId& actor, uint64_t number) {
       const auto call = waiting->second;
       remote.waiting_bytes -= call->arguments.size();
       remote.waiting.erase(waiting);
-      finish(call, make_error(ErrorCode::kCancelled, call->sent_epoch != 0 ? "the call was cancelled by its caller; it may have been executed"
-                                                                            : "the call was cancelled by its caller before it was sent"), later);
+      finish(call,
+             make_error(ErrorCode::kCancelled, call->sent_epoch != 0
+                                                   ? "the call was cancelled by its caller; it may have been executed"
+                                                   : "the call was cancelled by its caller before it was sent"),
+             later);
     } else if (const auto held = remote.held.find(number); held != remote.held.end()) {
       const auto call = held->second;
       remote.held.erase(held);
-      finish(call, make_error(ErrorCode::kCancelled, "the call was cancelled by its caller; it may have been executed"), later);
+      finish(call, make_error(ErrorCode::kCancelled, "the call was cancelled by its caller; it may have been executed"),
+             later);
     } else {
       if (!is_settled(remote)) remote.cancelled.insert(number);
       if (remote.link) connections.push_back(remote.link->connection);
@@ -161,7 +177,8 @@ bool ClusterSession::has_calls(const ActorId& actor) {
   const auto found = remotes_.find(actor);
   if (found == remotes_.end()) return false;
   Remote& remote = *found->second;
-  return !remote.waiting.empty() || !remote.held.empty() || !is_settled(remote) || (remote.link && remote.link->in_flight() > 0);
+  return !remote.waiting.empty() || !remote.held.empty() || !is_settled(remote) ||
+         (remote.link && remote.link->in_flight() > 0);
 }
 
 bool ClusterSession::follow(const ActorId& actor) {
@@ -189,8 +206,9 @@ void ClusterSession::transmit(Link& link, std::shared_ptr<Call> call) {
 // Handles a reply. Most replies need no lock.
 void ClusterSession::on_done(Link& link, const std::shared_ptr<Call>& call, Result<std::string>&& result) {
   // A reply that the host keeps is recorded under the lock.
-  const bool executed = !call->kept && (result || (result.error().code != ErrorCode::kUnavailable && result.error().code != ErrorCode::kUnknownOutcome &&
-                                        result.error().code != ErrorCode::kCancelled));
+  const bool executed = !call->kept && (result || (result.error().code != ErrorCode::kUnavailable &&
+                                                   result.error().code != ErrorCode::kUnknownOutcome &&
+                                                   result.error().code != ErrorCode::kCancelled));
   const auto self = executed && link.proven.load() ? nullptr : link.session.lock();
   if (self) return self->on_doubtful(link, call, std::move(result));
   const auto retired = link.settle();
@@ -221,7 +239,8 @@ void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, 
       const bool dead = remote.info && remote.info->state() == protocol::DEAD;
       const bool current = remote.link.get() == &link;
       // kCancelled by our own close() of an ended incarnation's connection is handled as a lost connection.
-      const bool dropped = !result && result.error().code == ErrorCode::kCancelled && !current && remote.cancelled.erase(call->request_id) == 0;
+      const bool dropped = !result && result.error().code == ErrorCode::kCancelled && !current &&
+                           remote.cancelled.erase(call->request_id) == 0;
       if (!result && result.error().code == ErrorCode::kUnavailable && !dead) {
         wait_again(remote, call);  // Not executed: waits for the next connection at its old position.
         if (current) lose_connection(remote);
@@ -248,34 +267,42 @@ void ClusterSession::on_doubtful(Link& link, const std::shared_ptr<Call>& call, 
   run(later);
 }
 
-void ClusterSession::await_verdict(Remote& remote, const std::shared_ptr<Call>& call, bool dropped, DeferredCallbacks& later) {
+void ClusterSession::await_verdict(Remote& remote, const std::shared_ptr<Call>& call, bool dropped,
+                                   DeferredCallbacks& later) {
   remote.held.emplace(call->request_id, call);
   if (remote.held.size() == 1) {
-    options_.loop->add_timer(options_.clock->now() + options_.verdict_patience, [weak = weak_from_this(), actor = remote.id] {
-      const auto self = weak.lock();
-      if (!self) return;
-      DeferredCallbacks expired;
-      {
-        const std::lock_guard again(self->mutex_);
-        if (const auto it = self->remotes_.find(actor); it != self->remotes_.end()) self->settle_held(*it->second, expired);
-      }
-      run(expired);
-    });
+    options_.loop->add_timer(options_.clock->now() + options_.verdict_patience,
+                             [weak = weak_from_this(), actor = remote.id] {
+                               const auto self = weak.lock();
+                               if (!self) return;
+                               DeferredCallbacks expired;
+                               {
+                                 const std::lock_guard again(self->mutex_);
+                                 if (const auto it = self->remotes_.find(actor); it != self->remotes_.end())
+                                   self->settle_held(*it->second, expired);
+                               }
+                               run(expired);
+                             });
   }
   const uint64_t connected_epoch = remote.link ? remote.link->epoch : 0;
-  const bool replaced = remote.info && remote.info->epoch() > remote.held_epoch && remote.info->epoch() > connected_epoch;
+  const bool replaced =
+      remote.info && remote.info->epoch() > remote.held_epoch && remote.info->epoch() > connected_epoch;
   if (dropped || replaced) settle_held(remote, later);
 }
 
 void ClusterSession::settle_held(Remote& remote, DeferredCallbacks& later) {
   std::string why = "the connection to its host was lost";
-  if (remote.info && remote.info->has_cause() && remote.info->cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
+  if (remote.info && remote.info->has_cause() &&
+      remote.info->cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
     why = death_error(*remote.info).message;
   }
   auto held = std::move(remote.held);
   remote.held.clear();
   for (auto& [request, call] : held) {
-    finish(call, make_error(ErrorCode::kUnknownOutcome, fmt::format("the call was sent, and may have been executed, but {}", why)), later);
+    finish(call,
+           make_error(ErrorCode::kUnknownOutcome,
+                      fmt::format("the call was sent, and may have been executed, but {}", why)),
+           later);
   }
 }
 
@@ -292,7 +319,8 @@ void ClusterSession::fail_all(Remote& remote, const Error& error, DeferredCallba
 void ClusterSession::finish(const std::shared_ptr<Call>& call, Result<std::string> result, DeferredCallbacks& later) {
   if (std::exchange(call->ended, true)) return;
   if (call->kept) {
-    if (const auto found = remotes_.find(call->actor); found != remotes_.end()) found->second->unanswered.erase(call->request_id);
+    if (const auto found = remotes_.find(call->actor); found != remotes_.end())
+      found->second->unanswered.erase(call->request_id);
   }
   if (call->timer != 0) options_.loop->cancel_timer(std::exchange(call->timer, 0));
   later.push_back([call, result = std::move(result)]() mutable { call->on_end(std::move(result)); });
@@ -313,9 +341,11 @@ void ClusterSession::expire(const ActorId& actor, uint64_t request_id) {
     remote.waiting.erase(waiting);
     const ActorStatus status = status_of(remote);
     finish(call,
-           make_error(ErrorCode::kTimeout, fmt::format("the call's timeout passed before actor {} could be reached: it is {}{}; the call {}",
-                                                       short_id(actor), to_string(status.state), status.reason.empty() ? "" : " (" + status.reason + ")",
-                                                       call->sent_epoch != 0 ? "may have been executed" : "was not executed")),
+           make_error(ErrorCode::kTimeout,
+                      fmt::format("the call's timeout passed before actor {} could be reached: it is {}{}; the call {}",
+                                  short_id(actor), to_string(status.state),
+                                  status.reason.empty() ? "" : " (" + status.reason + ")",
+                                  call->sent_epoch != 0 ? "may have been executed" : "was not executed")),
            later);
   }
   run(later);

@@ -27,7 +27,8 @@ std::shared_ptr<net::CallConnection> ClusterSession::open(const Remote& remote, 
     const size_t colon = where.rfind(':');
     tls.host = where.substr(0, colon);
     if (tls.host.size() > 2 && tls.host.front() == '[') tls.host = tls.host.substr(1, tls.host.size() - 2);
-    tls.port = colon == std::string::npos ? uint16_t{0} : static_cast<uint16_t>(std::strtoul(where.c_str() + colon + 1, nullptr, 10));
+    tls.port = colon == std::string::npos ? uint16_t{0}
+                                          : static_cast<uint16_t>(std::strtoul(where.c_str() + colon + 1, nullptr, 10));
     tls.server_name = to_string(id_from_raw<HostId>(address.host_id()));
     tls.tls = options_.tls;
     endpoint = std::move(tls);
@@ -60,20 +61,24 @@ std::shared_ptr<ClusterSession::SharedHostConnection> ClusterSession::shared_con
   if (auto there = shared_connections_[host].lock()) return there;
   std::erase_if(shared_connections_, [](const auto& entry) { return entry.second.expired(); });
   auto road = std::make_shared<SharedHostConnection>();
-  road->connection = open(remote, [session = weak_from_this(), host, weak = std::weak_ptr<SharedHostConnection>(road)](const Error& error) {
-    const auto self = session.lock();
-    const auto lost = weak.lock();
-    if (self && lost) self->on_shared_connection_lost(host, lost, error);
-  });
+  road->connection = open(
+      remote, [session = weak_from_this(), host, weak = std::weak_ptr<SharedHostConnection>(road)](const Error& error) {
+        const auto self = session.lock();
+        const auto lost = weak.lock();
+        if (self && lost) self->on_shared_connection_lost(host, lost, error);
+      });
   shared_connections_[host] = road;
   return road;
 }
 
-void ClusterSession::on_shared_connection_lost(const HostId& host, const std::shared_ptr<SharedHostConnection>& road, const Error& error) {
+void ClusterSession::on_shared_connection_lost(const HostId& host, const std::shared_ptr<SharedHostConnection>& road,
+                                               const Error& error) {
   std::vector<std::weak_ptr<Link>> links;
   {
     const std::lock_guard hold(mutex_);
-    if (const auto found = shared_connections_.find(host); found != shared_connections_.end() && found->second.lock() == road) shared_connections_.erase(found);
+    if (const auto found = shared_connections_.find(host);
+        found != shared_connections_.end() && found->second.lock() == road)
+      shared_connections_.erase(found);
     links.swap(road->links);
   }
   for (const auto& one : links) {
@@ -99,22 +104,24 @@ void ClusterSession::on_down(const Link& link, const Error& error) {
   const std::lock_guard hold(mutex_);
   const auto found = remotes_.find(link.actor);
   if (found == remotes_.end() || closed_) return;
-  log::debug("session", "a connection to an actor's host ended", {{"actor", short_id(link.actor)}, {"error", error.message}});
+  log::debug("session", "a connection to an actor's host ended",
+             {{"actor", short_id(link.actor)}, {"error", error.message}});
   if (found->second->link.get() == &link) lose_connection(*found->second);
 }
 
 // Stops sending on this connection. It normally ends at once and reports for each call whether it was sent; the timer
 // covers a frozen host.
 void ClusterSession::retire_connection(Remote& remote) {
-  options_.loop->add_timer(options_.clock->now() + std::chrono::seconds(1), [weak = weak_from_this(), old = remote.link->connection, road = remote.link->road] {
-    if (road) {  // Other actors may still use it.
-      const auto self = weak.lock();
-      if (!self) return;
-      const std::lock_guard hold(self->mutex_);
-      if (road->in_use()) return;
-    }
-    old->close();
-  });
+  options_.loop->add_timer(options_.clock->now() + std::chrono::seconds(1),
+                           [weak = weak_from_this(), old = remote.link->connection, road = remote.link->road] {
+                             if (road) {  // Other actors may still use it.
+                               const auto self = weak.lock();
+                               if (!self) return;
+                               const std::lock_guard hold(self->mutex_);
+                               if (road->in_use()) return;
+                             }
+                             old->close();
+                           });
   remote.held_epoch = std::max(remote.held_epoch, remote.link->epoch);
   remote.retire_link();  // Before is_settled(): the last reply then calls go_on().
 }
@@ -143,7 +150,8 @@ void ClusterSession::lose_connection(Remote& remote) {
     const auto it = self->remotes_.find(actor);
     if (it == self->remotes_.end() || self->closed_) return;
     it->second->connect_timer = false;
-    if (!it->second->link && it->second->info && it->second->info->state() == protocol::ALIVE) self->connect(*it->second);
+    if (!it->second->link && it->second->info && it->second->info->state() == protocol::ALIVE)
+      self->connect(*it->second);
   });
 }
 

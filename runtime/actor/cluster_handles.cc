@@ -21,13 +21,16 @@ std::shared_ptr<HandleHolds> ClusterSession::holds() {
     return self && self->has_calls(actor);
   };
   options.leave = [weak = weak_from_this()](const ActorId& light) {
-    if (const auto self = weak.lock()) self->call(light, LightMethods::leave(), to_bytes(), std::chrono::nanoseconds(0), [](const Result<std::string>&) {});
+    if (const auto self = weak.lock())
+      self->call(light, LightMethods::leave(), to_bytes(), std::chrono::nanoseconds(0),
+                 [](const Result<std::string>&) {});
   };
   // The host answers this call at once, so that earlier calls are known to have arrived.
   options.deliver = [weak = weak_from_this()](const ActorId& light, std::function<void()> done) {
     const auto self = weak.lock();
     if (!self) return;
-    self->call(light, LightMethods::look(), to_bytes(), std::chrono::nanoseconds(0), [done = std::move(done), loop = self->options_.loop](const Result<std::string>&) { loop->post(done); });
+    self->call(light, LightMethods::look(), to_bytes(), std::chrono::nanoseconds(0),
+               [done = std::move(done), loop = self->options_.loop](const Result<std::string>&) { loop->post(done); });
   };
   options.later = [loop = options_.loop, clock = options_.clock](std::function<void()> run) {
     loop->add_timer(clock->now() + HandleHolds::kBatchTime, std::move(run));

@@ -33,7 +33,8 @@ std::string ClusterSession::name_as_owner() {
   return raw(options_.driver) + host;
 }
 
-void ClusterSession::rebuild(const std::string& owner, const ObjectKey& object, int depth, std::function<void(Result<std::string>)> done) {
+void ClusterSession::rebuild(const std::string& owner, const ObjectKey& object, int depth,
+                             std::function<void(Result<std::string>)> done) {
   constexpr size_t kIdBytes = 16;
   protocol::ClientMessage message;
   protocol::RebuildObject& asked = *message.mutable_rebuild();
@@ -51,7 +52,10 @@ void ClusterSession::rebuild(const std::string& owner, const ObjectKey& object, 
     if (closed_) {
       refusal = *closed_;
     } else if (rebuilds_.size() >= options_.asks_max) {
-      refusal = Error{ErrorCode::kObjectLost, fmt::format("{}, its limit", counted(rebuilds_.size(), "lost object of this process waits for its owner", "lost objects of this process wait for their owners"))};
+      refusal = Error{
+          ErrorCode::kObjectLost,
+          fmt::format("{}, its limit", counted(rebuilds_.size(), "lost object of this process waits for its owner",
+                                               "lost objects of this process wait for their owners"))};
     } else {
       first = !std::exchange(asks_rebuilds_, true);
       rebuilds_.add(asked, std::move(done));
@@ -90,25 +94,28 @@ void ClusterSession::on_rebuild(const protocol::RebuildObject& message) {
   *reply.mutable_rebuilt()->mutable_asker() = message.asker();
   const auto origin = known_origin(key);
   if (!origin.made_by || origin.made_by->is_borrowed()) {
-    answer(reply, {ErrorCode::kObjectLost, "who submitted the task that brought it knows nothing of that task any more, or volador::free gave the object up"});
+    answer(reply, {ErrorCode::kObjectLost,
+                   "who submitted the task that brought it knows nothing of that task any more, or volador::free gave "
+                   "the object up"});
     return options_.send(std::move(reply));
   }
   log::info("objects", "another process asks for a lost object", {{"object", to_string(key)}});
-  origin.made_by->rebuild(origin.index, std::max(1, message.depth()), [weak = weak_from_this(), reply](Result<std::shared_ptr<const StoredObject>> made) mutable {
-    const auto self = weak.lock();
-    if (!self) return;
-    if (!made) {
-      answer(reply, made.error());
-    } else if (const auto store = self->objects()) {
-      Encoder encoder;
-      volador_encode(encoder, AnyRef(*made));
-      store->lend(*newest(*made));  // Until the asker has accepted it.
-      reply.mutable_rebuilt()->set_reference(encoder.take());
-    } else {
-      return;
-    }
-    self->options_.send(std::move(reply));
-  });
+  origin.made_by->rebuild(origin.index, std::max(1, message.depth()),
+                          [weak = weak_from_this(), reply](Result<std::shared_ptr<const StoredObject>> made) mutable {
+                            const auto self = weak.lock();
+                            if (!self) return;
+                            if (!made) {
+                              answer(reply, made.error());
+                            } else if (const auto store = self->objects()) {
+                              Encoder encoder;
+                              volador_encode(encoder, AnyRef(*made));
+                              store->lend(*newest(*made));  // Until the asker has accepted it.
+                              reply.mutable_rebuilt()->set_reference(encoder.take());
+                            } else {
+                              return;
+                            }
+                            self->options_.send(std::move(reply));
+                          });
 }
 
 }  // namespace volador

@@ -27,7 +27,7 @@ struct ClusterSession::Link : std::enable_shared_from_this<ClusterSession::Link>
   ActorId actor;
   uint64_t epoch = 0;
   std::shared_ptr<net::CallConnection> connection;  // Set before the first call.
-  std::shared_ptr<SharedHostConnection> road;                       // For an actor in a shared host: the shared connection.
+  std::shared_ptr<SharedHostConnection> road;       // For an actor in a shared host: the shared connection.
   std::atomic<bool> proven{false};                  // A reply has arrived.
 
   size_t in_flight() const { return counted_.load() & ~kRetired; }  // Calls sent and not answered.
@@ -36,7 +36,9 @@ struct ClusterSession::Link : std::enable_shared_from_this<ClusterSession::Link>
   void count() { counted_.fetch_add(1); }
   // Records a reply. Returns the link itself if this was the last reply of a retired link; otherwise null, and the link
   // may be gone.
-  std::shared_ptr<Link> settle() { return counted_.fetch_sub(1) == (kRetired | 1) ? std::move(until_settled_) : nullptr; }
+  std::shared_ptr<Link> settle() {
+    return counted_.fetch_sub(1) == (kRetired | 1) ? std::move(until_settled_) : nullptr;
+  }
   // Stops accepting calls. Call once.
   void retire() {
     until_settled_ = shared_from_this();

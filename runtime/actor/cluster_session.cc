@@ -43,7 +43,9 @@ Result<void> outcome_of(const protocol::Reply& reply) {
 }  // namespace
 
 ClusterSession::ClusterSession(ClusterSessionOptions options)
-    : options_(std::move(options)), caller_(new_id<net::CallerId>(*options_.random)), store_path_(options_.store_path) {}
+    : options_(std::move(options)),
+      caller_(new_id<net::CallerId>(*options_.random)),
+      store_path_(options_.store_path) {}
 
 ClusterSession::~ClusterSession() { close(); }
 
@@ -112,7 +114,8 @@ Result<void> ClusterSession::wait_welcome(milliseconds timeout) {
   const bool heard = changed_.wait_for(hold, timeout, [this] { return welcomed_ || refused_ || closed_; });
   if (refused_) return make_error(*refused_);
   if (!heard || !welcomed_) {
-    return make_error(ErrorCode::kUnavailable, lost_ ? lost_->message : fmt::format("the head did not answer within {} ms", timeout.count()));
+    return make_error(ErrorCode::kUnavailable,
+                      lost_ ? lost_->message : fmt::format("the head did not answer within {} ms", timeout.count()));
   }
   return {};
 }
@@ -130,8 +133,10 @@ void ClusterSession::say_goodbye() {
 
 // The head shuts down permanently and waits briefly for the goodbye.
 void ClusterSession::on_stopped(const protocol::ClusterStopped& stopped) {
-  const Error why{ErrorCode::kCancelled, fmt::format("the cluster {} was stopped{}{}; it does not come back", cluster_name(), stopped.wall_ms() == 0 ? "" : " at " + clock_text(stopped.wall_ms()),
-                                                     stopped.by().empty() ? "" : " by " + stopped.by())};
+  const Error why{ErrorCode::kCancelled,
+                  fmt::format("the cluster {} was stopped{}{}; it does not come back", cluster_name(),
+                              stopped.wall_ms() == 0 ? "" : " at " + clock_text(stopped.wall_ms()),
+                              stopped.by().empty() ? "" : " by " + stopped.by())};
   if (!leave(why)) return;
   log::warn("driver", "the cluster was stopped", {{"by", stopped.by()}});
   say_goodbye();
@@ -161,7 +166,8 @@ bool ClusterSession::leave(const Error& why) {
       if (asked->done) later.push_back([done = std::move(asked->done), why] { done(make_error(why)); });
     }
     asks_.clear();
-    for (auto& done : rebuilds_.take_all()) later.push_back([done = std::move(done), why] { done(make_error(ErrorCode::kObjectLost, why.message)); });
+    for (auto& done : rebuilds_.take_all())
+      later.push_back([done = std::move(done), why] { done(make_error(ErrorCode::kObjectLost, why.message)); });
     changed_.notify_all();
   }
   run(later);
@@ -178,7 +184,8 @@ bool ClusterSession::leave(const Error& why) {
 
 // Adds the sender's host id to requests that belong to one actor of a shared host.
 void ClusterSession::sign(protocol::ClientMessage& message) const {
-  if (options_.asking_host && (message.has_spawn() || message.has_find() || message.has_checkpoint() || message.has_create_group())) {
+  if (options_.asking_host &&
+      (message.has_spawn() || message.has_find() || message.has_checkpoint() || message.has_create_group())) {
     message.set_from_host(options_.asking_host());
   }
 }
@@ -194,18 +201,22 @@ Result<protocol::Reply> ClusterSession::ask(const RequestId& id, protocol::Clien
   }
   options_.send(asked->message);
   std::unique_lock hold(mutex_);
-  const bool answered = changed_.wait_for(hold, options_.head_patience, [&] { return asked->reply.has_value() || closed_; });
+  const bool answered =
+      changed_.wait_for(hold, options_.head_patience, [&] { return asked->reply.has_value() || closed_; });
   asks_.erase(id);
   if (asked->reply) {
     VOLADOR_TRY(outcome_of(*asked->reply));
     return std::move(*asked->reply);
   }
   if (answered) return make_error(*closed_);
-  return make_error(ErrorCode::kUnknownOutcome, fmt::format("the head did not answer within {} s{}; the request may be done: ask again, repeating it is harmless",
-                                                            options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
+  return make_error(
+      ErrorCode::kUnknownOutcome,
+      fmt::format("the head did not answer within {} s{}; the request may be done: ask again, repeating it is harmless",
+                  options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
 }
 
-void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer) {
+void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage message,
+                               std::function<void(Result<protocol::Reply>)> answer) {
   sign(message);
   auto asked = std::make_shared<Ask>();
   asked->message = std::move(message);
@@ -216,7 +227,10 @@ void ClusterSession::ask_later(const RequestId& id, protocol::ClientMessage mess
     if (closed_) {
       refusal = *closed_;
     } else if (asks_.size() >= options_.asks_max) {
-      refusal = Error{ErrorCode::kUnavailable, fmt::format("{} for the head, its limit; wait for some of them", counted(asks_.size(), "request of this process waits", "requests of this process wait"))};
+      refusal =
+          Error{ErrorCode::kUnavailable,
+                fmt::format("{} for the head, its limit; wait for some of them",
+                            counted(asks_.size(), "request of this process waits", "requests of this process wait"))};
     } else {
       asks_[id] = asked;
     }
@@ -242,8 +256,13 @@ void ClusterSession::lend_cpus(bool lend) {
 std::shared_ptr<GroupSession> ClusterSession::groups() {
   const std::lock_guard<std::mutex> hold(objects_mutex_);
   if (groups_) return groups_;
-  ClusterGroups::Options options{.random = options_.random, .driver = options_.driver, .program_sha256 = options_.program_sha256, .ask = {}, .patience = options_.head_patience};
-  options.ask = [weak = weak_from_this()](const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer) {
+  ClusterGroups::Options options{.random = options_.random,
+                                 .driver = options_.driver,
+                                 .program_sha256 = options_.program_sha256,
+                                 .ask = {},
+                                 .patience = options_.head_patience};
+  options.ask = [weak = weak_from_this()](const RequestId& id, protocol::ClientMessage message,
+                                          std::function<void(Result<protocol::Reply>)> answer) {
     const auto self = weak.lock();
     if (!self) return answer(make_error(ErrorCode::kCancelled, kHasLeft));
     self->ask_later(id, std::move(message), std::move(answer));
@@ -264,7 +283,9 @@ std::shared_ptr<ObjectStore> ClusterSession::objects() {
       const std::lock_guard in_session(self->mutex_);
       if (self->closed_) return make_error(ErrorCode::kUnavailable, self->closed_->message);
       if (!self->store_path_.empty()) return self->store_path_;
-      return make_error(ErrorCode::kUnavailable, "large objects need a worker of the cluster on this machine: run `volador start --address=… --token=…` here");
+      return make_error(
+          ErrorCode::kUnavailable,
+          "large objects need a worker of the cluster on this machine: run `volador start --address=… --token=…` here");
     };
     objects_ = std::make_shared<StoreClient>(std::move(options));
     uses_objects_.store(true, std::memory_order_release);
@@ -278,7 +299,9 @@ void ClusterSession::keep_checkpoint(protocol::Checkpoint checkpoint, std::funct
   asked->message.mutable_checkpoint()->set_request_id(raw(request));
   *asked->message.mutable_checkpoint()->mutable_checkpoint() = std::move(checkpoint);
   sign(asked->message);
-  asked->done = [done = std::move(done)](const Result<protocol::Reply>& reply) { done(reply ? Result<void>() : make_error(reply.error())); };
+  asked->done = [done = std::move(done)](const Result<protocol::Reply>& reply) {
+    done(reply ? Result<void>() : make_error(reply.error()));
+  };
   {
     const std::lock_guard hold(mutex_);
     if (closed_) return;  // The process ends.
@@ -322,7 +345,10 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       if (found == asks_.end() || found->second->reply) break;
       if (found->second->done) {
         const auto outcome = outcome_of(message.reply());
-        later.push_back([done = std::move(found->second->done), reply = outcome ? Result<protocol::Reply>(message.reply()) : make_error(outcome.error())] { done(reply); });
+        later.push_back([done = std::move(found->second->done),
+                         reply = outcome ? Result<protocol::Reply>(message.reply()) : make_error(outcome.error())] {
+          done(reply);
+        });
         asks_.erase(found);
         break;
       }
@@ -354,7 +380,9 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
           write_to_stderr(fmt::format("({}, node {}) {}\n", line.display, line.node_name, line.text));
         }
       };
-      if (message.log().dropped() > 0) emit(fmt::format("… {} left out by the rate limit; see the node's log files", counted(message.log().dropped(), "line")));
+      if (message.log().dropped() > 0)
+        emit(fmt::format("… {} left out by the rate limit; see the node's log files",
+                         counted(message.log().dropped(), "line")));
       for (const std::string& text : message.log().lines()) emit(text);
       break;
     }
@@ -369,13 +397,18 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       if (receiver) receiver({request.act(), request.trial(), request.config(), request.request_id()});
       break;
     }
-    case protocol::HeadMessage::kRebuild: on_rebuild(message.rebuild()); break;
+    case protocol::HeadMessage::kRebuild:
+      on_rebuild(message.rebuild());
+      break;
     case protocol::HeadMessage::kRebuilt: {
       const std::lock_guard hold(mutex_);
-      if (auto done = rebuilds_.take(message.rebuilt().request_id())) later.push_back([done = std::move(done), outcome = outcome_of(message.rebuilt())] { done(outcome); });
+      if (auto done = rebuilds_.take(message.rebuilt().request_id()))
+        later.push_back([done = std::move(done), outcome = outcome_of(message.rebuilt())] { done(outcome); });
       break;
     }
-    case protocol::HeadMessage::kEndLights: end_lights(message.end_lights()); break;
+    case protocol::HeadMessage::kEndLights:
+      end_lights(message.end_lights());
+      break;
     case protocol::HeadMessage::kStopped:
       on_stopped(message.stopped());
       break;
@@ -399,7 +432,8 @@ void ClusterSession::on_message(const protocol::HeadMessage& message) {
       store_path_ = message.cluster().store_socket();
       break;
     }
-    default: break;
+    default:
+      break;
   }
   run(later);
 }
@@ -409,7 +443,9 @@ void ClusterSession::apply(const protocol::ActorInfo& info, DeferredCallbacks& l
   const auto found = remotes_.find(id);
   if (found == remotes_.end() || closed_) return;
   Remote& remote = *found->second;
-  if (remote.info && (info.epoch() < remote.info->epoch() || (info.epoch() == remote.info->epoch() && info.version() < remote.info->version()))) return;
+  if (remote.info && (info.epoch() < remote.info->epoch() ||
+                      (info.epoch() == remote.info->epoch() && info.version() < remote.info->version())))
+    return;
   if (remote.info && remote.info->state() == protocol::DEAD) return;
   const bool is_new = !remote.info || remote.info->epoch() != info.epoch() || remote.info->version() != info.version();
   remote.info = info;
@@ -424,7 +460,8 @@ void ClusterSession::apply(const protocol::ActorInfo& info, DeferredCallbacks& l
     if (remote.pins) later.push_back([pins = std::exchange(remote.pins, nullptr)]() mutable { pins.reset(); });
   } else {
     count_retries(remote, later);
-    if (!remote.held.empty() && (info.epoch() > remote.held_epoch || info.state() == protocol::RESTARTING)) settle_held(remote, later);
+    if (!remote.held.empty() && (info.epoch() > remote.held_epoch || info.state() == protocol::RESTARTING))
+      settle_held(remote, later);
     // A repeated report (after a failed connection) does not shorten the reconnect timer.
     if (alive && !remote.link && (is_new || !remote.connect_timer)) {
       remote.failed_connects = 0;

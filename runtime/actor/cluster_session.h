@@ -41,25 +41,27 @@ namespace volador {
 struct ClusterSessionOptions {
   net::IoLoop* loop = nullptr;  // Outlives the session.
   const Clock* clock = nullptr;
-  Random* random = nullptr;     // Thread safe.
+  Random* random = nullptr;  // Thread safe.
   // Sends to the head; never blocks. May discard without a connection: on_connected() resends everything unanswered.
   std::function<void(protocol::ClientMessage)> send;
   std::optional<protocol::Hello> hello;  // For a driver; hosts need none.
   DriverId driver;
   std::string machine_id;
-  std::string node_name;  // Set inside an actor.
-  std::string program_sha256;  // Program of spawned actors: this one.
+  std::string node_name;                            // Set inside an actor.
+  std::string program_sha256;                       // Program of spawned actors: this one.
   std::shared_ptr<const security::TlsContext> tls;  // For connections to other machines, which fail without it.
-  std::string store_path = {};  // Socket of this node's object store; drivers receive it from the head.
-  std::string who = {};         // Display name in the object store: "driver tune_digits".
+  std::string store_path = {};               // Socket of this node's object store; drivers receive it from the head.
+  std::string who = {};                      // Display name in the object store: "driver tune_digits".
   std::function<void()> on_store_lost = {};  // See StoreClientOptions::on_lost.
   std::function<void(const std::string& sha256)> upload_program = {};  // The head requested the program.
   // For a driver's runs; replies with `send`.
   std::function<void(protocol::ReadRunFiles question)> read_run_files = {};
   // For a host: returns the connection to this process if `unix_path` is its own, otherwise null.
-  std::function<std::shared_ptr<net::CallConnection>(const std::string& unix_path, net::ConnectionOptions options, std::function<void(Error)> on_down)> connect_here = {};
-  bool is_private = false;    // The cluster ends with this program.
-  std::string own_host = {};  // For a process with one actor: its raw HostId.
+  std::function<std::shared_ptr<net::CallConnection>(const std::string& unix_path, net::ConnectionOptions options,
+                                                     std::function<void(Error)> on_down)>
+      connect_here = {};
+  bool is_private = false;                        // The cluster ends with this program.
+  std::string own_host = {};                      // For a process with one actor: its raw HostId.
   std::function<std::string()> asking_host = {};  // For a shared host: raw HostId of this thread's actor; empty: none.
   std::chrono::milliseconds head_patience{30'000};    // Time limit of spawn, find and kill.
   std::chrono::milliseconds verdict_patience{5'000};  // Wait of a cut-off call for the report of its actor's death.
@@ -89,12 +91,14 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   void close();
 
   Result<ActorId> spawn(const SpawnRequest& request) override;
-  Result<ActorId> find(const std::string& name, const std::string& actor_namespace, const std::string& class_name) override;
+  Result<ActorId> find(const std::string& name, const std::string& actor_namespace,
+                       const std::string& class_name) override;
   void start(std::shared_ptr<OutgoingCall> call) override;
   void cancel(const ActorId& actor, uint64_t call) override;
   void give_back(const ActorId& actor) override;
   Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) override;
-  void kill_later(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace, std::function<void(Result<void>)> done) override;
+  void kill_later(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace,
+                  std::function<void(Result<void>)> done) override;
   void watch(const ActorId& actor) override;
   std::shared_ptr<const ActorHold> hold(const ActorId& actor, HandleFrom from) override;
   void lend(const ActorId& actor) override;
@@ -111,7 +115,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::string program_sha256() override { return options_.program_sha256; }
   void lend_cpus(bool lend) override;
   std::string name_as_owner() override;
-  void rebuild(const std::string& owner, const ObjectKey& object, int depth, std::function<void(Result<std::string>)> done) override;
+  void rebuild(const std::string& owner, const ObjectKey& object, int depth,
+               std::function<void(Result<std::string>)> done) override;
   std::shared_ptr<ObjectStore> objects() override;
   std::shared_ptr<GroupSession> groups() override;
   // As objects(), but null if no object was put or read yet.
@@ -149,12 +154,14 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   bool follow(const ActorId& actor);  // False: handles on it are not counted, as far as known.
   // Asynchronous: `answer` runs once, on a runtime thread.
   Result<void> on_kill_reply(Result<protocol::Reply> reply);
-  void ask_later(const RequestId& id, protocol::ClientMessage message, std::function<void(Result<protocol::Reply>)> answer);
+  void ask_later(const RequestId& id, protocol::ClientMessage message,
+                 std::function<void(Result<protocol::Reply>)> answer);
   Result<protocol::Reply> ask(const RequestId& id, protocol::ClientMessage message);
   void sign(protocol::ClientMessage& message) const;
   std::shared_ptr<net::CallConnection> open(const Remote& remote, std::function<void(Error)> on_down);
   std::shared_ptr<SharedHostConnection> shared_connection_to(const Remote& remote);
-  void on_shared_connection_lost(const HostId& host, const std::shared_ptr<SharedHostConnection>& road, const Error& error);
+  void on_shared_connection_lost(const HostId& host, const std::shared_ptr<SharedHostConnection>& road,
+                                 const Error& error);
   Remote& remote(const ActorId& actor);  // Starts watching a new actor.
   void apply(const protocol::ActorInfo& info, DeferredCallbacks& later);
   void connect(Remote& remote);
@@ -213,7 +220,7 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   size_t lights_starting_ = 0;
   std::function<void(const LogLine&)> log_receiver_;
   std::map<std::string, std::function<void(const ExperimentRequest&)>> request_receivers_;  // By experiment.
-  UnackedUpdates unkept_;  // For a driver.
+  UnackedUpdates unkept_;                                                                   // For a driver.
   std::string store_path_;  // Empty: no worker of the cluster is known on this machine.
   std::mutex lending_mutex_;
   bool lending_ = false;   // The CPUs are currently returned.
@@ -223,8 +230,8 @@ class ClusterSession final : public Session, public std::enable_shared_from_this
   std::atomic<bool> uses_objects_{false};  // objects_ was created.
   std::atomic<bool> warned_of_detached_{false};
   std::shared_ptr<GroupSession> groups_;  // Guarded by objects_mutex_.
-  RebuildRequests rebuilds_;  // Guarded by mutex_, as asks_rebuilds_.
-  bool asks_rebuilds_ = false;  // A resend timer is running.
+  RebuildRequests rebuilds_;              // Guarded by mutex_, as asks_rebuilds_.
+  bool asks_rebuilds_ = false;            // A resend timer is running.
   std::mutex holds_mutex_;
   std::shared_ptr<HandleHolds> holds_;  // Created on first use.
 };

@@ -19,11 +19,21 @@ ActorStatus ClusterSession::status_of(const Remote& remote) const {
   }
   const protocol::ActorInfo& info = *remote.info;
   switch (info.state()) {
-    case protocol::STARTING: status.state = ActorState::kStarting; break;
-    case protocol::ALIVE: status.state = ActorState::kAlive; break;
-    case protocol::RESTARTING: status.state = ActorState::kRestarting; break;
-    case protocol::DEAD: status.state = ActorState::kDead; break;
-    default: status.state = ActorState::kPending; break;
+    case protocol::STARTING:
+      status.state = ActorState::kStarting;
+      break;
+    case protocol::ALIVE:
+      status.state = ActorState::kAlive;
+      break;
+    case protocol::RESTARTING:
+      status.state = ActorState::kRestarting;
+      break;
+    case protocol::DEAD:
+      status.state = ActorState::kDead;
+      break;
+    default:
+      status.state = ActorState::kPending;
+      break;
   }
   status.epoch = info.epoch();
   status.node_name = info.node_name();
@@ -37,7 +47,8 @@ ActorStatus ClusterSession::status_of(const Remote& remote) const {
   if (info.has_cause() && info.cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
     status.why = death_reason(info);
     status.death = Error{ErrorCode::kActorDied, status.why.text()};
-    status.lost = info.cause().kind() == protocol::DeathCause::NODE_LOST || info.cause().kind() == protocol::DeathCause::LEASE_LOST;
+    status.lost = info.cause().kind() == protocol::DeathCause::NODE_LOST ||
+                  info.cause().kind() == protocol::DeathCause::LEASE_LOST;
   }
   return status;
 }
@@ -53,13 +64,15 @@ Result<ActorStatus> ClusterSession::status(const ActorId& actor) {
   });
   const auto found = remotes_.find(actor);
   if (found == remotes_.end() || !found->second->info) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("the head did not say anything about actor {} within {} s{}", short_id(actor),
-                                                           options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("the head did not say anything about actor {} within {} s{}", short_id(actor),
+                                  options_.head_patience.count() / 1000, lost_ ? " (" + lost_->message + ")" : ""));
   }
   return status_of(*found->second);
 }
 
-std::shared_ptr<void> ClusterSession::on_status(const ActorId& actor, std::function<void(const ActorStatus&)> function) {
+std::shared_ptr<void> ClusterSession::on_status(const ActorId& actor,
+                                                std::function<void(const ActorStatus&)> function) {
   if (is_light(actor)) {  // State as known to the head.
     return on_status(home_of(actor), [actor, function = std::move(function)](ActorStatus status) {
       status.id = actor;
@@ -73,7 +86,8 @@ std::shared_ptr<void> ClusterSession::on_status(const ActorId& actor, std::funct
     const auto self = weak.lock();
     if (!self) return;
     const std::lock_guard again(self->mutex_);
-    if (const auto found = self->remotes_.find(actor); found != self->remotes_.end()) found->second->listeners.erase(number);
+    if (const auto found = self->remotes_.find(actor); found != self->remotes_.end())
+      found->second->listeners.erase(number);
   });
 }
 

@@ -13,18 +13,28 @@ namespace {
 // One line: "its process exited with code 3", "node b was lost".
 Reason what_ended_it(const protocol::DeathCause& cause) {
   switch (cause.kind()) {
-    case protocol::DeathCause::EXITED: return reason("died.exited", cause.exit_code());
-    case protocol::DeathCause::SIGNALED: return reason("died.signal", cause.signal(), strsignal(cause.signal()));
-    case protocol::DeathCause::KILLED: return reason("died.killed");
+    case protocol::DeathCause::EXITED:
+      return reason("died.exited", cause.exit_code());
+    case protocol::DeathCause::SIGNALED:
+      return reason("died.signal", cause.signal(), strsignal(cause.signal()));
+    case protocol::DeathCause::KILLED:
+      return reason("died.killed");
     case protocol::DeathCause::NODE_LOST:
       return cause.node_name().empty() ? reason("died.node_lost") : reason("died.named_node_lost", cause.node_name());
-    case protocol::DeathCause::DRIVER_GONE: return reason("died.driver");
-    case protocol::DeathCause::CONSTRUCTOR_THREW: return reason("died.threw");
-    case protocol::DeathCause::START_FAILED: return reason("died.not_started");
-    case protocol::DeathCause::LEASE_LOST: return reason("died.lease_lost");
-    case protocol::DeathCause::OUT_OF_MEMORY: return reason("died.out_of_memory");
-    case protocol::DeathCause::UNHEALTHY: return reason("died.unhealthy");
-    default: return reason("died.unknown");
+    case protocol::DeathCause::DRIVER_GONE:
+      return reason("died.driver");
+    case protocol::DeathCause::CONSTRUCTOR_THREW:
+      return reason("died.threw");
+    case protocol::DeathCause::START_FAILED:
+      return reason("died.not_started");
+    case protocol::DeathCause::LEASE_LOST:
+      return reason("died.lease_lost");
+    case protocol::DeathCause::OUT_OF_MEMORY:
+      return reason("died.out_of_memory");
+    case protocol::DeathCause::UNHEALTHY:
+      return reason("died.unhealthy");
+    default:
+      return reason("died.unknown");
   }
 }
 
@@ -48,7 +58,8 @@ Reason death_reason(const protocol::ActorInfo& actor) {
   const std::string id = short_id(id_from_raw<ActorId>(actor.actor_id()));
   const std::string& node = cause.node_name().empty() ? actor.node_name() : cause.node_name();
   Reason why = because(what_ended_it(cause), message_of(cause));
-  Reason died = node.empty() ? reason("died.actor", what, id, std::move(why)) : reason("died.actor_on", what, id, node, std::move(why));
+  Reason died = node.empty() ? reason("died.actor", what, id, std::move(why))
+                             : reason("died.actor_on", what, id, node, std::move(why));
   if (cause.pid() != 0) died = reason("died.process", std::move(died), cause.pid());
   if (cause.stderr_tail().empty()) return died;
   return reason("died.wrote", std::move(died), indented_lines(cause.stderr_tail()));

@@ -6,7 +6,8 @@ namespace volador::internal {
 
 DeferredAnswer::~DeferredAnswer() {
   if (responder_ && !answered_) {
-    set(make_error(ErrorCode::kApplication, "the actor dropped the volador::Deferred of this call without set() or fail()"));
+    set(make_error(ErrorCode::kApplication,
+                   "the actor dropped the volador::Deferred of this call without set() or fail()"));
   }
 }
 

@@ -69,11 +69,7 @@ class Deferred {
 
   // Replies. Repeated, or after fail(): no effect.
   void set(const Value& value) const { answer_->set(registration::encode_answer<Value>(value)); }
-  void set() const
-    requires std::is_void_v<T>
-  {
-    set(std::monostate{});
-  }
+  void set() const requires std::is_void_v<T> { set(std::monostate{}); }
   // Ends the call with an error. Repeated, or after set(): no effect.
   void fail(Error error) const { answer_->set(make_error(std::move(error))); }
   // Whether the reply is no longer needed: the call was cancelled, timed out or ended.

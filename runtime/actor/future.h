@@ -61,7 +61,8 @@ class Reply {
     if (newest != &closed_) {
       auto one = std::make_unique<Then>(Then{std::move(function), newest});
       while (one->next != &closed_) {
-        if (!waiting_.compare_exchange_weak(one->next, one.get(), std::memory_order_acq_rel, std::memory_order_acquire)) continue;
+        if (!waiting_.compare_exchange_weak(one->next, one.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+          continue;
         static_cast<void>(one.release());
         return;
       }
@@ -70,7 +71,9 @@ class Reply {
     function(reply_);
   }
   // Waits for the reply; false: the deadline passed. Does not wait if the deadline is time_point::min().
-  bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) { return there_.has_happened() || wait(deadline); }
+  bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
+    return there_.has_happened() || wait(deadline);
+  }
   const Result<std::string>& get() const { return reply_; }
 
  private:
@@ -124,13 +127,16 @@ class Future {
     return decode_reply(reply_->get());
   }
   // Waits up to `timeout`; returns whether the call has ended.
-  bool wait_for(std::chrono::nanoseconds timeout) const { return reply_->wait_until(std::chrono::steady_clock::now() + timeout); }
+  bool wait_for(std::chrono::nanoseconds timeout) const {
+    return reply_->wait_until(std::chrono::steady_clock::now() + timeout);
+  }
   // Calls function(Result<Value>) once: at once if the reply has arrived, otherwise on a runtime thread or a thread
   // that waits for a reply (get(), result(), wait_for()). It must neither block nor take a lock that a waiting thread
   // holds.
   template <class F>
   void then(F function) const {
-    reply_->then([function = std::move(function)](const Result<std::string>& reply) mutable { function(decode_reply(reply)); });
+    reply_->then(
+        [function = std::move(function)](const Result<std::string>& reply) mutable { function(decode_reply(reply)); });
   }
   // As then(), without the result.
   void when_ready(std::function<void()> function) const {

@@ -24,7 +24,7 @@ struct GroupAsk {
   bool detached = false;
   int priority = 0;
   bool wait_if_infeasible = false;
-  std::vector<LabelRule> labels;  // Required labels of every node.
+  std::vector<LabelRule> labels;                           // Required labels of every node.
   std::vector<std::vector<LabelRule>> bundle_labels = {};  // In addition, for each bundle's node; or empty.
 };
 

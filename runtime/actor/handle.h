@@ -22,11 +22,15 @@ namespace internal {
 class CallReply : public Reply, public OutgoingCall {
  public:
   void cancel(const CancelOptions& options) override {
-    if (options.force) throw Exception(Error{ErrorCode::kInvalidArgument, "cancel: force ends the process of a task; an actor has others' state, end it by kill()"});
+    if (options.force)
+      throw Exception(Error{ErrorCode::kInvalidArgument,
+                            "cancel: force ends the process of a task; an actor has others' state, end it by kill()"});
     const auto session = Session::current_or_none();
     if (session && session->serial() == session_) session->cancel(target, request_id);
   }
-  const char* not_there_yet() const override { return "the call has not ended yet; it goes on: wait longer, or make it by call_for() with a timeout"; }
+  const char* not_there_yet() const override {
+    return "the call has not ended yet; it goes on: wait longer, or make it by call_for() with a timeout";
+  }
 
  protected:
   static void send(const std::shared_ptr<CallReply>& call) {
@@ -46,7 +50,8 @@ class CallReply : public Reply, public OutgoingCall {
 template <class Return>
 class CallReplyOf final : public CallReply {
  public:
-  static std::shared_ptr<CallReplyOf> send(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, std::shared_ptr<const void> pinned) {
+  static std::shared_ptr<CallReplyOf> send(const ActorId& actor, uint64_t method, std::string arguments,
+                                           std::chrono::nanoseconds timeout, std::shared_ptr<const void> pinned) {
     auto call = std::allocate_shared<CallReplyOf>(PooledAllocator<CallReplyOf>());
     call->target = actor;
     call->method = method;
@@ -88,7 +93,8 @@ class ActorHandle {
   // is done.
   void leave(RefScope& scope) const {
     auto hold = hold_;
-    if (!hold && !id_.is_nil() && Session::has_current()) hold = Session::current()->hold(id_, Session::HandleFrom::kArgument);
+    if (!hold && !id_.is_nil() && Session::has_current())
+      hold = Session::current()->hold(id_, Session::HandleFrom::kArgument);
     if (!hold) return;
     hold->leaves();
     scope.add(id_, std::move(hold));
@@ -106,11 +112,13 @@ class ActorHandle {
     static_assert(registration::Actor<T>, "volador: put VOLADOR_ACTOR(Type, &Type::method…) beside the class");
     static_assert(registration::lists<M, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
                   "volador: this method is not listed in the VOLADOR_ACTOR of its class");
-    static_assert(!registration::SinkOf<typename S::Arguments>::exists, "volador: this method streams its results: handle.stream<&T::method>(…)");
+    static_assert(!registration::SinkOf<typename S::Arguments>::exists,
+                  "volador: this method streams its results: handle.stream<&T::method>(…)");
     using Return = typename Future<typename S::Return>::Value;
     RefScope scope(RefScope::Kind::kSend);
     std::string packed = registration::TupleCodec<typename S::Arguments>::encode(std::forward<A>(arguments)...);
-    return Future<typename S::Return>(internal::CallReplyOf<Return>::send(id_, function_id<M>(), std::move(packed), timeout, scope.take()));
+    return Future<typename S::Return>(
+        internal::CallReplyOf<Return>::send(id_, function_id<M>(), std::move(packed), timeout, scope.take()));
   }
 
   // Starts a call of a method whose last parameter is a Sink; items arrive while it runs. Omit the sink argument.
@@ -129,9 +137,10 @@ class ActorHandle {
     RefScope scope(RefScope::Kind::kSend);
     std::string packed = registration::TupleCodec<typename Sinks::Others>::encode(std::forward<A>(arguments)...);
     if (hold_) scope.keep(hold_);  // Items may be read after the call has ended.
-    return Stream<typename Sinks::Item>(internal::StreamReader::open(id_, function_id<M>(), std::move(packed), timeout,
-                                                                     [](const Result<std::string>& item) { return registration::claim_references<typename Sinks::Item>(item); },
-                                                                     scope.take()));
+    return Stream<typename Sinks::Item>(internal::StreamReader::open(
+        id_, function_id<M>(), std::move(packed), timeout,
+        [](const Result<std::string>& item) { return registration::claim_references<typename Sinks::Item>(item); },
+        scope.take()));
   }
 
   // Permanently ends the actor. With grace its destructor may run; 0 ends it at once. Throws kUnavailable if the head
@@ -169,12 +178,13 @@ void volador_decode(Decoder& decoder, ActorHandle<T>& handle) {
   if (decoder.failed() || id.is_nil() || !Session::has_current()) return;
   RefScope* scope = RefScope::current();
   const bool claims = scope != nullptr && scope->claims(id);
-  handle = ActorHandle<T>(id, Session::current()->hold(id, claims ? Session::HandleFrom::kAnswer : Session::HandleFrom::kArgument));
+  handle = ActorHandle<T>(
+      id, Session::current()->hold(id, claims ? Session::HandleFrom::kAnswer : Session::HandleFrom::kArgument));
 }
 
 // Interval and limits of an actor's health check.
 struct HealthCheck {
-  std::chrono::milliseconds period{10'000};  // Time between two checks, and from the constructor to the first one.
+  std::chrono::milliseconds period{10'000};   // Time between two checks, and from the constructor to the first one.
   std::chrono::milliseconds timeout{30'000};  // Limit of a running check: beyond it the actor is hung and is ended.
   std::chrono::milliseconds turn_timeout{0};  // Limit of a check that waits behind calls; 0: none.
   int failures = 3;                           // Consecutive failures that end the actor.
@@ -268,9 +278,11 @@ class ActorBuilder {
   // Checkpoints a class with save_checkpoint and load_checkpoint after every `calls` calls, before the last of them is
   // answered. With 1 no answered call is lost, at the cost of a round trip to the head and its disk. 0: never.
   ActorBuilder&& checkpoint_every(int64_t calls) && {
-    static_assert(registration::HasCheckpoints<T>, "volador: checkpoint_every needs save_checkpoint(path) and load_checkpoint(path) in the class");
+    static_assert(registration::HasCheckpoints<T>,
+                  "volador: checkpoint_every needs save_checkpoint(path) and load_checkpoint(path) in the class");
     static_assert(!registration::defers_any<decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
-                  "volador: checkpoint_every(calls) saves before each answer; a method that returns a volador::Deferred answers later. Use "
+                  "volador: checkpoint_every(calls) saves before each answer; a method that returns a "
+                  "volador::Deferred answers later. Use "
                   "checkpoint_every(interval)");
     request_.checkpoint_calls = calls;
     request_.checkpoint_interval = std::chrono::milliseconds(0);
@@ -279,7 +291,8 @@ class ActorBuilder {
   }
   // Checkpoints between calls, at most this often; actors with restarts default to 1 s.
   ActorBuilder&& checkpoint_every(std::chrono::milliseconds interval) && {
-    static_assert(registration::HasCheckpoints<T>, "volador: checkpoint_every needs save_checkpoint(path) and load_checkpoint(path) in the class");
+    static_assert(registration::HasCheckpoints<T>,
+                  "volador: checkpoint_every needs save_checkpoint(path) and load_checkpoint(path) in the class");
     request_.checkpoint_calls = 0;
     request_.checkpoint_interval = interval;
     checkpoints_chosen_ = true;
@@ -295,9 +308,11 @@ class ActorBuilder {
   // thread they run in order: actor<Store>().concurrency_group<&Store::health>("health", 1).
   template <auto... Methods>
   ActorBuilder&& concurrency_group(std::string name, int threads) && {
-    static_assert(sizeof...(Methods) > 0, "volador: concurrency_group needs its methods: concurrency_group<&T::method, …>(name, threads)");
-    static_assert((registration::lists<Methods, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))> && ...),
-                  "volador: a method of this group is not listed in the VOLADOR_ACTOR of its class");
+    static_assert(sizeof...(Methods) > 0,
+                  "volador: concurrency_group needs its methods: concurrency_group<&T::method, …>(name, threads)");
+    static_assert(
+        (registration::lists<Methods, decltype(volador_actor_methods(static_cast<const T*>(nullptr)))> && ...),
+        "volador: a method of this group is not listed in the VOLADOR_ACTOR of its class");
     request_.groups.push_back({std::move(name), threads, {function_id<Methods>()...}});
     return std::move(*this);
   }
@@ -326,7 +341,8 @@ class ActorBuilder {
   // ends with kUnknownOutcome.
   ActorBuilder&& max_task_retries(int retries) && {
     static_assert(!registration::defers_any<decltype(volador_actor_methods(static_cast<const T*>(nullptr)))>,
-                  "volador: max_task_retries keeps the answers of calls; a method that returns a volador::Deferred has none to keep");
+                  "volador: max_task_retries keeps the answers of calls; a method that returns a volador::Deferred has "
+                  "none to keep");
     request_.max_task_retries = retries;
     return std::move(*this);
   }
@@ -350,7 +366,8 @@ class ActorBuilder {
     if (auto checked = check_isolation(request_); !checked) throw Exception(std::move(checked).error());
     if (auto checked = check_health(request_); !checked) throw Exception(std::move(checked).error());
     if (auto checked = check(request_.wishes); !checked) throw Exception(std::move(checked).error());
-    if (registration::HasCheckpoints<T> && !checkpoints_chosen_ && request_.max_restarts != 0) request_.checkpoint_interval = kCheckpointInterval;
+    if (registration::HasCheckpoints<T> && !checkpoints_chosen_ && request_.max_restarts != 0)
+      request_.checkpoint_interval = kCheckpointInterval;
     request_.ends_with_handles = !request_.detached && !with_creator_;
     const auto session = Session::current();
     auto id = session->spawn(request_);
@@ -360,7 +377,9 @@ class ActorBuilder {
   // Returns the living actor of this name, or creates it. Concurrent callers get the same actor; only its creator gets
   // a handle that keeps it alive. Throws as spawn(), and kInvalidArgument without a name.
   ActorHandle<T> get_or_create() && {
-    if (request_.name.empty()) throw Exception(Error{ErrorCode::kInvalidArgument, "get_or_create: the actor needs a name by which others find it; call .name(…) first"});
+    if (request_.name.empty())
+      throw Exception(Error{ErrorCode::kInvalidArgument,
+                            "get_or_create: the actor needs a name by which others find it; call .name(…) first"});
     const std::string name = request_.name, where = request_.actor_namespace;
     const std::string class_name = request_.class_name;
     auto known = Session::current()->find(name, where, class_name);
@@ -386,7 +405,8 @@ class ActorBuilder {
 
 namespace registration {
 template <class A>
-using Owned = std::conditional_t<std::is_same_v<std::decay_t<A>, const char*> || std::is_same_v<std::decay_t<A>, char*>, std::string, std::decay_t<A>>;
+using Owned = std::conditional_t<std::is_same_v<std::decay_t<A>, const char*> || std::is_same_v<std::decay_t<A>, char*>,
+                                 std::string, std::decay_t<A>>;
 }  // namespace registration
 
 // actor<Counter>(10).name("hits").resources({.cpus = 0.5}).spawn(). String literals are sent as std::string.
@@ -396,7 +416,8 @@ ActorBuilder<T> actor(A&&... arguments) {
   using Constructor = registration::Constructor<T, registration::Owned<A>...>;
   (void)Constructor::enlisted;
   RefScope scope(RefScope::Kind::kSend);
-  std::string packed = to_bytes<uint64_t, registration::Owned<A>...>(Constructor::id(), registration::Owned<A>(std::forward<A>(arguments))...);
+  std::string packed = to_bytes<uint64_t, registration::Owned<A>...>(
+      Constructor::id(), registration::Owned<A>(std::forward<A>(arguments))...);
   return ActorBuilder<T>(std::move(packed), scope.take());
 }
 

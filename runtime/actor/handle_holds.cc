@@ -68,7 +68,9 @@ std::shared_ptr<const ActorHold> HandleHolds::hold_new(const ActorId& actor) {
   return make(actor, entries_[actor]);
 }
 
-std::shared_ptr<const ActorHold> HandleHolds::hold_light(const ActorId& actor) { return std::make_shared<const Light>(weak_from_this(), actor); }
+std::shared_ptr<const ActorHold> HandleHolds::hold_light(const ActorId& actor) {
+  return std::make_shared<const Light>(weak_from_this(), actor);
+}
 
 void HandleHolds::pass_on_light(const Light& light) {
   const std::lock_guard<std::mutex> hold(mutex_);
@@ -106,7 +108,8 @@ void HandleHolds::tell_all() {
   const std::lock_guard<std::mutex> hold(mutex_);
   protocol::HoldActors message;
   message.set_all(true);
-  for (const auto& [actor, entry] : entries_) (entry.made_here ? message.add_passed_on() : message.add_held())->assign(raw(actor));
+  for (const auto& [actor, entry] : entries_)
+    (entry.made_here ? message.add_passed_on() : message.add_held())->assign(raw(actor));
   tell(std::move(message));
 }
 
@@ -164,7 +167,8 @@ void HandleHolds::flush() {
     waiting_ = false;
     std::erase_if(dropped, [&](const ActorId& actor) {
       if (!is_light(actor)) return false;
-      if (const auto found = entries_.find(actor); found != entries_.end()) passed_on.emplace_back(actor, found->second.drops);
+      if (const auto found = entries_.find(actor); found != entries_.end())
+        passed_on.emplace_back(actor, found->second.drops);
       return true;
     });
   }

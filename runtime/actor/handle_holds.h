@@ -31,12 +31,12 @@ class HandleHolds : public std::enable_shared_from_this<HandleHolds> {
     // Sends to the head; called under a lock, which keeps the order. `from`: raw HostId of the sending actor of a
     // shared host; empty: the process.
     std::function<void(const protocol::HoldActors&, const std::string& from)> tell;
-    std::function<bool(const ActorId&)> has_calls;          // Whether calls of this process on it are pending.
-    std::function<void(const ActorId&)> leave;              // Ends a purely local nested actor after its calls.
+    std::function<bool(const ActorId&)> has_calls;  // Whether calls of this process on it are pending.
+    std::function<void(const ActorId&)> leave;      // Ends a purely local nested actor after its calls.
     // For other nested actors: calls the function once, asynchronously, when all calls of this process have reached the
     // actor or it has ended.
     std::function<void(const ActorId&, std::function<void()>)> deliver;
-    std::function<void(std::function<void()>)> later;       // Runs the function once, asynchronously, after kBatchTime.
+    std::function<void(std::function<void()>)> later;  // Runs the function once, asynchronously, after kBatchTime.
   };
   explicit HandleHolds(Options options) : options_(std::move(options)) {}
 
@@ -61,7 +61,7 @@ class HandleHolds : public std::enable_shared_from_this<HandleHolds> {
   struct Light;
   struct Entry {
     std::weak_ptr<const ActorHold> hold;
-    bool dropping = false;  // In dropped_, or being delivered.
+    bool dropping = false;   // In dropped_, or being delivered.
     bool made_here = false;  // A nested actor of this process.
     uint64_t drops = 0;      // Number of times the last handle was released.
   };

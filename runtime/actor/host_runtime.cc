@@ -26,8 +26,8 @@
 #include "runtime/actor/host_answers.h"
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
-#include "runtime/actor/opening_calls.h"
 #include "runtime/actor/metric_registry.h"
+#include "runtime/actor/opening_calls.h"
 #include "runtime/actor/self.h"
 #include "runtime/actor/self_source.h"
 #include "runtime/actor/shared_host.h"
@@ -104,7 +104,9 @@ class Host final : public CallRunner::Actor {
       protocol::ToHost command;
       if (!command.ParseFromString(message->bytes)) leave(kExitBadControl);
       switch (command.kind_case()) {
-        case protocol::ToHost::kStart: start(command.start()); break;
+        case protocol::ToHost::kStart:
+          start(command.start());
+          break;
         case protocol::ToHost::kRelayed:
           if (session_) session_->on_message(command.relayed());
           break;
@@ -117,7 +119,8 @@ class Host final : public CallRunner::Actor {
           break;
         case protocol::ToHost::kAdopt:
           if (net::CallServer* server = server_; server != nullptr && message->fds.size() == 1) {
-            server->adopt(std::move(message->fds[0]), [this, connection = command.adopt().connection()] { say_proved(connection); });
+            server->adopt(std::move(message->fds[0]),
+                          [this, connection = command.adopt().connection()] { say_proved(connection); });
           }
           break;
         case protocol::ToHost::kCertificate:
@@ -127,12 +130,17 @@ class Host final : public CallRunner::Actor {
           revoke(command.revoked());
           break;
         case protocol::ToHost::kReadStacks:
-          answer_later(command.host_id(), [this, asked = command.read_stacks()](protocol::FromHost& answer) { *answer.mutable_stacks() = read_stacks(asked, clock_); });
+          answer_later(command.host_id(), [this, asked = command.read_stacks()](protocol::FromHost& answer) {
+            *answer.mutable_stacks() = read_stacks(asked, clock_);
+          });
           break;
         case protocol::ToHost::kReadTimeline:
-          answer_later(command.host_id(), [this, asked = command.read_timeline()](protocol::FromHost& answer) { *answer.mutable_timeline() = read_timeline(asked, clock_); });
+          answer_later(command.host_id(), [this, asked = command.read_timeline()](protocol::FromHost& answer) {
+            *answer.mutable_timeline() = read_timeline(asked, clock_);
+          });
           break;
-        default: break;
+        default:
+          break;
       }
     }
   }
@@ -179,7 +187,7 @@ class Host final : public CallRunner::Actor {
 
   void start(const protocol::HostStart& start) {
     if (shared_) return shared_->start(start);
-    if (actor_loop_) return;  // Repeated message.
+    if (actor_loop_) return;                           // Repeated message.
     enter_host_environment(start.env(), start.cwd());  // All existing threads are idle.
     start_ = start;
     actor_id_ = id_from_raw<ActorId>(start_.start().spec().actor_id());
@@ -201,7 +209,8 @@ class Host final : public CallRunner::Actor {
         tls_ = std::move(*tls);
         revoke(start_.revoked());
       } else {
-        log::warn("host", "no calls from other machines: the host's certificate does not work", {{"error", tls.error().message}});
+        log::warn("host", "no calls from other machines: the host's certificate does not work",
+                  {{"error", tls.error().message}});
       }
     }
     open_session();
@@ -237,7 +246,8 @@ class Host final : public CallRunner::Actor {
       relay.mutable_relay()->clear_from_host();
       send(relay);
     };
-    options.connect_here = [this](const std::string& unix_path, net::ConnectionOptions connection, std::function<void(Error)> on_down) {
+    options.connect_here = [this](const std::string& unix_path, net::ConnectionOptions connection,
+                                  std::function<void(Error)> on_down) {
       net::CallServer* server = server_;
       const bool here = server != nullptr && unix_path == socket_path();
       return here ? server->connect_here(std::move(connection), std::move(on_down)) : nullptr;
@@ -251,8 +261,9 @@ class Host final : public CallRunner::Actor {
     options.tls = tls_;
     options.store_path = start_.store_socket();
     options.on_store_lost = [this] { end_with_worker(); };
-    options.who = actor_loop_ ? fmt::format("actor {} {}", spec.class_name(), short_id(id_from_raw<ActorId>(spec.actor_id())))
-                              : fmt::format("shared host, pid {}", getpid());
+    options.who = actor_loop_
+                      ? fmt::format("actor {} {}", spec.class_name(), short_id(id_from_raw<ActorId>(spec.actor_id())))
+                      : fmt::format("shared host, pid {}", getpid());
     session_ = std::make_shared<ClusterSession>(std::move(options));
     Session::set_current(session_);
     if (actor_loop_) LedLoop::install(io_.get());
@@ -261,14 +272,17 @@ class Host final : public CallRunner::Actor {
 
   // Shared host: opens the socket before the first actor.
   void start_shared() {
-    shared_ = std::make_unique<SharedHost>(start_, process_, *io_, [this](const protocol::FromHost& message) { send(message); });
+    shared_ = std::make_unique<SharedHost>(start_, process_, *io_,
+                                           [this](const protocol::FromHost& message) { send(message); });
     net::ServerOptions server;
     server.calls_max = SharedHost::kCallsMax;
     server.calls_first = server.calls_least = SharedHost::kCallsLeast;
     server.bytes_max = SharedHost::kCallBytesMax;
-    auto opened = open_server(server, id_from_raw<HostId>(start_.shared_host_id()), net::each_call([this](net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
-      shared_->on_call(std::move(request), std::move(responder));
-    }));
+    auto opened =
+        open_server(server, id_from_raw<HostId>(start_.shared_host_id()),
+                    net::each_call([this](net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
+                      shared_->on_call(std::move(request), std::move(responder));
+                    }));
     if (!opened) {
       fail(protocol::DeathCause::START_FAILED, opened.error().message);
       leave(kExitConstructorThrew);
@@ -296,8 +310,10 @@ class Host final : public CallRunner::Actor {
 
   void renew(const protocol::HostCertificate& certificate) {
     if (!tls_) return;
-    const auto renewed = tls_->reload({certificate.certificate_pem(), certificate.key_pem(), certificate.authority_pem()});
-    if (!renewed) log::warn("host", "a renewed certificate does not work; the old one stays", {{"error", renewed.error().message}});
+    const auto renewed =
+        tls_->reload({certificate.certificate_pem(), certificate.key_pem(), certificate.authority_pem()});
+    if (!renewed)
+      log::warn("host", "a renewed certificate does not work; the old one stays", {{"error", renewed.error().message}});
   }
 
   // On the actor's thread.
@@ -325,12 +341,14 @@ class Host final : public CallRunner::Actor {
     run_opening(*runner_, spec, start_.start().epoch());
     net::ServerOptions options;
     options.give_back = [this] { runner_->give_back(); };
-    const auto opened = open_server(std::move(options), id_from_raw<HostId>(start_.start().host_id()), [this](std::span<net::IncomingCall> calls) {
-      for (net::IncomingCall& call : calls) {
-        if (auto checked = check_target(*call.request); !checked) std::exchange(call.responder, nullptr)->reply(make_error(std::move(checked).error()));
-      }
-      runner_->on_calls(calls);
-    });
+    const auto opened = open_server(
+        std::move(options), id_from_raw<HostId>(start_.start().host_id()), [this](std::span<net::IncomingCall> calls) {
+          for (net::IncomingCall& call : calls) {
+            if (auto checked = check_target(*call.request); !checked)
+              std::exchange(call.responder, nullptr)->reply(make_error(std::move(checked).error()));
+          }
+          runner_->on_calls(calls);
+        });
     if (!opened) {
       fail(protocol::DeathCause::START_FAILED, opened.error().message);
       leave(kExitConstructorThrew);
@@ -342,10 +360,11 @@ class Host final : public CallRunner::Actor {
                                    .clock = &clock_,
                                    .lease = &lease_,
                                    .run = [this](CallRunner::Check check) { runner_->check(std::move(check)); },
-                                   .unhealthy = [this](const std::string& why) {
-                                     fail(protocol::DeathCause::UNHEALTHY, why);
-                                     leave(kExitUnhealthy);
-                                   }});
+                                   .unhealthy =
+                                       [this](const std::string& why) {
+                                         fail(protocol::DeathCause::UNHEALTHY, why);
+                                         leave(kExitUnhealthy);
+                                       }});
   }
 
   // Periodic reports for watchers of the actor; on the I/O thread.
@@ -427,7 +446,8 @@ class Host final : public CallRunner::Actor {
     // The head reports the end, so that it is permanent and known everywhere.
     constexpr std::chrono::seconds kDestructor{10};
     const auto ended = session_->kill(self_slot()->id, true, kDestructor);
-    if (!ended) log::warn("host", "exit_actor: the head cannot be told; the actor lives on", {{"error", ended.error().message}});
+    if (!ended)
+      log::warn("host", "exit_actor: the head cannot be told; the actor lives on", {{"error", ended.error().message}});
   }
   Error exit_error() const override { return exit_error_of(self_slot()->class_name, self_slot()->id); }
 
@@ -460,7 +480,8 @@ class Host final : public CallRunner::Actor {
   bool leaves_little() const {
     constexpr int64_t kLittleBytes = int64_t{64} << 20;
     const auto last = footprint();
-    return first_ && last && last->descriptors <= first_->descriptors && last->memory_bytes <= first_->memory_bytes + kLittleBytes;
+    return first_ && last && last->descriptors <= first_->descriptors &&
+           last->memory_bytes <= first_->memory_bytes + kLittleBytes;
   }
 
   net::UniqueFd control_;
@@ -495,7 +516,9 @@ class Host final : public CallRunner::Actor {
 
 const Self& self() {
   if (internal::current_self != nullptr) return internal::current_self->self();
-  if (!self_slot()) throw Exception(Error{ErrorCode::kUnavailable, "volador::self() has a meaning inside an actor only; this process is a driver"});
+  if (!self_slot())
+    throw Exception(
+        Error{ErrorCode::kUnavailable, "volador::self() has a meaning inside an actor only; this process is a driver"});
   return *self_slot();
 }
 

@@ -14,7 +14,8 @@ namespace volador::internal {
 class IdleLending : public std::enable_shared_from_this<IdleLending> {
  public:
   // `lend` notifies the head that the CPUs are returned (true) or acquired again. `io` and `clock` outlive this object.
-  IdleLending(net::IoLoop& io, const Clock& clock, std::function<void(bool lend)> lend) : io_(io), clock_(clock), lend_(std::move(lend)) {}
+  IdleLending(net::IoLoop& io, const Clock& clock, std::function<void(bool lend)> lend)
+      : io_(io), clock_(clock), lend_(std::move(lend)) {}
   ~IdleLending();
   IdleLending(const IdleLending&) = delete;
   IdleLending& operator=(const IdleLending&) = delete;

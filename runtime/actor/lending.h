@@ -53,12 +53,13 @@ bool wait_lending(std::condition_variable& changed, std::unique_lock<std::mutex>
   if (reached()) return true;
   std::mutex& mutex = *hold.mutex();
   hold.unlock();
-  const bool there = lend_while_waiting(deadline, [&](const std::optional<std::chrono::steady_clock::time_point>& until) {
-    std::unique_lock<std::mutex> own(mutex);
-    if (until) return changed.wait_until(own, *until, reached);
-    changed.wait(own, reached);
-    return true;
-  });
+  const bool there =
+      lend_while_waiting(deadline, [&](const std::optional<std::chrono::steady_clock::time_point>& until) {
+        std::unique_lock<std::mutex> own(mutex);
+        if (until) return changed.wait_until(own, *until, reached);
+        changed.wait(own, reached);
+        return true;
+      });
   hold.lock();
   return there;
 }

@@ -28,7 +28,7 @@ bool may_be_light(const SpawnRequest& request);
 struct LightMethods {
   // {class, constructor's envelope}; answered when the constructor has run.
   static constexpr uint64_t make() { return names::fnv1a("volador light actor: make"); }
-  static constexpr uint64_t end() { return names::fnv1a("volador light actor: end"); }   // {grace in ms}.
+  static constexpr uint64_t end() { return names::fnv1a("volador light actor: end"); }  // {grace in ms}.
   // {}; returns {class}, or an error if the actor has ended.
   static constexpr uint64_t look() { return names::fnv1a("volador light actor: look"); }
   // {}: the last handle is gone. Answered at once; the actor ends after earlier calls.

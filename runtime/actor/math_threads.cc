@@ -28,8 +28,9 @@ struct MathLibraries {
 
 // Searches the program's libraries once.
 const MathLibraries& math_libraries() {
-  static const MathLibraries libraries{.openmp = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")),
-                                       .torch = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "_ZN2at15set_num_threadsEi"))};
+  static const MathLibraries libraries{
+      .openmp = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads")),
+      .torch = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "_ZN2at15set_num_threadsEi"))};
   return libraries;
 }
 

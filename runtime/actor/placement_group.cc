@@ -36,9 +36,10 @@ GroupAsk ask_of(const std::vector<Resources>& bundles, Strategy strategy, const 
                .bundle_labels = {}};
   ask.labels = rules_of(options.labels, "");
   if (!options.bundle_labels.empty() && options.bundle_labels.size() != bundles.size()) {
-    throw Exception(Error{ErrorCode::kInvalidArgument,
-                          "bundle_labels: expected one entry for each of the " + std::to_string(bundles.size()) +
-                              " bundles ({} where it asks for none), got " + std::to_string(options.bundle_labels.size())});
+    throw Exception(Error{ErrorCode::kInvalidArgument, "bundle_labels: expected one entry for each of the " +
+                                                           std::to_string(bundles.size()) +
+                                                           " bundles ({} where it asks for none), got " +
+                                                           std::to_string(options.bundle_labels.size())});
   }
   for (const auto& labels : options.bundle_labels) {
     ask.bundle_labels.push_back(rules_of(labels, "bundle " + std::to_string(ask.bundle_labels.size()) + ": "));

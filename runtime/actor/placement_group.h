@@ -24,11 +24,11 @@ inline constexpr int kAnyBundle = -1;  // The first bundle with room.
 
 // Options of placement_group().
 struct GroupOptions {
-  std::string name = {};                           // Unique among the cluster's groups; get_placement_group() finds it.
-  bool detached = false;                           // Outlives its driver.
-  int priority = 0;                                // Higher goes first when resources are short.
-  bool wait_if_infeasible = false;                 // Waits for more nodes instead of being rejected.
-  std::map<std::string, LabelValue> labels = {};   // Required labels of every node.
+  std::string name = {};                          // Unique among the cluster's groups; get_placement_group() finds it.
+  bool detached = false;                          // Outlives its driver.
+  int priority = 0;                               // Higher goes first when resources are short.
+  bool wait_if_infeasible = false;                // Waits for more nodes instead of being rejected.
+  std::map<std::string, LabelValue> labels = {};  // Required labels of every node.
   // Additional required labels of each bundle's node, in bundle order: {{{"zone", "a"}}, {}}. One entry per bundle, or
   // empty.
   std::vector<std::map<std::string, LabelValue>> bundle_labels = {};

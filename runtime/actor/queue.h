@@ -90,7 +90,8 @@ class QueueActor {
     return now + std::min<std::chrono::nanoseconds>(std::chrono::nanoseconds(timeout_ns), kWaitMax);
   }
   static Error too_many() {
-    return {ErrorCode::kUnavailable, "queue: " + std::to_string(Core::kWaitingMax) + " callers wait already; try again later, or use several queues"};
+    return {ErrorCode::kUnavailable, "queue: " + std::to_string(Core::kWaitingMax) +
+                                         " callers wait already; try again later, or use several queues"};
   }
   // Call with mutex_ held, for a caller that may wait until then.
   void wake_at(const std::optional<Clock::time_point>& until) {
@@ -107,7 +108,9 @@ class QueueActor {
         continue;
       }
       const auto until = *wakes_at_;
-      if (changed_.wait_until(hold, stop, until, [&] { return !wakes_at_ || *wakes_at_ < until; }) || Clock::now() < until) continue;
+      if (changed_.wait_until(hold, stop, until, [&] { return !wakes_at_ || *wakes_at_ < until; }) ||
+          Clock::now() < until)
+        continue;
       core_.expire(Clock::now());
       wakes_at_ = core_.next_deadline();
       if (wakes_at_) wakes_at_ = std::max(*wakes_at_, Clock::now() + kTick);
@@ -124,13 +127,15 @@ class QueueActor {
 
 // Replaces VOLADOR_ACTOR, which registers a class but not a template.
 template <class T>
-MethodList<&QueueActor<T>::put, &QueueActor<T>::get, &QueueActor<T>::size, &QueueActor<T>::capacity> volador_actor_methods(const QueueActor<T>*) {
+MethodList<&QueueActor<T>::put, &QueueActor<T>::get, &QueueActor<T>::size, &QueueActor<T>::capacity>
+volador_actor_methods(const QueueActor<T>*) {
   return {};
 }
 // Registers QueueActor<T>.
 template <class T>
 struct QueueClass {
-  static inline const bool enlisted = registration::register_class<QueueActor<T>>(decltype(volador_actor_methods(static_cast<const QueueActor<T>*>(nullptr)))());
+  static inline const bool enlisted = registration::register_class<QueueActor<T>>(
+      decltype(volador_actor_methods(static_cast<const QueueActor<T>*>(nullptr)))());
 };
 
 }  // namespace internal
@@ -150,22 +155,30 @@ class Queue {
   static Queue create(const QueueOptions& options = {}) { return Queue(spawn(options)); }
   // Returns the living queue of this name, by default in the caller's namespace; the result does not keep it alive.
   // Throws kNotFound, and kInvalidArgument if the name belongs to another kind of actor or to a queue of another type.
-  static Queue find(const std::string& name, const std::string& actor_namespace = {}) { return Queue(get_actor<Actor>(name, actor_namespace)); }
+  static Queue find(const std::string& name, const std::string& actor_namespace = {}) {
+    return Queue(get_actor<Actor>(name, actor_namespace));
+  }
 
   // Waits for room.
   void put(const T& item) const { put_many({item}); }
   // False: there was no room within `timeout`; the item was not added.
-  [[nodiscard]] bool put(const T& item, std::chrono::nanoseconds timeout) const { return put_many({item}, timeout) == 1; }
+  [[nodiscard]] bool put(const T& item, std::chrono::nanoseconds timeout) const {
+    return put_many({item}, timeout) == 1;
+  }
   // Does not wait. False: no room.
   [[nodiscard]] bool try_put(const T& item) const { return try_put_many({item}); }
   // Adds the items in order, even more than the capacity. Waits until all are in the queue.
-  void put_many(const std::vector<T>& items) const { made().template call<&Actor::put>(items, Actor::kWithoutLimit).get(); }
+  void put_many(const std::vector<T>& items) const {
+    made().template call<&Actor::put>(items, Actor::kWithoutLimit).get();
+  }
   // Returns the number of items, from the first, that were added within `timeout`.
   [[nodiscard]] size_t put_many(const std::vector<T>& items, std::chrono::nanoseconds timeout) const {
     return made().template call<&Actor::put>(items, std::max<int64_t>(1, timeout.count())).get();
   }
   // Does not wait. False: no room for all of them; none was added.
-  [[nodiscard]] bool try_put_many(const std::vector<T>& items) const { return made().template call<&Actor::put>(items, 0).get() == items.size(); }
+  [[nodiscard]] bool try_put_many(const std::vector<T>& items) const {
+    return made().template call<&Actor::put>(items, 0).get() == items.size();
+  }
 
   // Waits for an item.
   T get() const { return std::move(get_many(1).front()); }
@@ -174,7 +187,9 @@ class Queue {
   // Does not wait. Empty: no item.
   std::optional<T> try_get() const { return first(try_get_many(1)); }
   // Waits for an item and returns what is available, at most `max` items.
-  std::vector<T> get_many(size_t max) const { return made().template call<&Actor::get>(at_least_one(max), Actor::kWithoutLimit).get(); }
+  std::vector<T> get_many(size_t max) const {
+    return made().template call<&Actor::get>(at_least_one(max), Actor::kWithoutLimit).get();
+  }
   // Empty: no item within `timeout`.
   std::vector<T> get_many(size_t max, std::chrono::nanoseconds timeout) const {
     return made().template call<&Actor::get>(at_least_one(max), std::max<int64_t>(0, timeout.count())).get();
@@ -198,11 +213,14 @@ class Queue {
   explicit Queue(ActorHandle<Actor> actor) : actor_(std::move(actor)) {}
 
   static ActorHandle<Actor> spawn(const QueueOptions& options) {
-    static_assert(Serializable<T>, "volador: the items of this queue do not travel between processes: put VOLADOR_FIELDS(Type, member…) beside their type");
+    static_assert(Serializable<T>,
+                  "volador: the items of this queue do not travel between processes: put VOLADOR_FIELDS(Type, member…) "
+                  "beside their type");
     (void)internal::QueueClass<T>::enlisted;
     if (options.capacity < 1 || options.capacity > kCapacityMax) {
-      throw Exception(Error{ErrorCode::kInvalidArgument,
-                            "Queue: capacity: expected 1 to " + std::to_string(kCapacityMax) + ", got " + std::to_string(options.capacity)});
+      throw Exception(Error{ErrorCode::kInvalidArgument, "Queue: capacity: expected 1 to " +
+                                                             std::to_string(kCapacityMax) + ", got " +
+                                                             std::to_string(options.capacity)});
     }
     auto builder = actor<Actor>(uint64_t{options.capacity}).resources(options.resources);
     if (!options.name.empty()) std::move(builder).name(options.name);
@@ -218,7 +236,9 @@ class Queue {
 
   const ActorHandle<Actor>& made() const {
     if (!actor_.id().is_nil()) return actor_;
-    throw Exception(Error{ErrorCode::kInvalidArgument, "Queue: this one was default constructed and is no queue yet; make one with Queue<T>::create() or find one with Queue<T>::find()"});
+    throw Exception(Error{ErrorCode::kInvalidArgument,
+                          "Queue: this one was default constructed and is no queue yet; make one with "
+                          "Queue<T>::create() or find one with Queue<T>::find()"});
   }
 
   ActorHandle<Actor> actor_;

@@ -50,7 +50,8 @@ class RebuildRequests {
 
 // Returns the reference to the replacement, or the error.
 inline Result<std::string> outcome_of(const protocol::ObjectRebuilt& answer) {
-  if (answer.error().code() != 0) return make_error(error_code_from(int64_t{answer.error().code()}), answer.error().message());
+  if (answer.error().code() != 0)
+    return make_error(error_code_from(int64_t{answer.error().code()}), answer.error().message());
   return answer.reference();
 }
 

@@ -7,8 +7,8 @@
 #include <cstring>
 #include <mutex>
 
-#include "runtime/actor/lending.h"
 #include "runtime/actor/borrowed_origin.h"
+#include "runtime/actor/lending.h"
 #include "runtime/actor/math_threads.h"
 #include "runtime/store/large_copy.h"
 
@@ -38,7 +38,8 @@ class Made {
     result_ = std::move(result);
     changed_.notify_all();
   }
-  Result<std::shared_ptr<const StoredObject>> wait(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
+  Result<std::shared_ptr<const StoredObject>> wait(
+      const std::optional<std::chrono::steady_clock::time_point>& deadline) {
     std::unique_lock<std::mutex> hold(mutex_);
     if (internal::wait_lending(changed_, hold, deadline, [this] { return result_.has_value(); })) return *result_;
     return make_error(ErrorCode::kTimeout, "the object was lost and is being made again by its task: wait longer");
@@ -54,7 +55,8 @@ class Made {
 
 Result<ObjectBytes> AnyRef::bytes(std::optional<std::chrono::nanoseconds> timeout) const {
   if (inlined_) return ObjectBytes{std::as_bytes(std::span(*inlined_)), inlined_};
-  if (!stored_) return make_error(ErrorCode::kInvalidArgument, "this Ref refers to nothing: it was not made by volador::put");
+  if (!stored_)
+    return make_error(ErrorCode::kInvalidArgument, "this Ref refers to nothing: it was not made by volador::put");
   const auto deadline = std::chrono::steady_clock::now() + timeout.value_or(std::chrono::nanoseconds(0));
   auto object = newest(stored_);
   for (int tries = 0;; ++tries) {
@@ -62,11 +64,16 @@ Result<ObjectBytes> AnyRef::bytes(std::optional<std::chrono::nanoseconds> timeou
     auto view = object->view(timeout);
     if (view) return ObjectBytes{view->bytes, std::move(view->owner)};
     const auto origin = object->origin();
-    if (view.error().code != ErrorCode::kObjectLost || !origin.made_by || tries == kRebuildsMax) return make_error(std::move(view).error());
+    if (view.error().code != ErrorCode::kObjectLost || !origin.made_by || tries == kRebuildsMax)
+      return make_error(std::move(view).error());
     const auto made = std::make_shared<Made>();
-    origin.made_by->rebuild(origin.index, 1, [made](Result<std::shared_ptr<const StoredObject>> result) { made->set(std::move(result)); });
+    origin.made_by->rebuild(
+        origin.index, 1, [made](Result<std::shared_ptr<const StoredObject>> result) { made->set(std::move(result)); });
     auto again = made->wait(timeout ? std::optional(deadline) : std::nullopt);
-    if (!again) return make_error(again.error().code == ErrorCode::kTimeout ? again.error() : Error{ErrorCode::kObjectLost, view.error().message + "; " + again.error().message});
+    if (!again)
+      return make_error(again.error().code == ErrorCode::kTimeout
+                            ? again.error()
+                            : Error{ErrorCode::kObjectLost, view.error().message + "; " + again.error().message});
     object->set_replacement(*again);
     object = std::move(*again);
   }
@@ -88,14 +95,17 @@ void AnyRef::free() const {
 }
 
 Result<AnyRef> AnyRef::put(std::span<const std::byte> bytes, const PutSite& site, RefScope* contents) {
-  if (bytes.size() > kInlineObjectBytesMax || (contents != nullptr && !contents->empty())) return put_stored(bytes, site, contents);
+  if (bytes.size() > kInlineObjectBytesMax || (contents != nullptr && !contents->empty()))
+    return put_stored(bytes, site, contents);
   return AnyRef(std::make_shared<const std::string>(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
 Result<AnyRef> AnyRef::put_stored(std::span<const std::byte> bytes, const PutSite& site, RefScope* contents) {
   if (contents != nullptr && contents->objects().size() + contents->actors().size() > kObjectContentsMax) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("this value has {} references and handles in it; an object holds at most {}: put it in parts",
-                                                               contents->objects().size() + contents->actors().size(), kObjectContentsMax));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("this value has {} references and handles in it; an object holds at most {}: put it in parts",
+                    contents->objects().size() + contents->actors().size(), kObjectContentsMax));
   }
   const auto store = Session::current()->objects();
   if (!store) return make_error(ErrorCode::kUnavailable, "this process has no object store");
@@ -103,7 +113,8 @@ Result<AnyRef> AnyRef::put_stored(std::span<const std::byte> bytes, const PutSit
   if (!draft && bytes.size() <= kInlineObjectBytesMax && draft.error().code == ErrorCode::kUnavailable) {
     // No worker counts the references: they are held as long as this process has copies of the reference.
     using Kept = std::pair<const std::string, std::shared_ptr<const void>>;
-    const auto kept = std::make_shared<const Kept>(std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), contents->take());
+    const auto kept = std::make_shared<const Kept>(
+        std::string(reinterpret_cast<const char*>(bytes.data()), bytes.size()), contents->take());
     return AnyRef(std::shared_ptr<const std::string>(kept, &kept->first));
   }
   if (!draft) return make_error(std::move(draft).error());
@@ -145,17 +156,21 @@ void volador_decode(Decoder& decoder, AnyRef& ref) {
     ref = AnyRef(std::make_shared<const std::string>(bytes.substr(1)));
     return;
   }
-  if (static_cast<Carried>(bytes[0]) != Carried::kStored || bytes.size() < kStoredBytes) return decoder.fail("a reference to an object");
+  if (static_cast<Carried>(bytes[0]) != Carried::kStored || bytes.size() < kStoredBytes)
+    return decoder.fail("a reference to an object");
   const ObjectKey key{id_from_raw<NodeId>(bytes.substr(1, 16)), number_at(bytes, 17), number_at(bytes, 25)};
   const auto store = Session::has_current() ? Session::current()->objects() : nullptr;
-  if (!store) return decoder.fail(Error{ErrorCode::kUnavailable, "a reference to an object came, and this process has no object store"});
+  if (!store)
+    return decoder.fail(
+        Error{ErrorCode::kUnavailable, "a reference to an object came, and this process has no object store"});
   RefScope* scope = RefScope::current();
   const bool claims = scope != nullptr && scope->claims(key);
   const std::string_view address = bytes.substr(kStoredBytes, bytes.find('\0', kStoredBytes) - kStoredBytes);
   const std::string_view owner = bytes.substr(std::min(bytes.size(), kStoredBytes + address.size() + 1));
   ref = AnyRef(store->acquire(key, std::string(address), claims));
   ref.stored_->find_origin();
-  if (!owner.empty() && !ref.stored_->origin().made_by && owner != Session::current()->name_as_owner()) ref.stored_->set_origin({borrow_origin(owner, key), 0});
+  if (!owner.empty() && !ref.stored_->origin().made_by && owner != Session::current()->name_as_owner())
+    ref.stored_->set_origin({borrow_origin(owner, key), 0});
   if (scope != nullptr) scope->receive(ref.stored_, claims);
 }
 
@@ -168,7 +183,8 @@ void internal::ReadScope::keep_until_counted() const {
 std::string place_of(const std::source_location& place) {
   const std::string_view path = place.file_name();
   const size_t slash = path.rfind('/');
-  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1)) + ":" + std::to_string(place.line());
+  return std::string(slash == std::string_view::npos ? path : path.substr(slash + 1)) + ":" +
+         std::to_string(place.line());
 }
 
 namespace registration {

@@ -72,7 +72,8 @@ namespace internal {
 // Keeps an object alive while its contents are decoded, until the references in it have been counted.
 class ReadScope {
  public:
-  explicit ReadScope(std::shared_ptr<const StoredObject> object) : object_(std::move(object)), scope_(RefScope::Kind::kReadObject, &received_) {}
+  explicit ReadScope(std::shared_ptr<const StoredObject> object)
+      : object_(std::move(object)), scope_(RefScope::Kind::kReadObject, &received_) {}
   ~ReadScope() {
     if (!received_.empty() && object_) keep_until_counted();
   }
@@ -202,7 +203,8 @@ std::string encode_answer(const R& value) {
 // Accepts the references in a reply; returns their holder until the reply is read, or null if there are none.
 // `objects`: receives the referenced objects.
 template <class Value>
-std::shared_ptr<const void> claim_objects(const Result<std::string>& answer, std::vector<std::shared_ptr<const StoredObject>>* objects) {
+std::shared_ptr<const void> claim_objects(const Result<std::string>& answer,
+                                          std::vector<std::shared_ptr<const StoredObject>>* objects) {
   if (!answer || !codec::carries_references(*answer)) return nullptr;
   const RefScope scope(RefScope::Kind::kReceiveAnswer, objects);
   auto value = from_bytes<Value>(*answer);
@@ -250,7 +252,8 @@ void encode_argument_value(Encoder& encoder, const P& value) {
   } else if constexpr (!ObjectLayout<P>::kMayRefer) {
     if (raw_bytes(value) > kInlineArgumentBytesMax) {
       const auto put_bytes = [](std::span<const std::byte> bytes) { return put_argument(bytes, type_name<P>()); };
-      if (const AnyRef object = ObjectLayout<P>::write(value, put_bytes); object.is_valid()) return encode(encoder, object);
+      if (const AnyRef object = ObjectLayout<P>::write(value, put_bytes); object.is_valid())
+        return encode(encoder, object);
     }
     encode(encoder, value);
   } else {
@@ -264,7 +267,8 @@ void encode_argument_value(Encoder& encoder, const P& value) {
       const std::string bytes = to_bytes(value);
       object = put_argument(std::as_bytes(std::span(bytes)), type_name<P>(), &contents);
     } else {
-      const std::string bytes = codec::write_envelope(1, [&](Encoder& whole) { whole.encoded(std::string_view(encoder.bytes()).substr(before)); });
+      const std::string bytes = codec::write_envelope(
+          1, [&](Encoder& whole) { whole.encoded(std::string_view(encoder.bytes()).substr(before)); });
       object = put_argument(std::as_bytes(std::span(bytes)), type_name<P>());
     }
     if (!object.is_valid()) return;

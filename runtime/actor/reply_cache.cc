@@ -39,11 +39,13 @@ ReplyCache::Decision ReplyCache::begin(BootTime now, const net::CallerId& id, ui
     return {Verdict::kAnswered,
             make_error(ErrorCode::kUnavailable, fmt::format("the actor keeps {} ({}) that their callers "
                                                             "have not acknowledged; the limit is {} or {}",
-                                                            counted(calls_, "answer"), counted(bytes_, "byte"), limits_.calls_max, counted(limits_.bytes_max, "byte"))),
+                                                            counted(calls_, "answer"), counted(bytes_, "byte"),
+                                                            limits_.calls_max, counted(limits_.bytes_max, "byte"))),
             nullptr};
   }
   ++calls_;
-  caller.calls.emplace(request, Entry{.responder = std::move(responder), .answer = {}, .answered = false, .signal = std::move(signal)});
+  caller.calls.emplace(
+      request, Entry{.responder = std::move(responder), .answer = {}, .answered = false, .signal = std::move(signal)});
   return {Verdict::kRun, {}, nullptr};
 }
 

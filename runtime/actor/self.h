@@ -13,15 +13,15 @@ namespace volador {
 // Identity, placement and resources of the calling actor.
 struct Self {
   ActorId id;
-  uint64_t epoch = 0;    // Epoch of this incarnation; grows with each restart.
-  int restarts = 0;      // 0 in the first incarnation.
-  std::string name;      // Empty: unnamed.
+  uint64_t epoch = 0;           // Epoch of this incarnation; grows with each restart.
+  int restarts = 0;             // 0 in the first incarnation.
+  std::string name;             // Empty: unnamed.
   std::string actor_namespace;  // Namespace of its name.
   std::string class_name;
   NodeId node;
   std::string node_name;
-  ResourceSet resources;  // As granted.
-  std::vector<int> gpus;  // Device indices of the node, as in CUDA_VISIBLE_DEVICES.
+  ResourceSet resources;          // As granted.
+  std::vector<int> gpus;          // Device indices of the node, as in CUDA_VISIBLE_DEVICES.
   std::filesystem::path scratch;  // Path of scratch_directory().
 
   // Returns a folder of this incarnation, created on the first call and removed after its end. Throws if it cannot be

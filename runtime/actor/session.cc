@@ -49,40 +49,58 @@ Result<void> check_concurrency(const SpawnRequest& request) {
   constexpr int kThreadsMax = 1000;  // Per actor.
   const auto refuse = [](std::string why) { return make_error(ErrorCode::kInvalidArgument, std::move(why)); };
   int threads = request.max_concurrency;
-  if (request.max_concurrency < 1) return refuse(fmt::format("max_concurrency: expected 1 or more, got {}", request.max_concurrency));
+  if (request.max_concurrency < 1)
+    return refuse(fmt::format("max_concurrency: expected 1 or more, got {}", request.max_concurrency));
   std::set<std::string> names;
   std::set<uint64_t> methods;
   for (const SpawnRequest::ConcurrencyGroup& group : request.groups) {
     if (group.name.empty() || !names.insert(group.name).second) {
-      return refuse(fmt::format("concurrency_group: \"{}\" is {}; give each group of an actor a name of its own", group.name, group.name.empty() ? "no name" : "there twice"));
+      return refuse(fmt::format("concurrency_group: \"{}\" is {}; give each group of an actor a name of its own",
+                                group.name, group.name.empty() ? "no name" : "there twice"));
     }
-    if (group.threads < 1) return refuse(fmt::format("concurrency_group \"{}\": expected 1 thread or more, got {}", group.name, group.threads));
+    if (group.threads < 1)
+      return refuse(
+          fmt::format("concurrency_group \"{}\": expected 1 thread or more, got {}", group.name, group.threads));
     for (const uint64_t method : group.methods) {
-      if (!methods.insert(method).second) return refuse(fmt::format("concurrency_group \"{}\": one of its methods is listed twice; a method belongs to one group", group.name));
+      if (!methods.insert(method).second)
+        return refuse(fmt::format(
+            "concurrency_group \"{}\": one of its methods is listed twice; a method belongs to one group", group.name));
     }
     threads = std::min(threads, kThreadsMax) + std::min(group.threads, kThreadsMax);
   }
-  if (threads > kThreadsMax) return refuse(fmt::format("max_concurrency: the actor asks for {} threads in all, the limit is {}; use several actors", threads, kThreadsMax));
+  if (threads > kThreadsMax)
+    return refuse(
+        fmt::format("max_concurrency: the actor asks for {} threads in all, the limit is {}; use several actors",
+                    threads, kThreadsMax));
   if (threads > 1 && (request.checkpoint_calls > 0 || request.checkpoint_interval.count() > 0)) {
-    return refuse("max_concurrency: an actor that keeps checkpoints runs its calls one after another, so that each checkpoint is a state between two calls; "
-                  "leave checkpoint_every out, or keep max_concurrency at 1");
+    return refuse(
+        "max_concurrency: an actor that keeps checkpoints runs its calls one after another, so that each checkpoint is "
+        "a state between two calls; "
+        "leave checkpoint_every out, or keep max_concurrency at 1");
   }
-  if (request.max_task_retries < -1) return refuse(fmt::format("max_task_retries: expected -1 (without limit) or more, got {}", request.max_task_retries));
+  if (request.max_task_retries < -1)
+    return refuse(
+        fmt::format("max_task_retries: expected -1 (without limit) or more, got {}", request.max_task_retries));
   return {};
 }
 
 Result<void> check_isolation(const SpawnRequest& request) {
   if (request.isolation != Isolation::kShared) return {};
-  const auto refuse = [](std::string why) { return make_error(ErrorCode::kInvalidArgument, "isolation shared: " + std::move(why)); };
+  const auto refuse = [](std::string why) {
+    return make_error(ErrorCode::kInvalidArgument, "isolation shared: " + std::move(why));
+  };
   if (const Amount gpus = request.resources.get("gpus"); gpus > 0) {
-    return refuse(fmt::format("the actor asks for gpus {}, but a process sees the same devices in all of its actors; leave .isolation() out, "
-                              "so that it gets a process of its own",
-                              static_cast<double>(gpus) / static_cast<double>(kUnit)));
+    return refuse(fmt::format(
+        "the actor asks for gpus {}, but a process sees the same devices in all of its actors; leave .isolation() out, "
+        "so that it gets a process of its own",
+        static_cast<double>(gpus) / static_cast<double>(kUnit)));
   }
   if (!request.env.empty()) {
-    return refuse(fmt::format("the actor sets {} in its environment, which all actors of a process have in common; leave .env() or .isolation() out, "
-                              "or pass the value to the constructor",
-                              request.env.begin()->first));
+    return refuse(
+        fmt::format("the actor sets {} in its environment, which all actors of a process have in common; leave .env() "
+                    "or .isolation() out, "
+                    "or pass the value to the constructor",
+                    request.env.begin()->first));
   }
   return {};
 }
@@ -91,11 +109,13 @@ Result<void> check_health(const SpawnRequest& request) {
   const SpawnRequest::HealthMethod& health = request.health;
   if (health.method == 0) return {};
   const auto refuse = [](const char* what, const char* rule, int64_t got, const char* unit) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("health_check: {}: expected {}, got {}{}", what, rule, got, unit));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("health_check: {}: expected {}, got {}{}", what, rule, got, unit));
   };
   if (health.period.count() < 1) return refuse("period", "1 ms or more", health.period.count(), " ms");
   if (health.timeout.count() < 1) return refuse("timeout", "1 ms or more", health.timeout.count(), " ms");
-  if (health.turn_timeout.count() < 0) return refuse("turn_timeout", "0 (none) or more", health.turn_timeout.count(), " ms");
+  if (health.turn_timeout.count() < 0)
+    return refuse("turn_timeout", "0 (none) or more", health.turn_timeout.count(), " ms");
   if (health.failures < 1) return refuse("failures", "1 or more", health.failures, "");
   return {};
 }
@@ -104,11 +124,16 @@ std::string_view to_string(Isolation isolation) { return isolation == Isolation:
 
 std::string_view to_string(ActorState state) {
   switch (state) {
-    case ActorState::kPending: return "pending";
-    case ActorState::kStarting: return "starting";
-    case ActorState::kAlive: return "alive";
-    case ActorState::kRestarting: return "restarting";
-    case ActorState::kDead: return "dead";
+    case ActorState::kPending:
+      return "pending";
+    case ActorState::kStarting:
+      return "starting";
+    case ActorState::kAlive:
+      return "alive";
+    case ActorState::kRestarting:
+      return "restarting";
+    case ActorState::kDead:
+      return "dead";
   }
   return "?";
 }
@@ -120,7 +145,8 @@ std::shared_ptr<OutgoingCall> Session::make_call(uint64_t method, std::string ar
   return made;
 }
 
-uint64_t Session::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done, Repeat repeat) {
+uint64_t Session::call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
+                       Done done, Repeat repeat) {
   const auto made = make_call(method, std::move(arguments), std::move(done));
   made->target = actor;
   made->timeout = timeout;
@@ -133,7 +159,10 @@ Session::Session() : serial_(last_serial.fetch_add(1) + 1) {}
 
 std::shared_ptr<Session> Session::current() {
   auto session = current_or_none();
-  if (!session) throw Exception(Error{ErrorCode::kUnavailable, "this process is not connected to a cluster: call volador::init(argc, argv) first in main, and keep what it returns"});
+  if (!session)
+    throw Exception(Error{ErrorCode::kUnavailable,
+                          "this process is not connected to a cluster: call volador::init(argc, argv) first in main, "
+                          "and keep what it returns"});
   return session;
 }
 

@@ -13,8 +13,8 @@
 
 #include "runtime/actor/outgoing_call.h"
 #include "runtime/ids.h"
-#include "runtime/node_affinity.h"
 #include "runtime/language/reason.h"
+#include "runtime/node_affinity.h"
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "runtime/store/object_key.h"
@@ -38,7 +38,7 @@ struct SpawnRequest {
   ResourceSet resources;
   std::string name;
   std::string actor_namespace;  // Namespace of the name; empty: the creator's.
-  int max_restarts = 0;  // -1: unlimited.
+  int max_restarts = 0;         // -1: unlimited.
   bool detached = false;
   bool ends_with_handles = false;  // Ends when no process has a handle on it (hold()). Ignored for detached actors.
   int priority = 0;
@@ -52,7 +52,7 @@ struct SpawnRequest {
   // For a class with save_checkpoint and load_checkpoint; 0: never.
   int64_t checkpoint_calls = 0;
   std::chrono::milliseconds checkpoint_interval{0};
-  int max_concurrency = 1;   // Concurrent calls outside concurrency groups.
+  int max_concurrency = 1;  // Concurrent calls outside concurrency groups.
   struct ConcurrencyGroup {
     std::string name;
     int threads = 1;
@@ -99,10 +99,10 @@ struct ActorStatus {
   std::string class_name;
   std::string name;
   std::string actor_namespace;  // Namespace of its name.
-  std::string reason;  // Why it waits.
-  Error death;         // If dead or restarting: the cause, as callers get it.
-  Reason why;          // As data: the cause, if there is one, otherwise `reason`.
-  bool lost = false;   // The actor did not fail itself: its node or the node's lease was lost.
+  std::string reason;           // Why it waits.
+  Error death;                  // If dead or restarting: the cause, as callers get it.
+  Reason why;                   // As data: the cause, if there is one, otherwise `reason`.
+  bool lost = false;            // The actor did not fail itself: its node or the node's lease was lost.
 };
 
 // Resources and nodes of the cluster as last reported by the head.
@@ -140,10 +140,10 @@ struct TrialReport {
   Reason error;
   Reason reason;
   int64_t started_ms = 0, ended_ms = 0;  // Unix time; 0: not yet or unknown.
-  std::string name = {};               // From the run's name template; empty: the id.
-  std::vector<std::string> tags = {};  // In the order in which they were added.
-  std::string cloned_from = {};        // Id of the trial whose configuration a user copied; empty: none.
-  std::vector<TrialPoint> points;  // Since the previous report: rows are coalesced, curves are complete.
+  std::string name = {};                 // From the run's name template; empty: the id.
+  std::vector<std::string> tags = {};    // In the order in which they were added.
+  std::string cloned_from = {};          // Id of the trial whose configuration a user copied; empty: none.
+  std::vector<TrialPoint> points;        // Since the previous report: rows are coalesced, curves are complete.
 };
 // A rung of the scheduler; see SchedulerRung in control.proto.
 struct RungReport {
@@ -182,11 +182,11 @@ struct ExperimentReport {
   std::string mode;
   std::string directory;
   std::vector<TrialReport> trials;  // Changed rows only.
-  int64_t trials_total = 0;    // Expected number while it runs, actual number after its end.
-  int64_t trials_planned = 0;  // 0: unlimited or unknown.
+  int64_t trials_total = 0;         // Expected number while it runs, actual number after its end.
+  int64_t trials_planned = 0;       // 0: unlimited or unknown.
   std::string scheduler;
-  std::vector<RungReport> rungs;  // Empty: unchanged.
-  std::string space = {};         // JSON (tune/space/space_json.h); empty: unchanged, or no space.
+  std::vector<RungReport> rungs;       // Empty: unchanged.
+  std::string space = {};              // JSON (tune/space/space_json.h); empty: unchanged, or no space.
   std::vector<std::string> tags = {};  // Sent with the first report; users can change them in the dashboard.
   std::optional<BestReport> best = {}, best_so_far = {};  // By the last and by the best values; empty: unchanged.
   std::optional<TimeLeft> left = {};                      // Empty: unknown.
@@ -235,14 +235,16 @@ class Session {
   // alive.
   virtual Result<ActorId> spawn(const SpawnRequest& request) = 0;
   // An empty namespace means the caller's. kNotFound; kInvalidArgument if its class is not `class_name`.
-  virtual Result<ActorId> find(const std::string& name, const std::string& actor_namespace, const std::string& class_name) = 0;
+  virtual Result<ActorId> find(const std::string& name, const std::string& actor_namespace,
+                               const std::string& class_name) = 0;
   // Starts a call. Calls of this process on an actor run in the order of start(); on_end() may run before start()
   // returns. Calls are queued while the actor is starting, restarting or unreachable.
   virtual void start(std::shared_ptr<OutgoingCall> call) = 0;
   // As start(), with a function for the reply. Returns the call's number for cancel(). kNever: the call is not retried,
   // even on an actor with max_task_retries.
   enum class Repeat : uint8_t { kAsTheActorSays, kNever };
-  uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout, Done done, Repeat repeat = Repeat::kAsTheActorSays);
+  uint64_t call(const ActorId& actor, uint64_t method, std::string arguments, std::chrono::nanoseconds timeout,
+                Done done, Repeat repeat = Repeat::kAsTheActorSays);
   // Ends the call with kCancelled unless it has ended; its actor is notified. Unknown numbers have no effect.
   virtual void cancel(const ActorId& actor, uint64_t call) = 0;
   // For an actor whose class runs tasks (ActorClass::runs_tasks): ends this process's calls that have not begun with
@@ -252,7 +254,8 @@ class Session {
   virtual Result<void> kill(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace) = 0;
   // As kill(), without waiting: `done` runs once with the head's answer, on a runtime thread or before kill_later()
   // returns. Waits for an unreachable head.
-  virtual void kill_later(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace, std::function<void(Result<void>)> done) {
+  virtual void kill_later(const ActorId& actor, bool no_restart, std::chrono::milliseconds grace,
+                          std::function<void(Result<void>)> done) {
     done(kill(actor, no_restart, grace));
   }
   // Starts watching an actor known only by its id (a handle received as an argument).
@@ -284,7 +287,8 @@ class Session {
   virtual void report(const ExperimentReport& report) = 0;
   // Sets the receiver of requests for an experiment that this process reports, called on a runtime thread; null removes
   // it. Without a receiver requests are dropped.
-  virtual void on_request(const std::string& /*experiment*/, std::function<void(const ExperimentRequest&)> /*function*/) {}
+  virtual void on_request(const std::string& /*experiment*/,
+                          std::function<void(const ExperimentRequest&)> /*function*/) {}
   // Digest of this process's executable, 32 bytes; empty if unknown.
   virtual std::string program_sha256() { return {}; }
   // Object store of this process; null if it has none.
@@ -295,7 +299,8 @@ class Session {
   // number of lost objects in the reconstruction chain. `done` runs once, on a runtime thread, with a serialized
   // reference to the replacement, transferred to this process. kObjectLost: it cannot be reconstructed, or its owner
   // has ended.
-  virtual void rebuild(const std::string& /*owner*/, const ObjectKey& /*object*/, int /*depth*/, std::function<void(Result<std::string>)> done) {
+  virtual void rebuild(const std::string& /*owner*/, const ObjectKey& /*object*/, int /*depth*/,
+                       std::function<void(Result<std::string>)> done) {
     done(make_error(ErrorCode::kObjectLost, "this process cannot ask who submitted the task that brought it"));
   }
   // For an actor: returns its CPUs while it waits (true), then acquires them again. Repeated: no effect.

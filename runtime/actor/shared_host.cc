@@ -106,17 +106,19 @@ void SharedHost::construct(const MemberPtr& member) {
   send_(ready_message(member->start, socket_of(member->start)));
   const std::weak_ptr<Member> weak = member;
   member->health_owner = HealthChecks::start(spec, member->actor_class,
-                                       {.io = &io_,
-                                        .clock = process_.clock,
-                                        .lease = process_.lease,
-                                        .run =
-                                            [weak](CallRunner::Check check) {
-                                              if (const MemberPtr alive = weak.lock()) alive->runner->check(runner_of(alive), std::move(check));
-                                            },
-                                        .unhealthy =
-                                            [this, weak](const std::string& why) {
-                                              if (const MemberPtr alive = weak.lock()) fail(alive, protocol::DeathCause::UNHEALTHY, why);
-                                            }});
+                                             {.io = &io_,
+                                              .clock = process_.clock,
+                                              .lease = process_.lease,
+                                              .run =
+                                                  [weak](CallRunner::Check check) {
+                                                    if (const MemberPtr alive = weak.lock())
+                                                      alive->runner->check(runner_of(alive), std::move(check));
+                                                  },
+                                              .unhealthy =
+                                                  [this, weak](const std::string& why) {
+                                                    if (const MemberPtr alive = weak.lock())
+                                                      fail(alive, protocol::DeathCause::UNHEALTHY, why);
+                                                  }});
   member->health = member->health_owner.get();
   if (member->ending && member->health_owner) member->health_owner->stop();
 }

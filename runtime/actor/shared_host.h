@@ -69,10 +69,13 @@ class SharedHost {
   MemberPtr find(const ActorId& actor);
   // Nested actors: shared_lights.cc
   void on_light_call(net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
-  static std::shared_ptr<Light> find_light(Member& home, net::CallRequest& request, std::shared_ptr<net::Responder>& responder, Error& gone);
-  void call_light(std::shared_ptr<Light>&& light, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
+  static std::shared_ptr<Light> find_light(Member& home, net::CallRequest& request,
+                                           std::shared_ptr<net::Responder>& responder, Error& gone);
+  void call_light(std::shared_ptr<Light>&& light, net::CallRequest&& request,
+                  std::shared_ptr<net::Responder>&& responder);
   void make_light(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
-  void make_light_itself(const MemberPtr& home, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder);
+  void make_light_itself(const MemberPtr& home, net::CallRequest&& request,
+                         std::shared_ptr<net::Responder>&& responder);
   void leave_light(const MemberPtr& home, const std::shared_ptr<Light>& light, net::Responder& responder);
   void end_light(const MemberPtr& home, const ActorId& id, std::chrono::milliseconds grace, const Error& error);
   void end_lights(const MemberPtr& home, const Error& refusal, const Error& cut);

@@ -11,7 +11,7 @@
 namespace volador {
 namespace {
 
-constexpr size_t kGoneMax = 10'000;  // Ended nested actors remembered per owner.
+constexpr size_t kGoneMax = 10'000;                       // Ended nested actors remembered per owner.
 constexpr std::chrono::milliseconds kLeaveGrace{60'000};  // For methods that still run when the last queued one ends.
 
 }  // namespace
@@ -50,7 +50,8 @@ void SharedHost::on_light_call(net::CallRequest&& request, std::shared_ptr<net::
     const std::lock_guard hold(mutex_);
     const auto home = members_.find(home_of(request.actor));
     if (home == members_.end() || !home->second->ready || home->second->start.start().epoch() != request.epoch) {
-      gone = {ErrorCode::kUnavailable, fmt::format("the home of actor {} is not in this shared host", short_id(request.actor))};
+      gone = {ErrorCode::kUnavailable,
+              fmt::format("the home of actor {} is not in this shared host", short_id(request.actor))};
     } else if (request.method == LightMethods::make()) {
       made_by = home->second;
     } else if (const auto early = home->second->early.find(request.actor); early != home->second->early.end()) {
@@ -66,7 +67,8 @@ void SharedHost::on_light_call(net::CallRequest&& request, std::shared_ptr<net::
 }
 
 // Call under the mutex. Null: `gone` has the reason, or the actor is not created yet and the call is stored for it.
-std::shared_ptr<SharedHost::Light> SharedHost::find_light(Member& home, net::CallRequest& request, std::shared_ptr<net::Responder>& responder, Error& gone) {
+std::shared_ptr<SharedHost::Light> SharedHost::find_light(Member& home, net::CallRequest& request,
+                                                          std::shared_ptr<net::Responder>& responder, Error& gone) {
   if (const auto found = home.lights.find(request.actor); found != home.lights.end()) return found->second;
   if (number_of(request.actor) > home.made && !home.ending) {
     const ActorId actor = request.actor;
@@ -79,12 +81,14 @@ std::shared_ptr<SharedHost::Light> SharedHost::find_light(Member& home, net::Cal
   return nullptr;
 }
 
-void SharedHost::call_light(std::shared_ptr<Light>&& light, net::CallRequest&& request, std::shared_ptr<net::Responder>&& responder) {
+void SharedHost::call_light(std::shared_ptr<Light>&& light, net::CallRequest&& request,
+                            std::shared_ptr<net::Responder>&& responder) {
   CallRunner& runner = light->runner;
   const MemberPtr& home = light->home;
   if (request.method == LightMethods::look()) return responder->reply(to_bytes(light->actor_class.name));
   if (request.method == LightMethods::leave()) return leave_light(home, light, *responder);
-  if (request.method != LightMethods::end()) return runner.on_call({std::move(light), &runner}, std::move(request), std::move(responder));
+  if (request.method != LightMethods::end())
+    return runner.on_call({std::move(light), &runner}, std::move(request), std::move(responder));
   const auto grace = from_bytes<int64_t>(request.body);
   end_light(home, request.actor, std::chrono::milliseconds(grace ? *grace : 0),
             {ErrorCode::kActorDied,

@@ -100,7 +100,8 @@ size_t SharedThreads::threads() const {
 }
 
 ThreadCounts SharedThreads::counts(BootTime now) const {
-  ThreadCounts counts{.base = options_.threads, .limit = options_.threads_max, .idle = idle_ + looking_, .turns = turns_.size()};
+  ThreadCounts counts{
+      .base = options_.threads, .limit = options_.threads_max, .idle = idle_ + looking_, .turns = turns_.size()};
   for (const auto& worker : workers_) {
     if (worker->ended) continue;
     ++counts.threads;

@@ -156,8 +156,7 @@ struct SinkOf {
   static constexpr bool exists = false;
 };
 template <class... A>
-  requires(sizeof...(A) > 0)
-struct SinkOf<std::tuple<A...>> {
+requires(sizeof...(A) > 0) struct SinkOf<std::tuple<A...>> {
   using Last = std::tuple_element_t<sizeof...(A) - 1, std::tuple<A...>>;
   static constexpr bool exists = SinkItem<Last>::exists;
   using Item = typename SinkItem<Last>::Type;

@@ -35,8 +35,7 @@ uint64_t stream_fetch_method();
 // Queue of a stream's unread items. Thread safe.
 class StreamSource {
  public:
-  static constexpr size_t kBytesAhead = size_t{1}
-                                        << 20;  // Unread items; a single larger item is queued alone.
+  static constexpr size_t kBytesAhead = size_t{1} << 20;  // Unread items; a single larger item is queued alone.
   static constexpr size_t kItemsAhead = 10'000;
 
   // `gone` runs once, when the method has returned and its reply is sent.

@@ -20,7 +20,7 @@ namespace volador {
 
 // Options of wait().
 struct WaitOptions {
-  size_t count = std::numeric_limits<size_t>::max();  // Number of ready things to wait for; default: all.
+  size_t count = std::numeric_limits<size_t>::max();     // Number of ready things to wait for; default: all.
   std::optional<std::chrono::nanoseconds> timeout = {};  // Default: none.
 };
 
@@ -29,7 +29,8 @@ namespace internal {
 // Splits things by readiness, in the given order: {ready, pending}. `when_ready(thing, function)` calls the function
 // once, on any thread, at once if it is ready.
 template <class Thing, class WhenReady, class IsReady>
-std::pair<std::vector<Thing>, std::vector<Thing>> wait_for_things(std::vector<Thing> things, const WaitOptions& options, WhenReady when_ready, IsReady is_ready) {
+std::pair<std::vector<Thing>, std::vector<Thing>> wait_for_things(std::vector<Thing> things, const WaitOptions& options,
+                                                                  WhenReady when_ready, IsReady is_ready) {
   struct Count {
     std::mutex mutex;
     std::condition_variable changed;
@@ -63,9 +64,11 @@ std::pair<std::vector<Thing>, std::vector<Thing>> wait_for_things(std::vector<Th
 // Returns when `count` futures are ready or the timeout has passed: {ready, pending}, each in the given order, at most
 // `count` ready. A failed future is ready.
 template <class T>
-std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Future<T>> futures, const WaitOptions& options = {}) {
+std::pair<std::vector<Future<T>>, std::vector<Future<T>>> wait(std::vector<Future<T>> futures,
+                                                               const WaitOptions& options = {}) {
   return internal::wait_for_things(
-      std::move(futures), options, [](const Future<T>& future, auto function) { future.when_ready(std::move(function)); },
+      std::move(futures), options,
+      [](const Future<T>& future, auto function) { future.when_ready(std::move(function)); },
       [](const Future<T>& future) { return future.is_ready(); });
 }
 

@@ -28,8 +28,8 @@ Result<security::Credentials> certify(const Channel& channel, security::Role rol
                             .key_pem = std::move(own->key_pem),
                             .authority_pem = reply->authority_pem()};
   if (auto pair = security::check_credentials(out); !pair) {
-    return make_error(ErrorCode::kInternal,
-                      fmt::format("{} sent a certificate that does not fit: {}", channel.address(), pair.error().message));
+    return make_error(ErrorCode::kInternal, fmt::format("{} sent a certificate that does not fit: {}",
+                                                        channel.address(), pair.error().message));
   }
   return out;
 }
@@ -40,7 +40,8 @@ Result<security::Credentials> certify_host(const Channel& channel, HostId host, 
   return certify(channel, security::Role::kHost, to_string(host), raw(host), timeout);
 }
 
-Result<security::Credentials> renew_node(const Channel& channel, const std::string& name, std::chrono::milliseconds timeout) {
+Result<security::Credentials> renew_node(const Channel& channel, const std::string& name,
+                                         std::chrono::milliseconds timeout) {
   return certify(channel, security::Role::kNode, name, {}, timeout);
 }
 

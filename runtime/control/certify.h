@@ -12,7 +12,8 @@ namespace volador::control {
 
 // Creates a key and gets a certificate of role host for it (24 h) with Control.Certify. Blocks. Errors: kUnavailable,
 // kUnauthenticated, kPermissionDenied, kTimeout.
-[[nodiscard]] Result<security::Credentials> certify_host(const Channel& channel, HostId host, std::chrono::milliseconds timeout);
+[[nodiscard]] Result<security::Credentials> certify_host(const Channel& channel, HostId host,
+                                                         std::chrono::milliseconds timeout);
 
 // Renews the node's own certificate with a new key.
 [[nodiscard]] Result<security::Credentials> renew_node(const Channel& channel, const std::string& name,

@@ -36,7 +36,8 @@ std::string target_of(const std::string& address) {
   return "dns:///" + address;
 }
 
-grpc::ChannelArguments arguments(std::chrono::milliseconds keepalive_time, std::chrono::milliseconds keepalive_timeout) {
+grpc::ChannelArguments arguments(std::chrono::milliseconds keepalive_time,
+                                 std::chrono::milliseconds keepalive_timeout) {
   grpc::ChannelArguments out;
   out.SetSslTargetNameOverride(std::string(security::kHeadServerName));
   out.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -58,8 +59,8 @@ grpc::ChannelArguments arguments(std::chrono::milliseconds keepalive_time, std::
 
 }  // namespace
 
-Channel::Channel(std::string address, const security::Credentials& credentials, std::chrono::milliseconds keepalive_time,
-                 std::chrono::milliseconds keepalive_timeout)
+Channel::Channel(std::string address, const security::Credentials& credentials,
+                 std::chrono::milliseconds keepalive_time, std::chrono::milliseconds keepalive_timeout)
     : address_(std::move(address)) {
   VOLADOR_CHECK(prepare_grpc().has_value());
   const grpc::SslCredentialsOptions options{.pem_root_certs = credentials.authority_pem,
@@ -77,16 +78,19 @@ Result<void> prepare_grpc() {
   const std::scoped_lock lock(mutex);
   if (kept != nullptr) return {};
   if (!can_open_descriptors(kGrpcDescriptors)) {
-    return make_error(ErrorCode::kUnavailable,
-                      fmt::format("no connection to a head can be opened: this process has fewer than {} descriptors left of those that "
-                                  "it may open; close files that are not needed, or raise `ulimit -n`",
-                                  kGrpcDescriptors));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format(
+            "no connection to a head can be opened: this process has fewer than {} descriptors left of those that "
+            "it may open; close files that are not needed, or raise `ulimit -n`",
+            kGrpcDescriptors));
   }
   gpr_set_log_function(log_from_grpc);
   grpc_init();  // Never shut down: gRPC's shutdown waits up to 10 s for an interrupted handshake.
   // gRPC closes its event engine's descriptors with the last channel, opens new ones for the next channel, and aborts
   // the process if that fails. A channel that never connects keeps them open.
-  kept = new std::shared_ptr<grpc::Channel>(grpc::CreateChannel("ipv4:127.0.0.1:1", grpc::InsecureChannelCredentials()));
+  kept =
+      new std::shared_ptr<grpc::Channel>(grpc::CreateChannel("ipv4:127.0.0.1:1", grpc::InsecureChannelCredentials()));
   return {};
 }
 

@@ -41,15 +41,19 @@ Result<std::unique_ptr<ClusterApi>> ClusterApi::connect(const std::string& addre
   return std::make_unique<ClusterApi>(std::move(channel), security::token_text(token).reveal(), timeout);
 }
 
-Result<void> ClusterApi::call(std::string_view operation, const google::protobuf::Message& request, google::protobuf::Message& reply) {
+Result<void> ClusterApi::call(std::string_view operation, const google::protobuf::Message& request,
+                              google::protobuf::Message& reply) {
   const operations::Entry* entry = operations::find(operation);
-  VOLADOR_CHECK(entry != nullptr && entry->method->input_type() == request.GetDescriptor() && entry->method->output_type() == reply.GetDescriptor(), operation);
+  VOLADOR_CHECK(entry != nullptr && entry->method->input_type() == request.GetDescriptor() &&
+                    entry->method->output_type() == reply.GetDescriptor(),
+                operation);
   grpc::ClientContext context;
   set_timeout(context, impl_->timeout);
   impl_->prepare(context);
   using Lite = google::protobuf::MessageLite;
   const grpc::internal::RpcMethod method(entry->path.c_str(), grpc::internal::RpcMethod::NORMAL_RPC);
-  const grpc::Status status = grpc::internal::BlockingUnaryCall<Lite, Lite>(impl_->channel->grpc().get(), method, &context, request, &reply);
+  const grpc::Status status =
+      grpc::internal::BlockingUnaryCall<Lite, Lite>(impl_->channel->grpc().get(), method, &context, request, &reply);
   if (!status.ok()) return make_error(from_status(status, impl_->channel->address()));
   return {};
 }

@@ -32,8 +32,10 @@ class ClusterApi {
   ~ClusterApi();
 
   // Checks the fingerprint first, so that the token is sent only to its own cluster. Errors as join().
-  [[nodiscard]] static Result<std::unique_ptr<ClusterApi>> connect(const std::string& address, const security::JoinToken& token,
-                                                                   std::chrono::milliseconds timeout, const Clock& clock);
+  [[nodiscard]] static Result<std::unique_ptr<ClusterApi>> connect(const std::string& address,
+                                                                   const security::JoinToken& token,
+                                                                   std::chrono::milliseconds timeout,
+                                                                   const Clock& clock);
 
   // Calls an operation of the catalogue once: call<v1::DrainReply>("Cluster/Drain", request). Aborts where the operation does not exist or has
   // other message types.
@@ -44,11 +46,13 @@ class ClusterApi {
     if (!called) return make_error(called.error());
     return reply;
   }
-  [[nodiscard]] Result<void> call(std::string_view operation, const google::protobuf::Message& request, google::protobuf::Message& reply);
+  [[nodiscard]] Result<void> call(std::string_view operation, const google::protobuf::Message& request,
+                                  google::protobuf::Message& reply);
 
   // Calls on_line until the lines end (without follow), the connection is lost (error), or on_line returns false. No
   // timeout.
-  [[nodiscard]] Result<void> logs(const v1::LogsRequest& request, const std::function<bool(const v1::LogLine&)>& on_line);
+  [[nodiscard]] Result<void> logs(const v1::LogsRequest& request,
+                                  const std::function<bool(const v1::LogLine&)>& on_line);
 
  private:
   struct Impl;

@@ -21,10 +21,11 @@ Result<void> check_options(const JoinOptions& options) {
 }
 
 // Checks that the reply matches the request and the cluster whose fingerprint was verified.
-Result<Joined> checked(const protocol::JoinReply& reply, const security::KeyRequest& own, const security::ProbeReply& head,
-                       const JoinOptions& options) {
+Result<Joined> checked(const protocol::JoinReply& reply, const security::KeyRequest& own,
+                       const security::ProbeReply& head, const JoinOptions& options) {
   const auto wrong = [&](std::string_view why) {
-    return make_error(ErrorCode::kInternal, fmt::format("{} sent a certificate that does not fit: {}", options.address, why));
+    return make_error(ErrorCode::kInternal,
+                      fmt::format("{} sent a certificate that does not fit: {}", options.address, why));
   };
   Joined out{.credentials = {.certificate_pem = reply.certificate_pem(),
                              .key_pem = own.key_pem,

@@ -15,10 +15,10 @@ namespace volador::control {
 
 // Options of join().
 struct JoinOptions {
-  std::string address;        // Address of the head, "10.0.0.1:6380".
+  std::string address;  // Address of the head, "10.0.0.1:6380".
   security::JoinToken token;
   security::Role role = security::Role::kDriver;  // kNode, kDriver or kOperator.
-  std::string name;           // Name of the node or user; becomes the certificate's CN.
+  std::string name;                               // Name of the node or user; becomes the certificate's CN.
   std::chrono::milliseconds timeout{10'000};
 };
 

@@ -119,10 +119,11 @@ Result<void> upload_program(const Channel& channel, const std::filesystem::path&
     const auto end = offset + static_cast<int64_t>(piece->size());
     const bool last = piece->size() < static_cast<size_t>(kProgramChunkBytes) || end == size;
     if (end > size || (last && (end != size || hash.finish() != sha256))) {
-      return give_up({ErrorCode::kInvalidArgument,
-                      fmt::format("{} has changed since this program was started from it (expected sha256:{}). Start the "
-                                  "program again.",
-                                  path.string(), security::hex(sha256))});
+      return give_up(
+          {ErrorCode::kInvalidArgument,
+           fmt::format("{} has changed since this program was started from it (expected sha256:{}). Start the "
+                       "program again.",
+                       path.string(), security::hex(sha256))});
     }
     protocol::ProgramChunk chunk;
     chunk.set_sha256(security::raw(sha256));
@@ -138,11 +139,14 @@ Result<void> upload_program(const Channel& channel, const std::filesystem::path&
   return check_reply(reply);
 }
 
-Result<void> download_program(const Channel& channel, const security::Digest& sha256, const std::filesystem::path& destination,
-                              std::chrono::milliseconds timeout, int64_t bytes_max) {
+Result<void> download_program(const Channel& channel, const security::Digest& sha256,
+                              const std::filesystem::path& destination, std::chrono::milliseconds timeout,
+                              int64_t bytes_max) {
   std::string name = destination.string() + ".XXXXXX";
   File file(::mkostemp(name.data(), O_CLOEXEC));
-  if (file.fd() < 0) return make_error(ErrorCode::kUnavailable, fmt::format("cannot write {}: {}", destination.string(), std::strerror(errno)));
+  if (file.fd() < 0)
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("cannot write {}: {}", destination.string(), std::strerror(errno)));
   Temporary temporary{name};
 
   const auto stub = protocol::Control::NewStub(channel.grpc());
@@ -162,8 +166,8 @@ Result<void> download_program(const Channel& channel, const security::Digest& sh
   while (reader->Read(&chunk)) {
     if (auto answer = check_reply(chunk.error()); !answer) return give_up(answer.error());
     if (chunk.offset() != offset) {
-      return give_up({ErrorCode::kInternal, fmt::format("{} sent byte {} of a program where {} comes next", channel.address(),
-                                                        chunk.offset(), offset)});
+      return give_up({ErrorCode::kInternal, fmt::format("{} sent byte {} of a program where {} comes next",
+                                                        channel.address(), chunk.offset(), offset)});
     }
     offset += static_cast<int64_t>(chunk.data().size());
     const int64_t expected_size = std::max(offset, chunk.size_bytes());

@@ -21,8 +21,9 @@ inline constexpr int64_t kProgramBytesMax = int64_t{2} << 30;
 
 // Sends the file to the head. Blocks until done, or until `stop` is requested. Idempotent. kInvalidArgument: the file
 // does not match `sha256` (it was rebuilt meanwhile), or exceeds kProgramBytesMax.
-[[nodiscard]] Result<void> upload_program(const Channel& channel, const std::filesystem::path& path, const security::Digest& sha256,
-                                          std::chrono::milliseconds timeout, const std::stop_token& stop = {});
+[[nodiscard]] Result<void> upload_program(const Channel& channel, const std::filesystem::path& path,
+                                          const security::Digest& sha256, std::chrono::milliseconds timeout,
+                                          const std::stop_token& stop = {});
 
 // Downloads to `destination` (mode 0700) through a temporary file next to it and a rename. Blocks. kNotFound: the head
 // has no copy. kUnavailable: the connection, or no space; nothing is left behind. kInvalidArgument: the data does not

@@ -38,7 +38,8 @@ void ProgramUploader::run() {
     const std::stop_token token = cancel_.get_token();
     hold.unlock();
     const auto sent = upload_(token);
-    if (!sent && !token.stop_requested()) log::warn("driver", "the program could not be sent to the head", {{"error", sent.error().message}});
+    if (!sent && !token.stop_requested())
+      log::warn("driver", "the program could not be sent to the head", {{"error", sent.error().message}});
     hold.lock();
     running_ = false;
     if (sent && running_for_ == connection_) wanted_ = false;  // Also answers later requests on the same connection.

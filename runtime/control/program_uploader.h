@@ -37,11 +37,11 @@ class ProgramUploader {
   std::mutex mutex_;
   std::condition_variable changed_;
   bool stopped_ = false;
-  bool wanted_ = false;              // Another upload is needed.
+  bool wanted_ = false;  // Another upload is needed.
   bool running_ = false;
-  uint64_t connection_ = 0;          // Connection of the newest request.
-  uint64_t running_for_ = 0;         // Connection of the running upload.
-  std::stop_source cancel_;          // For the running upload.
+  uint64_t connection_ = 0;   // Connection of the newest request.
+  uint64_t running_for_ = 0;  // Connection of the running upload.
+  std::stop_source cancel_;   // For the running upload.
   std::thread thread_;
 };
 

@@ -21,7 +21,9 @@ class ProtoLink final : public Interface {
             std::function<void(LinkState, const Error&)> on_state)
       : on_message_(std::move(on_message)),
         link_(std::move(method), std::move(options),
-              {.on_message = [this](std::string bytes) { receive(bytes); }, .on_state = std::move(on_state), .take_next = taker()}) {}
+              {.on_message = [this](std::string bytes) { receive(bytes); },
+               .on_state = std::move(on_state),
+               .take_next = taker()}) {}
 
   void send(Out message) override { link_.send(message.SerializeAsString()); }
   void set_credentials(security::Credentials credentials) override { link_.set_credentials(std::move(credentials)); }
@@ -29,7 +31,7 @@ class ProtoLink final : public Interface {
 
  private:
   static std::function<std::string(std::deque<std::string>&)> taker() {
-    if constexpr (requires(Out& message) { message.batch(); }) return take_batch<Out>;
+    if constexpr (requires(Out & message) { message.batch(); }) return take_batch<Out>;
     return {};
   }
   bool handle(const In& message) {

@@ -87,7 +87,8 @@ void RunFileServer::ask(protocol::ReadRunFiles question, Answered answered) {
     protocol::RunFilesAnswer refused;
     refused.set_request(question.request());
     fill(*refused.mutable_error(),
-         {ErrorCode::kUnavailable, "too many questions about files wait on this machine, whose disk is slow; ask again later"});
+         {ErrorCode::kUnavailable,
+          "too many questions about files wait on this machine, whose disk is slow; ask again later"});
     return answered(std::move(refused));
   }
   state_->waiting.push_back({std::move(question), std::move(answered)});

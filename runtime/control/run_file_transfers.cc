@@ -58,9 +58,8 @@ Result<void> RunFileTransfers::begin(BootTime now, const protocol::ReadRunFiles&
   if (transfers_.size() >= limits_.open) {
     return make_error(
         ErrorCode::kUnavailable,
-        fmt::format(
-            "{} way from this machine already, which is the limit; ask again when some have arrived",
-            counted(limits_.open, "file is on its", "files are on their")));
+        fmt::format("{} way from this machine already, which is the limit; ask again when some have arrived",
+                    counted(limits_.open, "file is on its", "files are on their")));
   }
   auto opened = RunFiles(question.directory()).open(question.trial(), question.name());
   if (!opened) return make_error(opened.error());

@@ -98,8 +98,9 @@ std::string transport_message(const grpc::Status& status, std::string_view addre
     return fmt::format("{} does not know this request: it runs another version of Volador ({}).", address, text);
   }
   if (nobody_listens(status)) {
-    return fmt::format("nothing listens at {} (connection refused). Check that the head runs: `volador status` on its machine.",
-                       address);
+    return fmt::format(
+        "nothing listens at {} (connection refused). Check that the head runs: `volador status` on its machine.",
+        address);
   }
   if (contains(text, "keepalive")) {
     return fmt::format("{} fell silent: it did not answer a keepalive ping.", address);
@@ -119,7 +120,8 @@ std::string transport_message(const grpc::Status& status, std::string_view addre
 
 // gRPC reports this only in the text.
 bool nobody_listens(const grpc::Status& status) {
-  return status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty() && contains(status.error_message(), "Connection refused");
+  return status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty() &&
+         contains(status.error_message(), "Connection refused");
 }
 
 grpc::Status to_status(const Error& error) {

@@ -279,7 +279,8 @@ bool StreamLink::Impl::on_attempt_over() {
   const std::scoped_lock lock(mutex_);
   if (closing_) return false;
   // Between half and the full back-off, so that the clients of a restarted head do not reconnect at once.
-  const auto wait = backoff_ / 2 + std::chrono::milliseconds(random_.below(static_cast<uint64_t>(backoff_.count()) / 2 + 1));
+  const auto wait =
+      backoff_ / 2 + std::chrono::milliseconds(random_.below(static_cast<uint64_t>(backoff_.count()) / 2 + 1));
   backoff_ = std::min(backoff_ * 2, options_.backoff_max);
   alarm_.Set(&completions_, std::chrono::system_clock::now() + wait, as_pointer(Tag::kBackoffOver));
   return true;
@@ -314,11 +315,12 @@ void StreamLink::Impl::send(std::string message) {
 void StreamLink::Impl::enqueue(std::deque<std::string>& queue, std::string message) {
   const size_t messages = queue_.size() + deferred_.size() + 1;
   if (queued_bytes_ + message.size() > options_.queue_bytes_max || messages > options_.queue_messages_max) {
-    return drop({ErrorCode::kUnavailable,
-                 fmt::format("the connection to {} was given up: it takes messages too slowly; {} with {} "
-                             "waited, at most {} and {} may.",
-                             options_.address, counted(messages, "message"), counted(queued_bytes_ + message.size(), "byte"), options_.queue_messages_max,
-                             options_.queue_bytes_max)});
+    return drop(
+        {ErrorCode::kUnavailable,
+         fmt::format("the connection to {} was given up: it takes messages too slowly; {} with {} "
+                     "waited, at most {} and {} may.",
+                     options_.address, counted(messages, "message"), counted(queued_bytes_ + message.size(), "byte"),
+                     options_.queue_messages_max, options_.queue_bytes_max)});
   }
   queued_bytes_ += message.size();
   queue.push_back(std::move(message));

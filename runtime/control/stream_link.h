@@ -27,7 +27,7 @@ enum class LinkState : uint8_t { kConnected, kLost };
 struct LinkOptions {
   std::string address;  // Address of the head.
   security::Credentials credentials;
-  size_t queue_bytes_max = 64 << 20;     // Unwritten messages; beyond it the connection is dropped (kUnavailable).
+  size_t queue_bytes_max = 64 << 20;  // Unwritten messages; beyond it the connection is dropped (kUnavailable).
   size_t queue_messages_max = 100'000;
   std::chrono::milliseconds backoff_min{50};
   std::chrono::milliseconds backoff_max{2000};

@@ -19,8 +19,8 @@ inline void set_timeout(grpc::ClientContext& context, std::chrono::milliseconds 
 // Calls `method` of `stub` once.
 template <class Reply, class Stub, class Request>
 Result<Reply> ask_once(const Channel& channel, Stub& stub,
-                        grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*), grpc::ClientContext& context,
-                        const Request& request) {
+                       grpc::Status (Stub::*method)(grpc::ClientContext*, const Request&, Reply*),
+                       grpc::ClientContext& context, const Request& request) {
   Reply reply;
   const grpc::Status status = (stub.*method)(&context, request, &reply);
   if (!status.ok()) return make_error(from_status(status, channel.address()));

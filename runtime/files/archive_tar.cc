@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kArchiveMagic = "VLDARC01";
 constexpr size_t kChecksumBytes = 32;
-constexpr int kWindowLog = 23;  // As in directory_archive.cc.
-constexpr size_t kBlock = 512;     // Block size of a tar file.
+constexpr int kWindowLog = 23;      // As in directory_archive.cc.
+constexpr size_t kBlock = 512;      // Block size of a tar file.
 constexpr size_t kFixedBytes = 12;  // Mode, path length and size.
 constexpr size_t kTrailerBytes = 16;
 constexpr uint8_t kDirectoryEntry = 1, kFileEntry = 2;
@@ -83,7 +83,12 @@ struct FreeContext {
 class ArchiveTar::Impl {
  public:
   Impl(FileHandle file, fs::path path, int64_t left)
-      : file_(std::move(file)), path_(std::move(path)), left_(left), context_(ZSTD_createDCtx()), in_(ZSTD_DStreamInSize(), '\0'), raw_(kPieceBytes, '\0') {
+      : file_(std::move(file)),
+        path_(std::move(path)),
+        left_(left),
+        context_(ZSTD_createDCtx()),
+        in_(ZSTD_DStreamInSize(), '\0'),
+        raw_(kPieceBytes, '\0') {
     ZSTD_DCtx_setParameter(context_.get(), ZSTD_d_windowLogMax, kWindowLog);
   }
 
@@ -104,7 +109,9 @@ class ArchiveTar::Impl {
  private:
   enum class State : uint8_t { kKind, kFixed, kPath, kContent, kTrailer, kEnded };
 
-  tl::unexpected<Error> refused(std::string_view why) const { return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: {}", path_.string(), why)); }
+  tl::unexpected<Error> refused(std::string_view why) const {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: {}", path_.string(), why));
+  }
 
   // Reads up to the checksum at most.
   Result<size_t> read(char* to, size_t size) {
@@ -127,7 +134,8 @@ class ArchiveTar::Impl {
     if (ZSTD_isError(more) != 0) return refused(fmt::format("corrupt: {}", ZSTD_getErrorName(more)));
     VOLADOR_TRY(take({raw_.data(), target.pos}, out));
     if (more == 0) return finish();
-    if (target.pos == 0 && pending_.pos == before && left_ == 0) return refused("truncated: its compressed stream has no end");
+    if (target.pos == 0 && pending_.pos == before && left_ == 0)
+      return refused("truncated: its compressed stream has no end");
     return {};
   }
 
@@ -136,7 +144,8 @@ class ArchiveTar::Impl {
     security::Digest expected{};
     auto count = read_some(file_.get(), reinterpret_cast<char*>(expected.data()), expected.size(), path_);
     if (!count) return make_error(count.error());
-    const bool whole = state_ == State::kEnded && left_ == 0 && pending_.pos == pending_.size && *count == expected.size();
+    const bool whole =
+        state_ == State::kEnded && left_ == 0 && pending_.pos == pending_.size && *count == expected.size();
     if (!whole || hash_.finish() != expected) return refused("torn or corrupt: its contents do not fit its checksum");
     return {};
   }
@@ -200,7 +209,8 @@ class ArchiveTar::Impl {
         expect(State::kEnded, 1);
         return {};
       case State::kContent:
-      case State::kEnded: break;
+      case State::kEnded:
+        break;
     }
     return refused("corrupt: data after its last entry");
   }

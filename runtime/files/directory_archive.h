@@ -41,7 +41,8 @@ struct ArchiveEntry {
   bool is_directory = false;
 };
 // Returns everything in `directory`, each directory before its contents, ordered by name. Errors as pack_directory.
-[[nodiscard]] Result<std::vector<ArchiveEntry>> list_entries(const std::filesystem::path& directory, const ArchiveLimits& limits = {});
+[[nodiscard]] Result<std::vector<ArchiveEntry>> list_entries(const std::filesystem::path& directory,
+                                                             const ArchiveLimits& limits = {});
 
 // Packs all of `directory` into `archive`, which is replaced if it exists. Equal trees give equal archives.
 // kInvalidArgument: it contains a symbolic link, socket or device, a file changed during packing, or a limit is

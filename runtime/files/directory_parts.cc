@@ -49,7 +49,8 @@ Split split(const fs::path& directory, std::vector<ArchiveEntry> entries, const 
   std::set<std::string> names;
   for (auto& [bytes, name] : large) names.insert(std::move(name));
   Split made;
-  for (ArchiveEntry& entry : entries) (names.contains(entry.name) ? made.alone : made.together).push_back(std::move(entry));
+  for (ArchiveEntry& entry : entries)
+    (names.contains(entry.name) ? made.alone : made.together).push_back(std::move(entry));
   return made;
 }
 
@@ -71,7 +72,8 @@ std::vector<fs::path> parts_in(const fs::path& directory) {
   return found;
 }
 
-Result<DirectoryPart> DirectoryPacker::pack_some(const fs::path& directory, const std::vector<ArchiveEntry>& entries) const {
+Result<DirectoryPart> DirectoryPacker::pack_some(const fs::path& directory,
+                                                 const std::vector<ArchiveEntry>& entries) const {
   const fs::path fresh = folder_ / "fresh.vla";
   auto packed = pack_entries(directory, entries, fresh, {}, Durability::kProcess);
   if (!packed) return make_error(packed.error());

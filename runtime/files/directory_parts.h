@@ -37,7 +37,8 @@ std::vector<std::filesystem::path> parts_in(const std::filesystem::path& directo
 class DirectoryPacker {
  public:
   // The archives are stored in `folder`, which is created if needed.
-  explicit DirectoryPacker(std::filesystem::path folder, const PartLimits& limits = {}) : folder_(std::move(folder)), limits_(limits) {}
+  explicit DirectoryPacker(std::filesystem::path folder, const PartLimits& limits = {})
+      : folder_(std::move(folder)), limits_(limits) {}
 
   // Returns the parts in unpacking order. A large file whose name, permissions and contents are unchanged keeps its
   // archive; only its checksum is computed. Unused archives are removed. Errors as pack_directory.
@@ -51,7 +52,8 @@ class DirectoryPacker {
     std::string contents;  // Checksum.
     DirectoryPart part;
   };
-  Result<DirectoryPart> pack_some(const std::filesystem::path& directory, const std::vector<ArchiveEntry>& entries) const;
+  Result<DirectoryPart> pack_some(const std::filesystem::path& directory,
+                                  const std::vector<ArchiveEntry>& entries) const;
   Result<Packed> pack_file(const std::filesystem::path& directory, const ArchiveEntry& file) const;
   void drop_others(const std::vector<DirectoryPart>& parts) const;
 

@@ -24,10 +24,11 @@ Result<ResultsMode> parse_results_mode(std::string_view text) {
   const bool is_octal = error == std::errc() && end == text.data() + text.size() && text.size() <= 4;
   if (!is_octal || (mode & ~kReadAndWrite) != 0 || (mode & kOwnerReadsAndWrites) != kOwnerReadsAndWrites ||
       !writers_read(mode)) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("VOLADOR_RESULTS_MODE: expected the mode of a file that its owner reads and writes, in "
-                                  "octal and without execute bits, such as 0600, 0640 or 0644; got \"{}\"",
-                                  text));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("VOLADOR_RESULTS_MODE: expected the mode of a file that its owner reads and writes, in "
+                    "octal and without execute bits, such as 0600, 0640 or 0644; got \"{}\"",
+                    text));
   }
   return ResultsMode{.file = mode, .directory = mode | (mode & 0444) >> 2};
 }

@@ -26,7 +26,8 @@ constexpr const char* kJournal = "journal.vlj";  // Present in every run.
 // Whether the name is a visible single path component; files being written have a leading dot.
 bool is_plain_name(std::string_view name) {
   const bool printable = std::none_of(name.begin(), name.end(), [](unsigned char c) { return c < ' ' || c == 0x7F; });
-  return !name.empty() && name.size() <= 255 && name.front() != '.' && printable && name.find('/') == std::string_view::npos;
+  return !name.empty() && name.size() <= 255 && name.front() != '.' && printable &&
+         name.find('/') == std::string_view::npos;
 }
 
 bool names_checkpoint(std::string_view name) {
@@ -36,7 +37,9 @@ bool names_checkpoint(std::string_view name) {
 }
 
 tl::unexpected<Error> trouble(const fs::path& path, int error) {
-  const auto code = error == EACCES || error == EPERM ? ErrorCode::kPermissionDenied : error == ENOENT || error == ENOTDIR || error == ELOOP ? ErrorCode::kNotFound : ErrorCode::kUnavailable;
+  const auto code = error == EACCES || error == EPERM                       ? ErrorCode::kPermissionDenied
+                    : error == ENOENT || error == ENOTDIR || error == ELOOP ? ErrorCode::kNotFound
+                                                                            : ErrorCode::kUnavailable;
   return make_error(code, fmt::format("{}: {}", path.string(), std::strerror(error)));
 }
 
@@ -62,7 +65,8 @@ std::string folder_named_after(int parent, const std::string& id) {
 
 Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& trial) {
   if (!directory.is_absolute()) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\": the directory of a run is an absolute path", directory.string()));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("\"{}\": the directory of a run is an absolute path", directory.string()));
   }
   net::UniqueFd folder(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!folder) return trouble(directory, errno);
@@ -70,16 +74,20 @@ Result<net::UniqueFd> open_folder(const fs::path& directory, const std::string& 
   // exposed.
   struct stat journal {};
   if (::fstatat(folder.get(), kJournal, &journal, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(journal.st_mode)) {
-    return make_error(ErrorCode::kNotFound, fmt::format("{} holds no run: {} is missing there", directory.string(), kJournal));
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{} holds no run: {} is missing there", directory.string(), kJournal));
   }
   if (trial.empty()) return folder;
-  if (!is_plain_name(trial)) return make_error(ErrorCode::kInvalidArgument, fmt::format("trial \"{}\": no id of a trial", trial));
+  if (!is_plain_name(trial))
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("trial \"{}\": no id of a trial", trial));
   net::UniqueFd inner(::openat(folder.get(), trial.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!inner && errno == ENOENT) {
     // A run may name its trials' folders (.trial_folder); the names contain the id.
     const std::string named = folder_named_after(folder.get(), trial);
-    if (!named.empty()) inner = net::UniqueFd(::openat(folder.get(), named.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    else errno = ENOENT;
+    if (!named.empty())
+      inner = net::UniqueFd(::openat(folder.get(), named.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+    else
+      errno = ENOENT;
   }
   if (!inner) return trouble(directory / trial, errno);
   return inner;
@@ -90,11 +98,14 @@ Result<net::UniqueFd> open_file(int folder, const std::string& name, const fs::p
   net::UniqueFd file(::openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file) return trouble(shown, errno);
   if (::fstat(file.get(), &info) != 0) return trouble(shown, errno);
-  if (!S_ISREG(info.st_mode)) return make_error(ErrorCode::kNotFound, fmt::format("{}: no regular file", shown.string()));
+  if (!S_ISREG(info.st_mode))
+    return make_error(ErrorCode::kNotFound, fmt::format("{}: no regular file", shown.string()));
   return file;
 }
 
-int64_t modified_ms(const struct stat& info) { return int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1'000'000; }
+int64_t modified_ms(const struct stat& info) {
+  return int64_t{info.st_mtim.tv_sec} * 1000 + info.st_mtim.tv_nsec / 1'000'000;
+}
 
 // Reads the length at the time of opening: a journal may grow meanwhile.
 class PlainPieces final : public FilePieces {
@@ -119,7 +130,8 @@ class PlainPieces final : public FilePieces {
 
 class TarPieces final : public FilePieces {
  public:
-  TarPieces(std::vector<net::UniqueFd> archives, ArchiveTar tar) : archives_(std::move(archives)), tar_(std::move(tar)) {}
+  TarPieces(std::vector<net::UniqueFd> archives, ArchiveTar tar)
+      : archives_(std::move(archives)), tar_(std::move(tar)) {}
   Result<std::string> next() override { return tar_.next(); }
 
  private:
@@ -146,13 +158,15 @@ std::vector<std::string> archives_of(int checkpoint) {
 std::optional<RunFiles::Entry> entry_of(int folder, const std::string& name) {
   struct stat info {};
   if (!is_plain_name(name) || ::fstatat(folder, name.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0) return std::nullopt;
-  if (S_ISREG(info.st_mode)) return RunFiles::Entry{.name = name, .kind = "file", .bytes = info.st_size, .modified_ms = modified_ms(info)};
+  if (S_ISREG(info.st_mode))
+    return RunFiles::Entry{.name = name, .kind = "file", .bytes = info.st_size, .modified_ms = modified_ms(info)};
   if (!S_ISDIR(info.st_mode) || !names_checkpoint(name)) return std::nullopt;
   const net::UniqueFd checkpoint(::openat(folder, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!checkpoint) return std::nullopt;
   RunFiles::Entry entry{.name = name, .kind = "checkpoint", .bytes = 0, .modified_ms = 0};
   for (const std::string& archive : archives_of(checkpoint.get())) {
-    if (::fstatat(checkpoint.get(), archive.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode)) return std::nullopt;
+    if (::fstatat(checkpoint.get(), archive.c_str(), &info, AT_SYMLINK_NOFOLLOW) != 0 || !S_ISREG(info.st_mode))
+      return std::nullopt;
     entry.bytes += info.st_size;
     entry.modified_ms = std::max(entry.modified_ms, modified_ms(info));
   }
@@ -177,7 +191,8 @@ Result<std::vector<RunFiles::Entry>> RunFiles::list(const std::string& trial) co
 }
 
 Result<RunFiles::Opened> RunFiles::open(const std::string& trial, const std::string& name) const {
-  if (!is_plain_name(name)) return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is no name of a file here", name));
+  if (!is_plain_name(name))
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is no name of a file here", name));
   auto folder = open_folder(directory_, trial);
   if (!folder) return make_error(folder.error());
   const fs::path shown = directory_ / trial / name;
@@ -194,8 +209,11 @@ Result<RunFiles::Opened> RunFiles::open(const std::string& trial, const std::str
       archives.push_back(std::move(*archive));
     }
     auto tar = ArchiveTar::open(paths);
-    if (!tar) return make_error(ErrorCode::kUnavailable, fmt::format("{}: it cannot be read ({})", shown.string(), tar.error().message));
-    return Opened{.file_name = trial + "_" + name + ".tar", .content_type = "application/x-tar",
+    if (!tar)
+      return make_error(ErrorCode::kUnavailable,
+                        fmt::format("{}: it cannot be read ({})", shown.string(), tar.error().message));
+    return Opened{.file_name = trial + "_" + name + ".tar",
+                  .content_type = "application/x-tar",
                   .pieces = std::make_unique<TarPieces>(std::move(archives), std::move(*tar))};
   }
   auto file = open_file(folder->get(), name, shown, info);

@@ -53,7 +53,8 @@ const Texts& chinese() {
     const auto json = nlohmann::json::parse(catalogue_messages());
     Texts all;
     for (const auto& [english, key] : json["page"].items()) {
-      if (const auto found = made.find(key.get<std::string>()); found != made.end()) all.emplace(english, found->second);
+      if (const auto found = made.find(key.get<std::string>()); found != made.end())
+        all.emplace(english, found->second);
     }
     const auto events = nlohmann::json::parse(catalogue_events());
     for (const auto& [english, text] : events.items()) all.emplace(english, text.get<std::string>());

@@ -49,7 +49,8 @@ const Sentences& sentences() {
     Sentences made;
     const auto json = Json::parse(catalogue_reasons());
     for (const auto& [key, texts] : json.items()) {
-      auto sentence = std::make_unique<Reason::Sentence>(Reason::Sentence{.key = key, .english = texts.at("en"), .chinese = texts.at("zh")});
+      auto sentence = std::make_unique<Reason::Sentence>(
+          Reason::Sentence{.key = key, .english = texts.at("en"), .chinese = texts.at("zh")});
       const std::string& text = sentence->english;
       for (size_t at = text.find('{'); at != std::string::npos; at = text.find('{', at + 1)) {
         sentence->places = std::max(sentence->places, place_at(text, at).number + 1);
@@ -85,7 +86,8 @@ std::string amounts_text(const ResourceSet& amounts, Language language) {
 std::string argument_text(const Reason::Argument& argument, Language language) {
   if (const auto* text = std::get_if<std::string>(&argument.value)) return *text;
   if (const auto* number = std::get_if<int64_t>(&argument.value)) return std::to_string(*number);
-  if (const auto* of = std::get_if<Reason::Argument::Word>(&argument.value)) return std::string(translated_word(language, of->word));
+  if (const auto* of = std::get_if<Reason::Argument::Word>(&argument.value))
+    return std::string(translated_word(language, of->word));
   if (const auto* amounts = std::get_if<ResourceSet>(&argument.value)) return amounts_text(*amounts, language);
   return std::get<Reason>(argument.value).text(language);
 }
@@ -220,7 +222,8 @@ std::string Reason::text(Language language) const {
     }
     const auto* number = std::get_if<int64_t>(&argument.value);
     const size_t bar = std::min(place.forms.find('|'), place.forms.size());
-    out += number != nullptr && *number == 1 ? place.forms.substr(0, bar) : place.forms.substr(std::min(bar + 1, place.forms.size()));
+    out += number != nullptr && *number == 1 ? place.forms.substr(0, bar)
+                                             : place.forms.substr(std::min(bar + 1, place.forms.size()));
   }
   return out;
 }

@@ -56,7 +56,7 @@ class Reason {
   friend bool operator==(const Reason& a, const Reason& b) { return a.text() == b.text(); }
 
  private:
-  const Sentence* sentence_ = nullptr;  // Null: the argument, if any, is the text.
+  const Sentence* sentence_ = nullptr;           // Null: the argument, if any, is the text.
   std::shared_ptr<const Argument[]> arguments_;  // Shared by copies, as of a trial, its verdict and report. Null: none.
 };
 

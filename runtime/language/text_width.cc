@@ -14,33 +14,33 @@ struct WidthRange {
 
 // East Asian Wide and Fullwidth (UAX #11), as ranges.
 constexpr std::array<WidthRange, 18> kWide{{{0x1100, 0x115f},
-                                       {0x231a, 0x231b},
-                                       {0x23e9, 0x23ec},
-                                       {0x2e80, 0x303e},
-                                       {0x3041, 0x33ff},
-                                       {0x3400, 0x4dbf},
-                                       {0x4e00, 0x9fff},
-                                       {0xa000, 0xa4cf},
-                                       {0xa960, 0xa97f},
-                                       {0xac00, 0xd7a3},
-                                       {0xf900, 0xfaff},
-                                       {0xfe30, 0xfe6f},
-                                       {0xff00, 0xff60},
-                                       {0xffe0, 0xffe6},
-                                       {0x1f300, 0x1f64f},
-{0x1f680, 0x1f6ff},
-                                       {0x1f900, 0x1faff},
-                                       {0x20000, 0x3fffd}}};
+                                            {0x231a, 0x231b},
+                                            {0x23e9, 0x23ec},
+                                            {0x2e80, 0x303e},
+                                            {0x3041, 0x33ff},
+                                            {0x3400, 0x4dbf},
+                                            {0x4e00, 0x9fff},
+                                            {0xa000, 0xa4cf},
+                                            {0xa960, 0xa97f},
+                                            {0xac00, 0xd7a3},
+                                            {0xf900, 0xfaff},
+                                            {0xfe30, 0xfe6f},
+                                            {0xff00, 0xff60},
+                                            {0xffe0, 0xffe6},
+                                            {0x1f300, 0x1f64f},
+                                            {0x1f680, 0x1f6ff},
+                                            {0x1f900, 0x1faff},
+                                            {0x20000, 0x3fffd}}};
 // Combining marks, joiners and selectors.
 constexpr std::array<WidthRange, 9> kZero{{{0x0300, 0x036f},
-                                      {0x0483, 0x0489},
-                                      {0x0591, 0x05bd},
-                                      {0x0610, 0x061a},
-                                      {0x064b, 0x065f},
-                                      {0x200b, 0x200f},
-                                      {0x20d0, 0x20ff},
-                                      {0xfe00, 0xfe0f},
-                                      {0xfe20, 0xfe2f}}};
+                                           {0x0483, 0x0489},
+                                           {0x0591, 0x05bd},
+                                           {0x0610, 0x061a},
+                                           {0x064b, 0x065f},
+                                           {0x200b, 0x200f},
+                                           {0x20d0, 0x20ff},
+                                           {0xfe00, 0xfe0f},
+                                           {0xfe20, 0xfe2f}}};
 
 template <size_t n>
 bool is_in(const std::array<WidthRange, n>& ranges, uint32_t point) {
@@ -88,7 +88,8 @@ std::string cut_middle(std::string_view text, size_t columns) {
   while (tail < points.size() && points[tail].second == 0) ++tail;
   size_t front = 0;
   size_t front_width = 0;
-  while (front < tail && front_width + points[front].second <= columns - 1 - tail_width) front_width += points[front++].second;
+  while (front < tail && front_width + points[front].second <= columns - 1 - tail_width)
+    front_width += points[front++].second;
   const size_t front_end = front < points.size() ? points[front].first : text.size();
   const std::string_view end = tail < points.size() ? text.substr(points[tail].first) : std::string_view();
   return std::string(text.substr(0, front_end)) + "…" + std::string(end);

@@ -4,10 +4,10 @@
 #include <caf/actor_system.hpp>
 #include <caf/actor_system_config.hpp>
 #include <caf/event_based_actor.hpp>
-#include <caf/scoped_actor.hpp>
 #include <caf/message.hpp>
 #include <caf/policy/work_sharing.hpp>
 #include <caf/scheduler/coordinator.hpp>
+#include <caf/scoped_actor.hpp>
 #include <caf/send.hpp>
 #include <cstdlib>
 #include <exception>
@@ -155,7 +155,8 @@ struct EventLoop::Impl {
   std::mutex running;  // Held while a function runs, so that stop() can wait for it.
 };
 
-EventLoop::EventLoop(LoopSystem& system, std::string name, Thread thread, OnThrow on_throw) : impl_(std::make_shared<Impl>()) {
+EventLoop::EventLoop(LoopSystem& system, std::string name, Thread thread, OnThrow on_throw)
+    : impl_(std::make_shared<Impl>()) {
   impl_->system = system.impl_.get();
   impl_->on_throw = on_throw;
   impl_->name = std::move(name);
@@ -199,7 +200,8 @@ void EventLoop::post(std::function<void()> function) {
 
 void EventLoop::post_after(std::chrono::nanoseconds delay, std::function<void()> function) {
   if (impl_->stopped.load(std::memory_order_acquire)) return;
-  caf::message message = caf::make_message(Task{.function = std::make_shared<std::function<void()>>(std::move(function)), .delayed = true});
+  caf::message message = caf::make_message(
+      Task{.function = std::make_shared<std::function<void()>>(std::move(function)), .delayed = true});
   impl_->delayed.fetch_add(1, std::memory_order_release);
   caf::delayed_anon_send(impl_->actor, delay, std::move(message));
 }
@@ -215,7 +217,9 @@ void EventLoop::stop() {
 
 void EventLoop::set_interrupt(std::function<void()> interrupt) { impl_->interrupt = std::move(interrupt); }
 
-bool EventLoop::is_awaited() const { return impl_->stopped.load() || impl_->posted.load() != impl_->begun.load(std::memory_order_relaxed); }
+bool EventLoop::is_awaited() const {
+  return impl_->stopped.load() || impl_->posted.load() != impl_->begun.load(std::memory_order_relaxed);
+}
 
 bool EventLoop::is_current() const { return current_loop == impl_.get(); }
 

@@ -39,7 +39,8 @@ class EventLoop {
     kAbort,     // The process aborts: a partially applied event leaves invalid state.
   };
 
-  EventLoop(LoopSystem& system, std::string name, Thread thread = Thread::kShared, OnThrow on_throw = OnThrow::kContinue);
+  EventLoop(LoopSystem& system, std::string name, Thread thread = Thread::kShared,
+            OnThrow on_throw = OnThrow::kContinue);
   // As stop().
   ~EventLoop();
   EventLoop(const EventLoop&) = delete;

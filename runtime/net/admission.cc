@@ -50,8 +50,8 @@ void Admission::remember(const std::string& address) {
 }
 
 void Admission::forget_fullest(BootTime now) {
-  const auto fullest = std::ranges::max_element(
-      budgets_, {}, [&](const auto& budget) { return left(budget.first, now); });
+  const auto fullest =
+      std::ranges::max_element(budgets_, {}, [&](const auto& budget) { return left(budget.first, now); });
   budgets_.erase(fullest);
 }
 
@@ -80,7 +80,9 @@ void Admission::make_room(Actions& actions) {
   if (entries_.size() < limits_.connections) return;
   if (!new_.empty()) return end(entries_.find(new_.front()), actions);
   if (waiting_.empty()) return;
-  const auto longest = std::ranges::max_element(waiting_, {}, [this](const auto& queue) { return std::pair(!known_.contains(queue.first), queue.second.size()); });
+  const auto longest = std::ranges::max_element(waiting_, {}, [this](const auto& queue) {
+    return std::pair(!known_.contains(queue.first), queue.second.size());
+  });
   end(entries_.find(longest->second.front()), actions);
 }
 

@@ -27,10 +27,10 @@ struct AdmissionLimits {
   size_t connections = 512;  // In the table. Beyond it the oldest new one ends, otherwise the oldest waiting one.
   size_t unproved = 128;     // Maximum served concurrently.
   size_t unproved_of_address = 16;
-  std::chrono::milliseconds hello_time{2'000};   // From the connection to its hello.
-  std::chrono::milliseconds crowded_time{250};   // Minimum part of hello_time for new connections, see is_crowded().
-  std::chrono::milliseconds wait_time{5'000};    // From the hello until it is served.
-  std::chrono::milliseconds proof_time{5'000};   // From the start of service until the peer authenticates.
+  std::chrono::milliseconds hello_time{2'000};  // From the connection to its hello.
+  std::chrono::milliseconds crowded_time{250};  // Minimum part of hello_time for new connections, see is_crowded().
+  std::chrono::milliseconds wait_time{5'000};   // From the hello until it is served.
+  std::chrono::milliseconds proof_time{5'000};  // From the start of service until the peer authenticates.
   uint64_t unproved_bytes = 128 << 10;  // Limit before proof: handshake, first request, one flow-control window.
   // Failure budget of an address: capacity and refill per second.
   double budget = 200;
@@ -110,9 +110,9 @@ class Admission {
 
   const AdmissionLimits limits_;
   Entries entries_;
-  std::list<uint64_t> new_;  // Oldest first.
+  std::list<uint64_t> new_;                             // Oldest first.
   std::map<std::string, std::list<uint64_t>> waiting_;  // By address, oldest first.
-  std::string served_last_;  // Address served last; the next one in order follows.
+  std::string served_last_;                             // Address served last; the next one in order follows.
   std::map<std::string, size_t> unproved_of_;
   size_t unproved_ = 0;
   size_t unproved_strangers_ = 0;

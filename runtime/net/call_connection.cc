@@ -62,7 +62,9 @@ class Caller final : public StreamEnd {
   // Any thread, with the mutex held.
   Outbox& outbox() override { return core_.outbox(); }
   // Number of sent and unanswered calls that keeps the peer busy; held calls are sent when their replies arrive.
-  bool peer_has_work() override { return core_.sent_calls() >= kWrittenCallsMin + core_.outbox().bytes() / (kFrameHeaderBytes + kCallHeaderBytes); }
+  bool peer_has_work() override {
+    return core_.sent_calls() >= kWrittenCallsMin + core_.outbox().bytes() / (kFrameHeaderBytes + kCallHeaderBytes);
+  }
   void arm_deadline();
   void cancel_timers();
 
@@ -218,7 +220,7 @@ void Caller::on_ping() {
   const auto silence = last_read_ == BootTime{} ? std::chrono::nanoseconds(0) : now - last_read_;
   if (silence >= options_.silence_max) {
     return end({ErrorCode::kUnavailable, fmt::format("the peer was silent for {} ms",
-                                                      std::chrono::floor<std::chrono::milliseconds>(silence).count())});
+                                                     std::chrono::floor<std::chrono::milliseconds>(silence).count())});
   }
   if (silence >= options_.ping_every) {
     Lock lock(mutex_);
@@ -337,7 +339,9 @@ class Connection final : public CallConnection {
   explicit Connection(std::shared_ptr<Caller> caller) : caller_(std::move(caller)) {}
   ~Connection() override { caller_->close(); }
   void call(CallRequest&& request, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
-  void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom> room, CallDone&& done) override { caller_->call(std::move(request), std::move(done), std::move(room)); }
+  void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom> room, CallDone&& done) override {
+    caller_->call(std::move(request), std::move(done), std::move(room));
+  }
   void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
   void give_back() override { caller_->give_back(); }
   void close() override { caller_->close(); }

@@ -23,10 +23,11 @@ inline Error request_id_taken(const CallRequest& request) {
 }
 inline Error too_many_wait(const CallRequest& request, const std::string& peer, size_t calls, size_t bytes,
                            size_t calls_max, size_t bytes_max) {
-  return {ErrorCode::kUnavailable, fmt::format("{} ({}) {} for actor {} at {}; limit {}, {}: "
-                                               "wait for results before calling again",
-                                               counted(calls, "call"), counted(bytes, "byte"), calls == 1 ? "waits" : "wait", short_id(request.actor), peer,
-                                               counted(calls_max, "call"), counted(bytes_max, "byte"))};
+  return {ErrorCode::kUnavailable,
+          fmt::format("{} ({}) {} for actor {} at {}; limit {}, {}: "
+                      "wait for results before calling again",
+                      counted(calls, "call"), counted(bytes, "byte"), calls == 1 ? "waits" : "wait",
+                      short_id(request.actor), peer, counted(calls_max, "call"), counted(bytes_max, "byte"))};
 }
 inline Error cancelled_by_caller(bool sent) {
   return {ErrorCode::kCancelled, sent ? "the call was cancelled by its caller; it may have been executed"
@@ -37,7 +38,9 @@ inline Error timed_out(bool sent, const std::string& peer) {
           sent ? fmt::format("no answer from {} within the call's timeout; it may have been executed", peer)
                : fmt::format("the call's timeout passed before it could be sent to {}", peer)};
 }
-inline Error given_back() { return {ErrorCode::kCancelled, "the call was given back to its caller, who asked for it: it was not executed"}; }
+inline Error given_back() {
+  return {ErrorCode::kCancelled, "the call was given back to its caller, who asked for it: it was not executed"};
+}
 // Whether a call ended with given_back(): its caller repeats it without using a retry.
 inline bool is_given_back(const Error& error) { return error == given_back(); }
 inline Error not_sent(const std::string& peer, const std::string& why) {

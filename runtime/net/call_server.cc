@@ -70,7 +70,9 @@ class LocalConnection final : public CallConnection {
   explicit LocalConnection(std::shared_ptr<LocalCaller> caller) : caller_(std::move(caller)) {}
   ~LocalConnection() override { caller_->close(); }
   void call(CallRequest&& request, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
-  void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom>, CallDone&& done) override { caller_->call(std::move(request), std::move(done)); }
+  void call_into(CallRequest&& request, std::shared_ptr<ReplyRoom>, CallDone&& done) override {
+    caller_->call(std::move(request), std::move(done));
+  }
   void cancel(uint64_t request_id) override { caller_->cancel(request_id); }
   void give_back() override {}  // The handler already has all calls.
   void close() override { caller_->close(); }
@@ -145,7 +147,8 @@ void Server::pause() {
 }
 
 void Server::adopt(UniqueFd socket, std::function<void()> on_proved) {
-  loop.post([self = shared_from_this(), socket = std::make_shared<UniqueFd>(std::move(socket)), on_proved = std::move(on_proved)]() mutable {
+  loop.post([self = shared_from_this(), socket = std::make_shared<UniqueFd>(std::move(socket)),
+             on_proved = std::move(on_proved)]() mutable {
     if (self->closed_) return;
     if (!self->options.tls) return self->report("adopted socket closed", "this host has no certificate");
     const int flags = ::fcntl(socket->get(), F_GETFL);
@@ -159,9 +162,13 @@ void Server::adopt(UniqueFd socket, std::function<void()> on_proved) {
   });
 }
 
-std::shared_ptr<CallConnection> Server::connect_here(ConnectionOptions options_of_caller, std::function<void(Error)> on_down) {
-  const auto caller = std::make_shared<LocalCaller>(loop, handler, LocalCaller::Limits{.calls_max = options.calls_max, .bytes_max = options.bytes_max, .later_max = options.later_max},
-                                                    std::move(options_of_caller), "this process", std::move(on_down));
+std::shared_ptr<CallConnection> Server::connect_here(ConnectionOptions options_of_caller,
+                                                     std::function<void(Error)> on_down) {
+  const auto caller = std::make_shared<LocalCaller>(
+      loop, handler,
+      LocalCaller::Limits{
+          .calls_max = options.calls_max, .bytes_max = options.bytes_max, .later_max = options.later_max},
+      std::move(options_of_caller), "this process", std::move(on_down));
   {
     const std::lock_guard lock(local_mutex_);
     std::erase_if(local_, [](const auto& one) { return one.expired(); });
@@ -184,15 +191,18 @@ void Server::check_peers() {
 
 void Server::add(std::unique_ptr<Stream> stream, Peer peer, std::function<void()> on_proved) {
   if (connections_.size() >= options.connections_max) {
-    return report("connection refused", fmt::format("{} open, the limit", counted(connections_.size(), "connection is", "connections are")));
+    return report("connection refused",
+                  fmt::format("{} open, the limit", counted(connections_.size(), "connection is", "connections are")));
   }
   if (half_open_.size() >= options.handshakes_max && !half_open_.empty()) {
     half_open_.front()->end(
-        {ErrorCode::kUnavailable, fmt::format("{} handshake, the limit; the "
-                                              "oldest gives way",
-                                              counted(options.handshakes_max, "connection is in its", "connections are in their"))});
+        {ErrorCode::kUnavailable,
+         fmt::format("{} handshake, the limit; the "
+                     "oldest gives way",
+                     counted(options.handshakes_max, "connection is in its", "connections are in their"))});
   }
-  auto connection = std::make_shared<ServerConnection>(shared_from_this(), std::move(stream), std::move(peer), std::move(on_proved));
+  auto connection =
+      std::make_shared<ServerConnection>(shared_from_this(), std::move(stream), std::move(peer), std::move(on_proved));
   connections_.emplace(connection.get(), connection);
   count_.store(connections_.size());
   connection->half_open = half_open_.insert(half_open_.end(), connection.get());
@@ -247,7 +257,9 @@ class OwnedServer final : public CallServer {
  public:
   explicit OwnedServer(std::shared_ptr<Server> server) : server_(std::move(server)) {}
   ~OwnedServer() override { server_->close(); }
-  void adopt(UniqueFd socket, std::function<void()> on_proved) override { server_->adopt(std::move(socket), std::move(on_proved)); }
+  void adopt(UniqueFd socket, std::function<void()> on_proved) override {
+    server_->adopt(std::move(socket), std::move(on_proved));
+  }
   std::shared_ptr<CallConnection> connect_here(ConnectionOptions options, std::function<void(Error)> on_down) override {
     return server_->connect_here(std::move(options), std::move(on_down));
   }

@@ -27,10 +27,12 @@ Result<CalleeCore::Event> CalleeCore::on_frame(const Frame& frame) {
     case FrameKind::kCall: {
       const bool alone = running_.empty();
       if (running_.size() >= window_most_.calls || (!alone && running_bytes_ + frame.wire_bytes > window_most_.bytes)) {
-        return refuse_frame(fmt::format("the caller sent more than this side takes ({}, {})", counted(window_most_.calls, "call"), counted(window_most_.bytes, "byte")));
+        return refuse_frame(fmt::format("the caller sent more than this side takes ({}, {})",
+                                        counted(window_most_.calls, "call"), counted(window_most_.bytes, "byte")));
       }
       Running* const running = running_.insert(frame.request_id);
-      if (running == nullptr) return refuse_frame(fmt::format("request id {} came twice before its answer", frame.request_id));
+      if (running == nullptr)
+        return refuse_frame(fmt::format("request id {} came twice before its answer", frame.request_id));
       running->bytes = frame.wire_bytes;
       running_bytes_ += frame.wire_bytes;
       event.call = &running->noted;
@@ -77,11 +79,11 @@ void CalleeCore::put_answer(uint64_t request_id, Result<std::string>&& result) {
   if (bytes > kFrameBytesMax) {
     result = make_error(result_too_large(result->size()));
   } else if (result && !outbox_.empty() && outbox_.bytes() + bytes > limits_.replies_bytes_max) {
-    result =
-        make_error(ErrorCode::kUnknownOutcome,
-                   fmt::format("the call was executed, but {} for the caller, which does not "
-                               "read them (limit {}): its result was dropped",
-                               counted(outbox_.bytes(), "byte of replies waits", "bytes of replies wait"), limits_.replies_bytes_max));
+    result = make_error(ErrorCode::kUnknownOutcome,
+                        fmt::format("the call was executed, but {} for the caller, which does not "
+                                    "read them (limit {}): its result was dropped",
+                                    counted(outbox_.bytes(), "byte of replies waits", "bytes of replies wait"),
+                                    limits_.replies_bytes_max));
   }
   if (result) {
     put_reply_header(outbox_.tail(), request_id, result->size());
@@ -95,7 +97,8 @@ void CalleeCore::put_answer(uint64_t request_id, Result<std::string>&& result) {
 // Sizes the window so that the replies, if all are as large as recent ones, stay within replies_bytes_aim.
 void CalleeCore::adapt_window(size_t reply_bytes) {
   reply_estimate_ = std::max({reply_bytes, reply_estimate_ - reply_estimate_ / 8, size_t{1}});
-  const size_t fitting = std::clamp(limits_.replies_bytes_aim / reply_estimate_, std::min(limits_.calls_least, limits_.calls_max), limits_.calls_max);
+  const size_t fitting = std::clamp(limits_.replies_bytes_aim / reply_estimate_,
+                                    std::min(limits_.calls_least, limits_.calls_max), limits_.calls_max);
   const bool worth_a_frame = fitting >= 2 * calls_at_once_ || 2 * (fitting + later_calls_) <= window_.calls ||
                              (fitting == limits_.calls_max && fitting != calls_at_once_);
   if (worth_a_frame) announce(fitting);
@@ -104,7 +107,8 @@ void CalleeCore::adapt_window(size_t reply_bytes) {
 void CalleeCore::announce(size_t calls) {
   calls_at_once_ = calls;
   window_ = {.calls = static_cast<uint32_t>(calls + later_calls_), .bytes = limits_.bytes_max + later_bytes_};
-  window_most_ = {.calls = std::max(window_most_.calls, window_.calls), .bytes = std::max(window_most_.bytes, window_.bytes)};
+  window_most_ = {.calls = std::max(window_most_.calls, window_.calls),
+                  .bytes = std::max(window_most_.bytes, window_.bytes)};
   put_credit(outbox_.tail(), window_);
   outbox_.added();
 }

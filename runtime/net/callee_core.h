@@ -73,10 +73,10 @@ class CalleeCore {
   size_t running_bytes_ = 0;
   size_t later_calls_ = 0;  // Running calls that are answered later; they enlarge the window.
   size_t later_bytes_ = 0;
-  size_t calls_at_once_;    // Number of other calls, as last announced.
-  Window window_;           // As last announced.
-  Window window_most_;      // Maximum of all announced windows: what the caller may have sent.
-  size_t reply_estimate_;   // Bytes; decaying maximum of recent replies.
+  size_t calls_at_once_;   // Number of other calls, as last announced.
+  Window window_;          // As last announced.
+  Window window_most_;     // Maximum of all announced windows: what the caller may have sent.
+  size_t reply_estimate_;  // Bytes; decaying maximum of recent replies.
 };
 
 }  // namespace volador::net

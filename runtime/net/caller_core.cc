@@ -41,8 +41,8 @@ void CallerCore::on_call(BootTime now, CallRequest&& request, CallDone&& done, s
   if (!goes_now && !waiting_.empty() &&
       (waiting_.size() >= limits_.waiting_calls_max || waiting_bytes_ + bytes > limits_.waiting_bytes_max)) {
     calls_.erase(made);
-    return finish(std::move(done), make_error(too_many_wait(request, peer_, waiting_.size(), waiting_bytes_, limits_.waiting_calls_max,
-                                                            limits_.waiting_bytes_max)));
+    return finish(std::move(done), make_error(too_many_wait(request, peer_, waiting_.size(), waiting_bytes_,
+                                                            limits_.waiting_calls_max, limits_.waiting_bytes_max)));
   }
   if (room) rooms_.emplace(id, std::move(room));
   Entry& entry = *made;
@@ -242,7 +242,8 @@ void CallerCore::check_invariants() {
     sent += entry.sent ? 1 : 0;
     (entry.sent ? sent_bytes : waiting_bytes) += entry.bytes;
   });
-  for (const auto& [id, room] : rooms_) VOLADOR_CHECK(calls_.find(id) != nullptr && !calls_.find(id)->abandoned, "caller: a room without a caller");
+  for (const auto& [id, room] : rooms_)
+    VOLADOR_CHECK(calls_.find(id) != nullptr && !calls_.find(id)->abandoned, "caller: a room without a caller");
   VOLADOR_CHECK(sent == sent_calls_ && sent_bytes == sent_bytes_, "caller: sent calls");
   VOLADOR_CHECK(calls_.size() - sent == waiting_.size() && waiting_bytes == waiting_bytes_, "caller: waiting calls");
   VOLADOR_CHECK(waiting_.empty() || !has_room(calls_.find(waiting_.begin()->second.request_id)->bytes),

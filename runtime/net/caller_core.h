@@ -87,7 +87,9 @@ class CallerCore {
   bool has_room(size_t bytes) const;
   void send(BootTime now, CallRequest&& request, Entry& entry);
   void send_waiting(BootTime now);
-  void finish(CallDone&& done, Result<std::string>&& result) { finished_.push_back({std::move(done), std::move(result)}); }
+  void finish(CallDone&& done, Result<std::string>&& result) {
+    finished_.push_back({std::move(done), std::move(result)});
+  }
   void abandon(uint64_t request_id, Entry& entry, Error error);
   void on_answer(BootTime now, uint64_t request_id, Result<std::string>&& result, size_t in_room = 0);
   void add_deadline(BootTime when, uint64_t request_id);
@@ -96,11 +98,11 @@ class CallerCore {
   const CallerLimits limits_;
   const std::string peer_;
   Outbox outbox_;
-  std::optional<Window> window_;    // Unset before the host's hello.
-  std::optional<Error> lost_;       // Error for further calls.
-  RequestTable<Entry> calls_;       // Queued, sent and abandoned calls.
+  std::optional<Window> window_;                                    // Unset before the host's hello.
+  std::optional<Error> lost_;                                       // Error for further calls.
+  RequestTable<Entry> calls_;                                       // Queued, sent and abandoned calls.
   std::unordered_map<uint64_t, std::shared_ptr<ReplyRoom>> rooms_;  // Rooms of unfinished calls.
-  std::map<uint64_t, CallRequest> waiting_;  // In call order.
+  std::map<uint64_t, CallRequest> waiting_;                         // In call order.
   uint64_t next_waiting_ = 0;
   size_t waiting_bytes_ = 0;
   size_t sent_calls_ = 0;

@@ -182,7 +182,8 @@ class CallServer {
 
   // Connection for a caller in this process without a socket: the handler runs on the calling threads, one at a time,
   // or on replying threads. Otherwise as CallConnection::connect().
-  virtual std::shared_ptr<CallConnection> connect_here(ConnectionOptions options, std::function<void(Error)> on_down = {}) = 0;
+  virtual std::shared_ptr<CallConnection> connect_here(ConnectionOptions options,
+                                                       std::function<void(Error)> on_down = {}) = 0;
   // Takes over a TCP socket on which a TLS client waits for the handshake. `on_proved` runs once the client has
   // presented an authorized certificate, on the loop's thread; it must not block.
   virtual void adopt(UniqueFd socket, std::function<void()> on_proved = {}) = 0;

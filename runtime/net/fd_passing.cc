@@ -38,8 +38,8 @@ Result<void> write_all(int fd, std::string_view bytes) {
     const ssize_t n = ::write(fd, bytes.data(), bytes.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
-      return make_error(ErrorCode::kUnavailable,
-                        fmt::format("memfd for a message of {}: write: {}", counted(bytes.size(), "byte"), reason(errno)));
+      return make_error(ErrorCode::kUnavailable, fmt::format("memfd for a message of {}: write: {}",
+                                                             counted(bytes.size(), "byte"), reason(errno)));
     }
     bytes.remove_prefix(static_cast<size_t>(n));
   }
@@ -113,9 +113,9 @@ Result<void> send_packet(int fd, const PacketHeader& header, std::string_view by
       continue;
     }
     const bool gone = errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN || errno == ETOOMANYREFS;
-    return make_error(
-        gone ? ErrorCode::kUnavailable : ErrorCode::kInternal,
-        fmt::format("message of {} with {}: send: {}", counted(header.bytes, "byte"), counted(fds.size(), "descriptor"), reason(errno)));
+    return make_error(gone ? ErrorCode::kUnavailable : ErrorCode::kInternal,
+                      fmt::format("message of {} with {}: send: {}", counted(header.bytes, "byte"),
+                                  counted(fds.size(), "descriptor"), reason(errno)));
   }
   return {};
 }
@@ -205,9 +205,10 @@ Result<std::pair<UniqueFd, UniqueFd>> seqpacket_pair() {
 Result<void> send_message(int fd, std::string_view bytes, std::span<const int> fds,
                           std::chrono::milliseconds patience) {
   if (bytes.size() > kMessageBytesMax || fds.size() > kMessageFdsMax) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("message of {} with {}: the limits are {} bytes and {} descriptors",
-                                  counted(bytes.size(), "byte"), counted(fds.size(), "descriptor"), kMessageBytesMax, kMessageFdsMax));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("message of {} with {}: the limits are {} bytes and {} descriptors", counted(bytes.size(), "byte"),
+                    counted(fds.size(), "descriptor"), kMessageBytesMax, kMessageFdsMax));
   }
   const int patience_ms = static_cast<int>(patience.count());
   PacketHeader header;

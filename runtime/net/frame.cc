@@ -112,7 +112,8 @@ void put_hello(std::string& out, const Hello& hello) {
 }
 
 void put_call_header(std::string& out, const CallRequest& request) {
-  put_header(out, FrameKind::kCall, request.request_id, kCallHeaderBytes + request.body.size(), request.keep_answer ? kKeepAnswer : 0);
+  put_header(out, FrameKind::kCall, request.request_id, kCallHeaderBytes + request.body.size(),
+             request.keep_answer ? kKeepAnswer : 0);
   char fields[kCallHeaderBytes];
   const uint64_t timeout = request.timeout.count() > 0 ? static_cast<uint64_t>(request.timeout.count()) : 0;
   std::memcpy(fields, request.actor.bytes().data(), 16);
@@ -170,11 +171,12 @@ Result<void> FrameDecoder::begin() {
   const Range range = payload_range(kind);
   if (range.min > range.max) return refuse_frame(fmt::format("a frame of unknown kind {}", kind));
   if (length < range.min || length > range.max) {
-    return refuse_frame(
-        fmt::format("a frame of kind {} with {} (allowed: {} to {})", kind, counted(length, "byte"), range.min, range.max));
+    return refuse_frame(fmt::format("a frame of kind {} with {} (allowed: {} to {})", kind, counted(length, "byte"),
+                                    range.min, range.max));
   }
   const bool is_call = kind == static_cast<uint8_t>(FrameKind::kCall);
-  if ((flags & ~(is_call ? kKeepAnswer : 0)) != 0 || reserved != 0) return refuse_frame(fmt::format("a frame of kind {} with unknown flags", kind));
+  if ((flags & ~(is_call ? kKeepAnswer : 0)) != 0 || reserved != 0)
+    return refuse_frame(fmt::format("a frame of kind {} with unknown flags", kind));
   header_need_ = kFrameHeaderBytes + (is_call ? kCallHeaderBytes : 0);
   body_need_ = length - (is_call ? kCallHeaderBytes : 0);
   room_need_ = room_done_ = 0;

@@ -22,7 +22,7 @@ enum class FrameKind : uint8_t {
   kCredit = 6,  // Host to caller: the new window.
   kPing = 7,    // Answered by a pong with the same request id.
   kPong = 8,
-  kGoodbye = 9,  // The sender closes now; the payload holds the reason.
+  kGoodbye = 9,    // The sender closes now; the payload holds the reason.
   kGiveBack = 10,  // Caller to host: calls of this connection that have not begun may be answered with kCancelled.
 };
 

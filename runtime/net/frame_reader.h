@@ -42,7 +42,7 @@ class FrameReader {
     for (size_t round = 0; round < kRoundsMax; ++round) {
       const std::span<char> room = decoder_.room_left();
       // A body with a room is probably followed by another one: read as little of it as possible into the buffer.
-      const std::span<char> into = !room.empty()           ? room.first(std::min(room.size(), buffer.size()))
+      const std::span<char> into = !room.empty()         ? room.first(std::min(room.size(), buffer.size()))
                                    : decoder_.has_room() ? buffer.first(std::min(kHeadBytes, buffer.size()))
                                                          : buffer;
       const StreamResult got = stream.read(into);

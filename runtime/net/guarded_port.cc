@@ -3,8 +3,8 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <linux/tcp.h>  // Its tcp_info has tcpi_bytes_received.
+#include <netinet/in.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/resource.h>
@@ -32,10 +32,10 @@ namespace {
 
 constexpr int kAcceptsATurn = 64;
 constexpr int kEventsATurn = 256;
-constexpr int kTickMs = 20;         // Tick interval while there are unproved connections.
-constexpr uint64_t kSpareDescriptors = 64;  // Reserved for files of the process.
+constexpr int kTickMs = 20;                   // Tick interval while there are unproved connections.
+constexpr uint64_t kSpareDescriptors = 64;    // Reserved for files of the process.
 constexpr int kProvedReceiveBytes = 4 << 20;  // The kernel's own limit (net.core.rmem_max) is lower on most machines.
-constexpr int kAcceptPauseMs = 100;  // Pause after running out of descriptors.
+constexpr int kAcceptPauseMs = 100;           // Pause after running out of descriptors.
 constexpr uint64_t kListener = 0;
 constexpr uint64_t kWake = 1;
 constexpr uint64_t kFirstConnection = 2;
@@ -92,10 +92,11 @@ class GuardedPort::Impl {
     // The kernel holds connections until their first bytes, for this long. If unsupported, admission_ does it.
     const int seconds = static_cast<int>(std::chrono::floor<std::chrono::seconds>(limits_.hello_time).count());
     if (seconds > 0) ::setsockopt(listener_.get(), IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof seconds);
-    const bool made = epoll_ && wake_ && reserve_ && watch(listener_.get(), kListener, EPOLLIN) && watch(wake_.get(), kWake, EPOLLIN);
+    const bool made =
+        epoll_ && wake_ && reserve_ && watch(listener_.get(), kListener, EPOLLIN) && watch(wake_.get(), kWake, EPOLLIN);
     if (made) return {};
-    return make_error(ErrorCode::kUnavailable,
-                      fmt::format("the {}'s port: no descriptor left: {}; raise `ulimit -n`", options_.component, std::strerror(errno)));
+    return make_error(ErrorCode::kUnavailable, fmt::format("the {}'s port: no descriptor left: {}; raise `ulimit -n`",
+                                                           options_.component, std::strerror(errno)));
   }
 
   int listener() const { return listener_.get(); }
@@ -228,12 +229,14 @@ class GuardedPort::Impl {
       if (admission_.is_crowded(clock_.now())) return stop_accepting(kTickMs);
       sockaddr_storage address{};
       socklen_t size = sizeof address;
-      UniqueFd fd(::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
+      UniqueFd fd(
+          ::accept4(listener_.get(), reinterpret_cast<sockaddr*>(&address), &size, SOCK_NONBLOCK | SOCK_CLOEXEC));
       if (!fd && (errno == EINTR || errno == ECONNABORTED)) continue;
       if (!fd && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) return refuse_and_pause();
       if (!fd) return;
       // The kernel assigns the lowest free number: nearly all others are in use.
-      if (static_cast<uint64_t>(fd.get()) >= spare_from_) return pause_accepting("the last ones are kept for the files of this process");
+      if (static_cast<uint64_t>(fd.get()) >= spare_from_)
+        return pause_accepting("the last ones are kept for the files of this process");
       add(std::move(fd), peer_of(address));
     }
   }
@@ -248,7 +251,8 @@ class GuardedPort::Impl {
   }
 
   void pause_accepting(std::string_view reason) {
-    log::warn(options_.component, "no descriptor is left for another connection; raise the hard limit of `ulimit -n`", {{"reason", reason}});
+    log::warn(options_.component, "no descriptor is left for another connection; raise the hard limit of `ulimit -n`",
+              {{"reason", reason}});
     stop_accepting(kAcceptPauseMs);
   }
 
@@ -279,7 +283,9 @@ class GuardedPort::Impl {
     }
     for (const auto& [notice, number] : notices) {
       const BootTime now = clock_.now();
-      act(notice == Notice::kProved ? admission_.on_proved(number, now) : notice == Notice::kRefused ? admission_.on_garbage(number, now) : admission_.on_closed(number, now));
+      act(notice == Notice::kProved    ? admission_.on_proved(number, now)
+          : notice == Notice::kRefused ? admission_.on_garbage(number, now)
+                                       : admission_.on_closed(number, now));
     }
   }
 
@@ -294,7 +300,8 @@ class GuardedPort::Impl {
       if (found->second.served) forget_unproved(found->second);
       // The server has its own descriptor for the connection.
       if (action.kind == AdmissionAction::Kind::kEnd) ::shutdown(found->second.fd.get(), SHUT_RDWR);
-      if (action.kind == AdmissionAction::Kind::kRelease && options_.unproved_receive_bytes > 0) set_receive_buffer(found->second.fd.get(), kProvedReceiveBytes);
+      if (action.kind == AdmissionAction::Kind::kRelease && options_.unproved_receive_bytes > 0)
+        set_receive_buffer(found->second.fd.get(), kProvedReceiveBytes);
       connections_.erase(found);
     }
   }
@@ -352,7 +359,8 @@ class GuardedPort::Impl {
 GuardedPort::GuardedPort(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 GuardedPort::~GuardedPort() = default;
 
-Result<std::unique_ptr<GuardedPort>> GuardedPort::create(UniqueFd listener, const Clock& clock, GuardedPortOptions options) {
+Result<std::unique_ptr<GuardedPort>> GuardedPort::create(UniqueFd listener, const Clock& clock,
+                                                         GuardedPortOptions options) {
   auto impl = std::make_unique<Impl>(std::move(listener), clock, std::move(options), descriptors_max());
   VOLADOR_TRY(impl->prepare());
   return std::unique_ptr<GuardedPort>(new GuardedPort(std::move(impl)));

@@ -40,7 +40,8 @@ class GuardedPort {
   using Serve = std::function<void(uint64_t number, UniqueFd connection, const Peer& peer)>;
 
   // `listener`: a listening, non-blocking socket; accepts from start() on. kUnavailable: no descriptor is left.
-  [[nodiscard]] static Result<std::unique_ptr<GuardedPort>> create(UniqueFd listener, const Clock& clock, GuardedPortOptions options);
+  [[nodiscard]] static Result<std::unique_ptr<GuardedPort>> create(UniqueFd listener, const Clock& clock,
+                                                                   GuardedPortOptions options);
   // As stop().
   ~GuardedPort();
 

@@ -31,7 +31,7 @@ constexpr int kWaitMsMax = 60'000;
 constexpr auto kTick = std::chrono::milliseconds(1);
 constexpr int kTicksAlone = 16;
 constexpr auto kCrowdedFor = std::chrono::milliseconds(10);  // The loop's own thread leads while threads take turns.
-constexpr uint64_t kWakeToken = 0;  // Token of the eventfd; watched descriptors count from 1.
+constexpr uint64_t kWakeToken = 0;                           // Token of the eventfd; watched descriptors count from 1.
 
 bool nothing() { return false; }
 
@@ -65,11 +65,11 @@ struct IoLoop::Impl {
   std::atomic<const void*> leader{nullptr};  // this_thread() of the leader.
   std::atomic<uint32_t> sleep{kAwake};
   std::atomic<uint32_t> parked{kNotParked};
-  std::atomic<bool> wanted{false};      // Another thread wanted to lead and could not.
+  std::atomic<bool> wanted{false};       // Another thread wanted to lead and could not.
   std::atomic<bool> guest_leads{false};  // The leader is not the loop's own thread.
   std::atomic<BootTime> crowded{};       // Time at which a leader gave way to a thread that could not lead.
-  std::atomic<uint64_t> guests{0};      // Number of times another thread began to lead.
-  std::atomic<bool> any_posted{false};  // Read without the mutex.
+  std::atomic<uint64_t> guests{0};       // Number of times another thread began to lead.
+  std::atomic<bool> any_posted{false};   // Read without the mutex.
   std::atomic<bool> stopping{false};
 
   std::mutex mutex;  // Guards the members below.
@@ -220,7 +220,8 @@ void IoLoop::Impl::serve() {
       continue;
     }
     // The thread that wanted to lead may still be asleep while its reply has arrived.
-    if (wanted.exchange(false) && LedLoop::Follower::count() <= 1 && clock.now() - crowded.load() > kCrowdedFor) stand_back();
+    if (wanted.exchange(false) && LedLoop::Follower::count() <= 1 && clock.now() - crowded.load() > kCrowdedFor)
+      stand_back();
     turn(kWaitMsMax, nothing);
   }
 }

@@ -39,7 +39,9 @@ class RequestTable {
 
   // Erases a value returned by find(). Later entries move up, so that no tombstones are needed.
   void erase(T* value) {
-    size_t hole = static_cast<size_t>((reinterpret_cast<std::byte*>(value) - reinterpret_cast<std::byte*>(&slots_[0].value)) / static_cast<std::ptrdiff_t>(sizeof(Slot)));
+    size_t hole =
+        static_cast<size_t>((reinterpret_cast<std::byte*>(value) - reinterpret_cast<std::byte*>(&slots_[0].value)) /
+                            static_cast<std::ptrdiff_t>(sizeof(Slot)));
     for (size_t i = next(hole); used_[i]; i = next(i)) {
       const size_t distance = (i - home(slots_[i].key)) & (slots_.size() - 1);
       if (distance < ((i - hole) & (slots_.size() - 1))) continue;  // Stands between its home slot and the hole's end.
@@ -98,7 +100,7 @@ class RequestTable {
     }
   }
 
-  std::vector<Slot> slots_;  // Size is a power of two.
+  std::vector<Slot> slots_;    // Size is a power of two.
   std::vector<uint8_t> used_;  // Whether the slot at this index is occupied.
   size_t size_ = 0;
 };

@@ -22,7 +22,8 @@ CalleeLimits limits_of(const ServerOptions& options) {
 
 }  // namespace
 
-ServerConnection::ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer, std::function<void()> on_proved)
+ServerConnection::ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer,
+                                   std::function<void()> on_proved)
     : StreamEnd(server->loop, State::kHandshake),
       server_(std::move(server)),
       peer_(std::move(peer)),
@@ -32,9 +33,10 @@ ServerConnection::ServerConnection(std::shared_ptr<ServerSide> server, std::uniq
 }
 
 void ServerConnection::start() {
-  handshake_timer_ = loop_.add_timer(loop_.now() + server_->options.handshake_timeout, [self = self_as<ServerConnection>()] {
-    self->end({ErrorCode::kUnauthenticated, "the handshake took too long"});
-  });
+  handshake_timer_ =
+      loop_.add_timer(loop_.now() + server_->options.handshake_timeout, [self = self_as<ServerConnection>()] {
+        self->end({ErrorCode::kUnauthenticated, "the handshake took too long"});
+      });
   begin();
 }
 
@@ -62,7 +64,7 @@ struct ServerConnection::Asked {
   // At the index of the batch's frame, if it is a call.
   std::array<std::shared_ptr<CallResponder>, FrameReader::kBatch> responders;
   std::array<IncomingCall, FrameReader::kBatch> calls;
-  size_t count = 0;  // Number of calls.
+  size_t count = 0;               // Number of calls.
   std::optional<size_t> back_of;  // Calls received before the caller requested the return of unbegun ones.
   std::vector<std::function<void()>> cancels;
   std::vector<std::shared_ptr<CallResponder>> cancelled;  // May be the last owners: not to end with the mutex held.
@@ -72,7 +74,9 @@ Result<bool> ServerConnection::on_batch(FrameReader::Batch& batch) {
   Asked asked;
   Result<void> taken;
   for (size_t i = 0; i < batch.count; ++i) {  // Before locking the mutex, for which the actor's thread may wait.
-    if (batch.frames[i].kind == FrameKind::kCall) asked.responders[i] = std::allocate_shared<CallResponder>(PooledAllocator<CallResponder>(), self_as<ServerConnection>(), batch.frames[i].request_id);
+    if (batch.frames[i].kind == FrameKind::kCall)
+      asked.responders[i] = std::allocate_shared<CallResponder>(
+          PooledAllocator<CallResponder>(), self_as<ServerConnection>(), batch.frames[i].request_id);
   }
   {
     const std::lock_guard lock(mutex_);
@@ -154,7 +158,8 @@ void ServerConnection::end(Error why) {
     loop_.cancel_timer(std::exchange(handshake_timer_, 0));
     unwatch();
     core_.for_each_running([&](void* noted) {
-      if (auto responder = static_cast<CallResponder*>(noted)->weak_from_this().lock()) running.push_back(std::move(responder));
+      if (auto responder = static_cast<CallResponder*>(noted)->weak_from_this().lock())
+        running.push_back(std::move(responder));
     });
     for (const auto& responder : running) {
       responder->is_lost.store(true);

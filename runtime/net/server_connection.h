@@ -36,7 +36,8 @@ class ServerSide {
 class ServerConnection final : public StreamEnd {
  public:
   // `on_proved`: as for CallServer::adopt.
-  ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer, std::function<void()> on_proved);
+  ServerConnection(std::shared_ptr<ServerSide> server, std::unique_ptr<Stream> stream, Peer peer,
+                   std::function<void()> on_proved);
 
   // Loop thread.
   void start();

@@ -110,19 +110,22 @@ Result<std::optional<std::string>> client_hello(std::string_view bytes) {
   std::string message;
   size_t need = kHandshakeHeaderBytes;
   while (message.size() < need) {
-    if (!bytes.empty() && static_cast<uint8_t>(bytes[0]) != kHandshakeRecord) return refuse_hello("it is no TLS handshake");
+    if (!bytes.empty() && static_cast<uint8_t>(bytes[0]) != kHandshakeRecord)
+      return refuse_hello("it is no TLS handshake");
     if (bytes.size() >= 2 && bytes[1] != 3) return refuse_hello("it is no TLS handshake");
     if (bytes.size() < kRecordHeaderBytes) break;
     Reader header(bytes.substr(3, 2));
     const size_t length = header.number(2);
-    if (length == 0 || length > kRecordBytesMax) return refuse_hello(fmt::format("a record of {}", counted(length, "byte")));
+    if (length == 0 || length > kRecordBytesMax)
+      return refuse_hello(fmt::format("a record of {}", counted(length, "byte")));
     const std::string_view part = bytes.substr(kRecordHeaderBytes, length);
     message += part;
     if (message.size() >= kHandshakeHeaderBytes) {
       Reader start(message);
       if (start.number(1) != kClientHello) return refuse_hello("it is another handshake message");
       const size_t body = start.number(3);
-      if (body > kClientHelloBytesMax) return refuse_hello(fmt::format("{} bytes; limit {}", body, kClientHelloBytesMax));
+      if (body > kClientHelloBytesMax)
+        return refuse_hello(fmt::format("{} bytes; limit {}", body, kClientHelloBytesMax));
       need = kHandshakeHeaderBytes + body;
     }
     bytes.remove_prefix(std::min(bytes.size(), kRecordHeaderBytes + length));

@@ -114,7 +114,8 @@ void StreamEnd::on_events(uint32_t events) {
 
 void StreamEnd::read() {
   std::optional<WakesTogether> together(std::in_place);
-  const auto outcome = reader_.read(*stream_, loop_.read_buffer(), [&](FrameReader::Batch& batch) { return on_batch(batch); });
+  const auto outcome =
+      reader_.read(*stream_, loop_.read_buffer(), [&](FrameReader::Batch& batch) { return on_batch(batch); });
   together.reset();
   if (outcome.bytes > 0) last_read_ = loop_.now();
   if (outcome.ended) return end(outcome.why);
@@ -185,7 +186,8 @@ void StreamEnd::flush_as_fits(Lock& lock, size_t unanswered, bool more_follows) 
 void StreamEnd::hold() {
   if (Held::gone) return flush_soon();
   auto& held = Held::of_thread().all;
-  const bool known = std::any_of(held.begin(), held.end(), [this](const Held::One& one) { return one.serial == serial_; });
+  const bool known =
+      std::any_of(held.begin(), held.end(), [this](const Held::One& one) { return one.serial == serial_; });
   if (!known) {
     if (held.size() >= kHeldEndsMax) return flush_soon();
     held.push_back({serial_, weak_from_this()});
@@ -195,7 +197,9 @@ void StreamEnd::hold() {
   loop_.add_timer(loop_.now() + kHeldFor, [self = shared_from_this()] { self->flush_as_told(self->held_timed_); });
 }
 
-bool StreamEnd::is_held() { return (holders_ > 0 || peer_has_work()) && held_timed_ && outbox().bytes() < kHeldBytesMax; }
+bool StreamEnd::is_held() {
+  return (holders_ > 0 || peer_has_work()) && held_timed_ && outbox().bytes() < kHeldBytesMax;
+}
 
 // While the peer does not read, nothing is read from it.
 void StreamEnd::want() {

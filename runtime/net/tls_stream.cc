@@ -79,7 +79,10 @@ using CheckPeer = std::function<Result<security::PeerIdentity>(const ssl_st*)>;
 class TlsStream final : public Stream {
  public:
   TlsStream(UniqueFd socket, security::SslPtr ssl, CheckPeer check_peer)
-      : socket_(std::move(socket)), check_peer_(std::move(check_peer)), wire_{.fd = socket_.get()}, ssl_(std::move(ssl)) {}
+      : socket_(std::move(socket)),
+        check_peer_(std::move(check_peer)),
+        wire_{.fd = socket_.get()},
+        ssl_(std::move(ssl)) {}
 
   // Call first. kInternal: OpenSSL is out of memory.
   Result<void> attach() {
@@ -88,7 +91,8 @@ class TlsStream final : public Stream {
     ::BIO_set_data(bio, &wire_);
     ::BIO_set_init(bio, 1);
     ::SSL_set_bio(ssl_.get(), bio, bio);
-    ::SSL_set_mode(ssl_.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
+    ::SSL_set_mode(ssl_.get(),
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
     return {};
   }
 
@@ -242,16 +246,16 @@ Result<std::unique_ptr<Stream>> make_tls_client(UniqueFd socket, std::shared_ptr
                                                 std::string server_name) {
   auto ssl = tls->new_client(server_name);
   if (!ssl) return make_error(std::move(ssl).error());
-  return attached(std::make_unique<TlsStream>(std::move(socket), *std::move(ssl), [tls, server_name](const ssl_st* connection) {
-    return tls->check_server(connection, server_name);
-  }));
+  return attached(std::make_unique<TlsStream>(
+      std::move(socket), *std::move(ssl),
+      [tls, server_name](const ssl_st* connection) { return tls->check_server(connection, server_name); }));
 }
 
 Result<std::unique_ptr<Stream>> make_tls_server(UniqueFd socket, std::shared_ptr<const security::TlsContext> tls) {
   auto ssl = tls->new_server();
   if (!ssl) return make_error(std::move(ssl).error());
-  return attached(std::make_unique<TlsStream>(std::move(socket), *std::move(ssl),
-                                              [tls](const ssl_st* connection) { return tls->check_client(connection); }));
+  return attached(std::make_unique<TlsStream>(
+      std::move(socket), *std::move(ssl), [tls](const ssl_st* connection) { return tls->check_client(connection); }));
 }
 
 }  // namespace volador::net

@@ -7,11 +7,11 @@
 #include <array>
 #include <unordered_map>
 
-#include "runtime/result.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/protocol/volador/v1/live.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
+#include "runtime/result.h"
 
 namespace volador::operations {
 namespace {
@@ -22,8 +22,8 @@ struct Catalogue {
 };
 
 std::array<const google::protobuf::FileDescriptor*, 4> files() {
-  return {protocol::JoinRequest::descriptor()->file(), v1::DrainRequest::descriptor()->file(), v1::WatchRequest::descriptor()->file(),
-          v1::AskRequest::descriptor()->file()};
+  return {protocol::JoinRequest::descriptor()->file(), v1::DrainRequest::descriptor()->file(),
+          v1::WatchRequest::descriptor()->file(), v1::AskRequest::descriptor()->file()};
 }
 
 const Catalogue& all() {
@@ -73,12 +73,17 @@ const google::protobuf::ServiceDescriptor& service_named(std::string_view name) 
 bool allows(v1::Access access, security::Role role) {
   using security::Role;
   switch (access) {
-    case v1::OPEN: return true;
-    case v1::NODE: return role == Role::kNode;
+    case v1::OPEN:
+      return true;
+    case v1::NODE:
+      return role == Role::kNode;
     case v1::PROGRAM:
-    case v1::READ: return role == Role::kDriver || role == Role::kOperator;
-    case v1::OPERATE: return role == Role::kOperator;
-    default: return false;
+    case v1::READ:
+      return role == Role::kDriver || role == Role::kOperator;
+    case v1::OPERATE:
+      return role == Role::kOperator;
+    default:
+      return false;
   }
 }
 
@@ -86,19 +91,27 @@ bool takes_token(v1::Access access) { return access == v1::READ || access == v1:
 
 std::string roles_of(v1::Access access) {
   switch (access) {
-    case v1::NODE: return "node";
-    case v1::PROGRAM: return "driver or operator";
-    case v1::READ: return "viewer, driver or operator";
-    default: return "operator";
+    case v1::NODE:
+      return "node";
+    case v1::PROGRAM:
+      return "driver or operator";
+    case v1::READ:
+      return "viewer, driver or operator";
+    default:
+      return "operator";
   }
 }
 
 security::TokenRole token_role_for(v1::Access access) {
   switch (access) {
-    case v1::NODE: return security::TokenRole::kJoin;
-    case v1::PROGRAM: return security::TokenRole::kDriver;
-    case v1::READ: return security::TokenRole::kViewer;
-    default: return security::TokenRole::kOperator;
+    case v1::NODE:
+      return security::TokenRole::kJoin;
+    case v1::PROGRAM:
+      return security::TokenRole::kDriver;
+    case v1::READ:
+      return security::TokenRole::kViewer;
+    default:
+      return security::TokenRole::kOperator;
   }
 }
 

@@ -5,8 +5,8 @@
 
 #include <mutex>
 
-#include "runtime/result.h"
 #include "runtime/operations/catalogue.h"
+#include "runtime/result.h"
 
 namespace volador::operations {
 namespace {
@@ -26,7 +26,8 @@ Registry::Registry()
     : requests_({.refusal = [](const Error& error) -> Result<Reply> { return make_error(error); },
                  .is_failure = [](const Result<Reply>& reply) { return !reply.has_value(); }}) {}
 
-void Registry::add(std::string_view name, const google::protobuf::Descriptor* request, const google::protobuf::Descriptor* reply, Handler handler) {
+void Registry::add(std::string_view name, const google::protobuf::Descriptor* request,
+                   const google::protobuf::Descriptor* reply, Handler handler) {
   const Entry* entry = find(name);
   VOLADOR_CHECK(entry != nullptr, name);
   VOLADOR_CHECK(entry->method->input_type() == request && entry->method->output_type() == reply, name);
@@ -46,21 +47,25 @@ void Registry::set_absent(std::string_view service, std::string message) {
 
 Error Registry::absent(const Entry& entry) const {
   const auto found = absent_.find(entry.name.substr(0, entry.name.find('/')));
-  return {ErrorCode::kNotFound, found == absent_.end() ? fmt::format("{} is not served here", entry.name) : found->second};
+  return {ErrorCode::kNotFound,
+          found == absent_.end() ? fmt::format("{} is not served here", entry.name) : found->second};
 }
 
 void Registry::call(std::string_view name, const Principal& by, const Message& request, Done<Reply> done) {
   const Entry* entry = find(name);
   VOLADOR_CHECK(entry != nullptr && entry->method->input_type() == request.GetDescriptor(), name);
   if (!allows(entry->rule->access(), by.role)) {
-    return done(make_error(ErrorCode::kPermissionDenied, fmt::format("{} is for role {}; {} has role {}", name, roles_of(entry->rule->access()), by.name, by.role_name)));
+    return done(
+        make_error(ErrorCode::kPermissionDenied, fmt::format("{} is for role {}; {} has role {}", name,
+                                                             roles_of(entry->rule->access()), by.name, by.role_name)));
   }
   std::shared_ptr<Message> once;  // The request without its id.
   if (entry->rule->once()) {
     once.reset(request.New());
     once->CopyFrom(request);
     std::string id = take_request_id(*once);
-    done = requests_.once({.by = by.token_id, .id = std::move(id), .what = fmt::format("{}\n{}", name, once->SerializeAsString())}, done);
+    done = requests_.once(
+        {.by = by.token_id, .id = std::move(id), .what = fmt::format("{}\n{}", name, once->SerializeAsString())}, done);
     if (!done) return;
   }
   std::shared_lock lock(mutex_);
@@ -78,7 +83,8 @@ std::vector<std::string> Registry::unserved(std::string_view service) const {
   std::vector<std::string> out;
   for (const Entry& entry : catalogue()) {
     const bool unary = !entry.method->client_streaming() && !entry.method->server_streaming();
-    if (unary && entry.name.starts_with(std::string(service) + "/") && !handlers_.contains(entry.name)) out.push_back(entry.name);
+    if (unary && entry.name.starts_with(std::string(service) + "/") && !handlers_.contains(entry.name))
+      out.push_back(entry.name);
   }
   return out;
 }

@@ -33,13 +33,15 @@ class Registry {
   // handler that drops `done` leaves the call without a reply. Aborts where the operation does not exist, has other message types, or
   // has a handler.
   template <class Request, class ReplyType>
-  void serve(std::string_view name, std::function<void(const Principal& by, const Request& request, Done<ReplyType> done)> handler) {
-    add(name, Request::descriptor(), ReplyType::descriptor(), [handler = std::move(handler)](const Principal& by, const Message& request, Done<Reply> done) {
-      handler(by, static_cast<const Request&>(request), [done = std::move(done)](Result<ReplyType> reply) {
-        if (!reply) return done(make_error(reply.error()));
-        done(std::make_shared<const ReplyType>(std::move(*reply)));
-      });
-    });
+  void serve(std::string_view name,
+             std::function<void(const Principal& by, const Request& request, Done<ReplyType> done)> handler) {
+    add(name, Request::descriptor(), ReplyType::descriptor(),
+        [handler = std::move(handler)](const Principal& by, const Message& request, Done<Reply> done) {
+          handler(by, static_cast<const Request&>(request), [done = std::move(done)](Result<ReplyType> reply) {
+            if (!reply) return done(make_error(reply.error()));
+            done(std::make_shared<const ReplyType>(std::move(*reply)));
+          });
+        });
   }
 
   // Removes the handlers of a service, and returns when none of them is being called. Calls then fail with kNotFound.
@@ -63,7 +65,8 @@ class Registry {
 
  private:
   using Handler = std::function<void(const Principal& by, const Message& request, Done<Reply> done)>;
-  void add(std::string_view name, const google::protobuf::Descriptor* request, const google::protobuf::Descriptor* reply, Handler handler);
+  void add(std::string_view name, const google::protobuf::Descriptor* request,
+           const google::protobuf::Descriptor* reply, Handler handler);
   Error absent(const Entry& entry) const;
 
   mutable std::shared_mutex mutex_;  // Held shared while a handler is called.

@@ -12,6 +12,8 @@ inline void fill(ErrorInfo& info, const Error& error) {
   info.set_why(error.why);
 }
 
-inline Error error_from(const ErrorInfo& info) { return {error_code_from(int64_t{info.code()}), info.message(), info.why()}; }
+inline Error error_from(const ErrorInfo& info) {
+  return {error_code_from(int64_t{info.code()}), info.message(), info.why()};
+}
 
 }  // namespace volador::protocol

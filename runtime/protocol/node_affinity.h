@@ -28,7 +28,8 @@ inline std::vector<LabelRule> labels_of(const google::protobuf::RepeatedPtrField
   std::vector<LabelRule> rules;
   for (const protocol::LabelRule& message : messages) {
     LabelValue value(LabelValue::Op::kIn, {});
-    if (protocol::LabelRule::Op_IsValid(message.op())) value = {static_cast<LabelValue::Op>(message.op()), {message.values().begin(), message.values().end()}};
+    if (protocol::LabelRule::Op_IsValid(message.op()))
+      value = {static_cast<LabelValue::Op>(message.op()), {message.values().begin(), message.values().end()}};
     rules.push_back({message.key(), std::move(value)});
   }
   return rules;

@@ -124,8 +124,7 @@ Result<std::string> issue(const Leaf& leaf, EVP_PKEY* subject_key, X509* authori
 }
 
 bool plain_text(std::string_view text, size_t bytes_max) {
-  return text.size() <= bytes_max &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
+  return text.size() <= bytes_max && std::all_of(text.begin(), text.end(), [](char c) { return c > 0x20 && c < 0x7f; });
 }
 
 }  // namespace
@@ -175,10 +174,11 @@ Result<Authority> Authority::load(const std::filesystem::path& folder) {
   if (absent(key_pem) != absent(certificate_pem)) {
     const auto& missing = absent(key_pem) ? paths.key : paths.certificate;
     const auto& found = absent(key_pem) ? paths.certificate : paths.key;
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{} is missing beside {}. Restore it from a backup; without it this cluster cannot go on: "
-                                  "use another state folder for a new one.",
-                                  missing.string(), found.string()));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} is missing beside {}. Restore it from a backup; without it this cluster cannot go on: "
+                    "use another state folder for a new one.",
+                    missing.string(), found.string()));
   }
   if (!key_pem) return make_error(key_pem.error());
   if (!certificate_pem) return make_error(certificate_pem.error());
@@ -225,7 +225,8 @@ Result<std::string> Authority::sign(std::string_view csr_pem, const SignOptions&
   if (options.role == Role::kHead) return refused("role: a request for a head's certificate is never signed");
   VOLADOR_TRY(check_common_name(options.name));
   constexpr size_t kTokenIdMax = 64;
-  if (!plain_text(options.token_id, kTokenIdMax)) return refused("token_id: expected at most 64 visible ASCII characters");
+  if (!plain_text(options.token_id, kTokenIdMax))
+    return refused("token_id: expected at most 64 visible ASCII characters");
   if (options.valid_for.count() < 0 || options.valid_for > kValidHead) {
     return refused(fmt::format("valid_for: expected 0 to {} s, got {}", std::chrono::seconds(kValidHead).count(),
                                options.valid_for.count()));
@@ -261,7 +262,8 @@ Result<Credentials> Authority::issue_head(const std::vector<std::string>& names,
   for (const auto& name : names) {
     constexpr size_t kDnsNameMax = 253;
     if (name.empty() || !plain_text(name, kDnsNameMax)) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\": expected a host name or an IP address", name));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("\"{}\": expected a host name or an IP address", name));
     }
     if (std::find(leaf.names.begin(), leaf.names.end(), name) == leaf.names.end()) leaf.names.push_back(name);
   }

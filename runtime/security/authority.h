@@ -17,10 +17,10 @@
 
 namespace volador::security {
 
-inline constexpr std::chrono::minutes kBackDated{5};                  // Allows for small clock differences.
+inline constexpr std::chrono::minutes kBackDated{5};                    // Allows for small clock differences.
 inline constexpr std::chrono::hours kValidNodeDriverOperator{30 * 24};  // Renewed at two thirds.
 inline constexpr std::chrono::hours kValidHost{24};
-inline constexpr std::chrono::hours kValidHead{10 * 365 * 24};        // Recreated at every start of the head.
+inline constexpr std::chrono::hours kValidHead{10 * 365 * 24};  // Recreated at every start of the head.
 inline constexpr std::chrono::hours kValidAuthority{20 * 365 * 24};
 
 // Name in every head certificate, used by clients as TLS server name, because addresses may change.
@@ -28,11 +28,11 @@ inline constexpr std::string_view kHeadServerName = "head";
 
 // Subject and lifetime of a certificate to sign.
 struct SignOptions {
-  Role role = Role::kDriver;           // OU. Not kHead: see issue_head.
-  std::string name;                    // CN; 1 to 64 bytes without control characters. A host's id in hex.
-  std::string token_id;                // Token used to join; becomes the URI "volador:token:<id>".
+  Role role = Role::kDriver;  // OU. Not kHead: see issue_head.
+  std::string name;           // CN; 1 to 64 bytes without control characters. A host's id in hex.
+  std::string token_id;       // Token used to join; becomes the URI "volador:token:<id>".
   WallTime now;
-  std::chrono::seconds valid_for{0};   // 0: by role.
+  std::chrono::seconds valid_for{0};  // 0: by role.
 };
 
 // Immutable after creation and thread safe. Subjects: O = cluster id in hex, OU = role, CN = name.

@@ -8,7 +8,8 @@
 namespace volador::security {
 
 CredentialFiles CredentialFiles::in(const std::filesystem::path& folder, const std::string& stem) {
-  return {.certificate = folder / (stem + ".pem"), .key = folder / (stem + ".key"), .authority = folder / "authority.pem"};
+  return {
+      .certificate = folder / (stem + ".pem"), .key = folder / (stem + ".key"), .authority = folder / "authority.pem"};
 }
 
 Result<void> save_credentials(const Credentials& credentials, const CredentialFiles& files) {
@@ -27,9 +28,9 @@ Result<Credentials> load_credentials(const CredentialFiles& files) {
   Credentials out{
       .certificate_pem = std::move(*certificate), .key_pem = std::move(*key), .authority_pem = std::move(*authority)};
   if (auto checked = check_credentials(out); !checked) {
-    return make_error(checked.error().code, fmt::format("{}: {}. Remove it and {} to join again.",
-                                                        files.certificate.string(), checked.error().message,
-                                                        files.key.string()));
+    return make_error(checked.error().code,
+                      fmt::format("{}: {}. Remove it and {} to join again.", files.certificate.string(),
+                                  checked.error().message, files.key.string()));
   }
   return out;
 }

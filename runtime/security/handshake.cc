@@ -52,9 +52,10 @@ class SigpipeBlocked {
 };
 
 Error silent(std::string_view address, std::string_view what, std::chrono::milliseconds timeout) {
-  return {ErrorCode::kUnavailable,
-          fmt::format("{} accepted the connection but {} within {:.1f} s. Is it a Volador head, and does its machine run?",
-                      address, what, static_cast<double>(timeout.count()) / 1000)};
+  return {
+      ErrorCode::kUnavailable,
+      fmt::format("{} accepted the connection but {} within {:.1f} s. Is it a Volador head, and does its machine run?",
+                  address, what, static_cast<double>(timeout.count()) / 1000)};
 }
 
 // Interprets a failed handshake from OpenSSL's error queue.
@@ -65,10 +66,11 @@ Error handshake_error(std::string_view address, const SSL* ssl, int result) {
     const bool alert = reason >= SSL_AD_REASON_OFFSET;
     if (!alert && reason != SSL_R_UNEXPECTED_EOF_WHILE_READING && SSL_get_verify_result(ssl) == X509_V_OK) {
       take_openssl_reason();
-      return {ErrorCode::kUnauthenticated,
-              fmt::format("{} does not speak TLS: another program listens there. Check the port; `volador status` on that "
-                          "machine shows the head's.",
-                          address)};
+      return {
+          ErrorCode::kUnauthenticated,
+          fmt::format("{} does not speak TLS: another program listens there. Check the port; `volador status` on that "
+                      "machine shows the head's.",
+                      address)};
     }
   }
   return tls_error(ssl, result, address);
@@ -100,18 +102,20 @@ Result<Handshaken> shake_hands(std::string_view address, SSL_CTX* context, bool 
 }
 
 tl::unexpected<Error> not_a_head(std::string_view address, std::string_view why) {
-  return make_error(ErrorCode::kUnauthenticated,
-                    fmt::format("{} is not a Volador head: {}. Check the port; `volador status` on that machine shows the head's.",
-                                address, why));
+  return make_error(
+      ErrorCode::kUnauthenticated,
+      fmt::format("{} is not a Volador head: {}. Check the port; `volador status` on that machine shows the head's.",
+                  address, why));
 }
 
-Result<void> check_valid_now(std::string_view address, std::string_view whose, WallTime from, WallTime until, WallTime now,
-                             std::string_view next_step) {
+Result<void> check_valid_now(std::string_view address, std::string_view whose, WallTime from, WallTime until,
+                             WallTime now, std::string_view next_step) {
   if (now >= from && now <= until) return {};
-  return make_error(ErrorCode::kUnauthenticated,
-                    fmt::format("{}: {} certificate is valid from {} to {}, but this machine's clock says {}. Set the clocks "
-                                "of both machines (NTP){}.",
-                                address, whose, utc_text(from), utc_text(until), utc_text(now), next_step));
+  return make_error(
+      ErrorCode::kUnauthenticated,
+      fmt::format("{}: {} certificate is valid from {} to {}, but this machine's clock says {}. Set the clocks "
+                  "of both machines (NTP){}.",
+                  address, whose, utc_text(from), utc_text(until), utc_text(now), next_step));
 }
 
 }  // namespace
@@ -150,12 +154,13 @@ Result<ProbeReply> probe_authority(std::string_view address, std::chrono::millis
   if (!connection) return make_error(connection.error());
 
   STACK_OF(X509)* chain = SSL_get_peer_cert_chain(connection->ssl.get());
-  if (chain == nullptr || sk_X509_num(chain) < 2) return not_a_head(address, "it does not show its cluster's authority");
+  if (chain == nullptr || sk_X509_num(chain) < 2)
+    return not_a_head(address, "it does not show its cluster's authority");
   const X509* leaf = sk_X509_value(chain, 0);
   auto head = peer_identity_of(leaf);
   if (!head || head->role != Role::kHead) {
-    return not_a_head(address, head ? fmt::format("its certificate is of role {}", to_string(head->role))
-                                    : head.error().message);
+    return not_a_head(
+        address, head ? fmt::format("its certificate is of role {}", to_string(head->role)) : head.error().message);
   }
   X509* authority = sk_X509_value(chain, 1);
   if (X509_verify(sk_X509_value(chain, 0), X509_get0_pubkey(authority)) != 1 || X509_check_ca(authority) != 1) {
@@ -172,15 +177,16 @@ Result<ProbeReply> probe_authority(std::string_view address, std::chrono::millis
   return out;
 }
 
-Result<ProbeReply> probe_expected(std::string_view address, const Fingerprint& expected, std::chrono::milliseconds timeout,
-                                  const Clock& clock) {
+Result<ProbeReply> probe_expected(std::string_view address, const Fingerprint& expected,
+                                  std::chrono::milliseconds timeout, const Clock& clock) {
   auto reply = probe_authority(address, timeout, clock);
-  if (reply && reply->authority != expected) return make_error(other_cluster_error(address, reply->authority, expected));
+  if (reply && reply->authority != expected)
+    return make_error(other_cluster_error(address, reply->authority, expected));
   return reply;
 }
 
-Result<void> check_connection(std::string_view address, const Credentials& credentials, std::chrono::milliseconds timeout,
-                              const Clock& clock) {
+Result<void> check_connection(std::string_view address, const Credentials& credentials,
+                              std::chrono::milliseconds timeout, const Clock& clock) {
   const SigpipeBlocked no_sigpipe;
   const SteadyTime deadline = std::chrono::steady_clock::now() + timeout;
   auto own = validity_of(credentials.certificate_pem);
@@ -209,8 +215,9 @@ Result<void> check_connection(std::string_view address, const Credentials& crede
     }
     Error error = tls_error(connection->ssl.get(), result, address);
     if (error.code != ErrorCode::kUnauthenticated) {
-      error = {ErrorCode::kUnauthenticated,
-               fmt::format("{} ended the connection when it saw our certificate: it was refused. Join again.", address)};
+      error = {
+          ErrorCode::kUnauthenticated,
+          fmt::format("{} ended the connection when it saw our certificate: it was refused. Join again.", address)};
     }
     return make_error(std::move(error));
   }
@@ -220,11 +227,12 @@ Result<void> check_connection(std::string_view address, const Credentials& crede
 }
 
 Error other_cluster_error(std::string_view address, const Fingerprint& found, const Fingerprint& expected) {
-  return {ErrorCode::kUnauthenticated,
-          fmt::format("{} belongs to another cluster: its certificate is {}, the token expects {}.\n"
-                      "  Copy the join command that `volador start --head` printed on that machine, or run `volador token "
-                      "create` there.",
-                      address, text_of(found, expected), text_of(expected, found))};
+  return {
+      ErrorCode::kUnauthenticated,
+      fmt::format("{} belongs to another cluster: its certificate is {}, the token expects {}.\n"
+                  "  Copy the join command that `volador start --head` printed on that machine, or run `volador token "
+                  "create` there.",
+                  address, text_of(found, expected), text_of(expected, found))};
 }
 
 }  // namespace volador::security

@@ -35,7 +35,8 @@ struct ProbeReply {
 // kInvalidArgument: the address. kUnavailable: refused, unreachable, timed out, closed; names what was tried.
 // kUnauthenticated: not TLS, not a Volador head, or a certificate that is not valid now (a clock is wrong: the message
 // has both times).
-[[nodiscard]] Result<ProbeReply> probe_authority(std::string_view address, std::chrono::milliseconds timeout, const Clock& clock);
+[[nodiscard]] Result<ProbeReply> probe_authority(std::string_view address, std::chrono::milliseconds timeout,
+                                                 const Clock& clock);
 
 // As probe_authority, and compares the fingerprint. kUnauthenticated: another cluster; has both fingerprints and the
 // next step.

@@ -58,9 +58,8 @@ bool is_p256(const EVP_PKEY* key) {
 }
 
 std::string to_pem(const EVP_PKEY* key) {
-  return written([&](BIO* bio) {
-    return PEM_write_bio_PKCS8PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr);
-  });
+  return written(
+      [&](BIO* bio) { return PEM_write_bio_PKCS8PrivateKey(bio, key, nullptr, nullptr, 0, nullptr, nullptr); });
 }
 std::string to_pem(const X509* certificate) {
   return written([&](BIO* bio) { return PEM_write_bio_X509(bio, certificate); });
@@ -134,13 +133,12 @@ std::string take_openssl_reason() {
 
 Result<void> check_common_name(std::string_view name) {
   constexpr size_t kBytesMax = 64;  // X.520 ub-common-name.
-  const bool control = std::any_of(name.begin(), name.end(), [](char c) {
-    return static_cast<unsigned char>(c) < 0x20 || c == 0x7f;
-  });
+  const bool control =
+      std::any_of(name.begin(), name.end(), [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
   if (name.empty() || name.size() > kBytesMax || control) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("name of {}{}: expected 1 to {} bytes without control characters", counted(name.size(), "byte"),
-                                  control ? " with control characters" : "", kBytesMax));
+                      fmt::format("name of {}{}: expected 1 to {} bytes without control characters",
+                                  counted(name.size(), "byte"), control ? " with control characters" : "", kBytesMax));
   }
   return {};
 }
@@ -153,8 +151,8 @@ Result<ContextPtr> make_context(const Credentials& credentials, const ContextOpt
   SSL_CTX_set_session_cache_mode(context.get(), SSL_SESS_CACHE_OFF);
   SSL_CTX_set_num_tickets(context.get(), 0);
   SSL_CTX_set_options(context.get(), SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
-  SSL_CTX_set_mode(context.get(), SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
-                                      SSL_MODE_RELEASE_BUFFERS);
+  SSL_CTX_set_mode(context.get(),
+                   SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_RELEASE_BUFFERS);
   if (!options.verify_peer) {
     SSL_CTX_set_verify(context.get(), SSL_VERIFY_NONE, nullptr);
     return context;

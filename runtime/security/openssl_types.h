@@ -45,7 +45,7 @@ std::string to_pem(const X509_REQ* request);
 // Errors are kInvalidArgument with "not a … in PEM". Encrypted keys are rejected; no password is requested.
 Result<KeyPtr> parse_key(std::string_view pem);
 Result<RequestPtr> parse_request(std::string_view pem);
-Result<CertificatePtr> parse_certificate(std::string_view pem);               // The first certificate.
+Result<CertificatePtr> parse_certificate(std::string_view pem);                // The first certificate.
 Result<std::vector<CertificatePtr>> parse_certificates(std::string_view pem);  // At least one, at most 8.
 
 // Clamped to ±285 years around 1970, so that malicious dates do not overflow.

@@ -12,7 +12,8 @@ constexpr std::string_view kTokenUri = "volador:token:";
 constexpr int kNamesMax = 64;
 
 tl::unexpected<Error> not_ours(std::string_view why) {
-  return make_error(ErrorCode::kUnauthenticated, fmt::format("the peer's certificate is not one of a Volador cluster: {}", why));
+  return make_error(ErrorCode::kUnauthenticated,
+                    fmt::format("the peer's certificate is not one of a Volador cluster: {}", why));
 }
 
 // Returns the value of a subject field that occurs exactly once, otherwise nullopt.
@@ -68,7 +69,8 @@ Result<PeerIdentity> parse_peer_identity(std::string_view certificate_pem) {
 }
 
 Result<PeerIdentity> peer_identity_of(const x509_st* certificate) {
-  if (certificate == nullptr) return make_error(ErrorCode::kUnauthenticated, "the peer showed no certificate. Join first.");
+  if (certificate == nullptr)
+    return make_error(ErrorCode::kUnauthenticated, "the peer showed no certificate. Join first.");
   const X509_NAME* subject = X509_get_subject_name(certificate);
   const auto cluster_text = single_field(subject, NID_organizationName);
   const auto role_text = single_field(subject, NID_organizationalUnitName);

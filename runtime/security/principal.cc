@@ -5,10 +5,13 @@ namespace {
 
 Role role_of_bearer(TokenRole token) {
   switch (token) {
-    case TokenRole::kOperator: return Role::kOperator;
-    case TokenRole::kJoin: return Role::kNode;
+    case TokenRole::kOperator:
+      return Role::kOperator;
+    case TokenRole::kJoin:
+      return Role::kNode;
     case TokenRole::kDriver:
-    case TokenRole::kViewer: break;
+    case TokenRole::kViewer:
+      break;
   }
   return Role::kDriver;
 }
@@ -16,7 +19,8 @@ Role role_of_bearer(TokenRole token) {
 }  // namespace
 
 Principal principal_of_token(std::string token_id, TokenRole role) {
-  return {.role = role_of_bearer(role), .role_name = to_string(role), .name = "token " + token_id, .token_id = token_id};
+  return {
+      .role = role_of_bearer(role), .role_name = to_string(role), .name = "token " + token_id, .token_id = token_id};
 }
 
 }  // namespace volador::security

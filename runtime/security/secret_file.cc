@@ -26,7 +26,8 @@ class File {
 };
 
 tl::unexpected<Error> cannot(const char* verb, const std::filesystem::path& path) {
-  return make_error(ErrorCode::kUnavailable, fmt::format("cannot {} {}: {}", verb, path.string(), std::strerror(errno)));
+  return make_error(ErrorCode::kUnavailable,
+                    fmt::format("cannot {} {}: {}", verb, path.string(), std::strerror(errno)));
 }
 
 bool write_all(int fd, std::string_view bytes) {
@@ -58,10 +59,11 @@ Result<void> check_private(const std::filesystem::path& path, const struct stat&
                                   path.string(), info.st_uid, ::geteuid(), ::geteuid(), path.string()));
   }
   if ((info.st_mode & 077) != 0) {
-    return make_error(ErrorCode::kPermissionDenied,
-                      fmt::format("{} may be read by other users (mode {:04o}, expected 0600): its secret may be known. "
-                                  "`chmod 600 {}` if nobody else uses this machine, else remove it and make a new one.",
-                                  path.string(), info.st_mode & 07777, path.string()));
+    return make_error(
+        ErrorCode::kPermissionDenied,
+        fmt::format("{} may be read by other users (mode {:04o}, expected 0600): its secret may be known. "
+                    "`chmod 600 {}` if nobody else uses this machine, else remove it and make a new one.",
+                    path.string(), info.st_mode & 07777, path.string()));
   }
   if (static_cast<size_t>(info.st_size) > kSecretFileBytesMax) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("{} has {} bytes, expected at most {}", path.string(),
@@ -94,7 +96,8 @@ Result<std::string> read_secret_file(const std::filesystem::path& path) {
   if (file.fd() < 0) {
     if (errno == ENOENT) return make_error(ErrorCode::kNotFound, fmt::format("{} does not exist", path.string()));
     if (errno == ELOOP) {
-      return make_error(ErrorCode::kPermissionDenied, fmt::format("{} is a symbolic link, expected a plain file", path.string()));
+      return make_error(ErrorCode::kPermissionDenied,
+                        fmt::format("{} is a symbolic link, expected a plain file", path.string()));
     }
     if (errno == EACCES) {
       return make_error(ErrorCode::kPermissionDenied, fmt::format("{} cannot be read by this user", path.string()));

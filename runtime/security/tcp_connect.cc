@@ -100,18 +100,20 @@ Attempt try_target(const Target& target, SteadyTime deadline) {
 
 Error connect_error(std::string_view address, int error, const std::string& tried) {
   if (error == ECONNREFUSED) {
-    return {ErrorCode::kUnavailable,
-            fmt::format("nothing listens at {} (connection refused; tried {}). Check address and port; `volador status` on "
-                        "that machine shows whether its head runs and where it listens.",
-                        address, tried)};
+    return {
+        ErrorCode::kUnavailable,
+        fmt::format("nothing listens at {} (connection refused; tried {}). Check address and port; `volador status` on "
+                    "that machine shows whether its head runs and where it listens.",
+                    address, tried)};
   }
   if (error == ETIMEDOUT) {
     return {ErrorCode::kUnavailable,
-            fmt::format("{} did not answer in time (connecting to {}). Check the address, the network and firewalls between.",
-                        address, tried)};
+            fmt::format(
+                "{} did not answer in time (connecting to {}). Check the address, the network and firewalls between.",
+                address, tried)};
   }
-  return {ErrorCode::kUnavailable, fmt::format("{} is unreachable: {} (tried {}). Check the address and the network.", address,
-                                               std::strerror(error), tried)};
+  return {ErrorCode::kUnavailable, fmt::format("{} is unreachable: {} (tried {}). Check the address and the network.",
+                                               address, std::strerror(error), tried)};
 }
 
 }  // namespace
@@ -141,13 +143,14 @@ Result<Socket> connect_tcp(std::string_view address, SteadyTime deadline) {
   if (!where) return make_error(where.error());
   auto resolution = resolve(*where, deadline);
   if (!resolution) {
-    return make_error(ErrorCode::kUnavailable,
-                      fmt::format("{}: looking up the name {} took too long. Check the name service, or use the IP address.",
-                                  address, where->host));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format("{}: looking up the name {} took too long. Check the name service, or use the IP address.", address,
+                    where->host));
   }
   if (resolution->error != 0) {
-    return make_error(ErrorCode::kUnavailable, fmt::format("{}: {}: {}. Check the spelling, or use the IP address.", address,
-                                                           where->host, ::gai_strerror(resolution->error)));
+    return make_error(ErrorCode::kUnavailable, fmt::format("{}: {}: {}. Check the spelling, or use the IP address.",
+                                                           address, where->host, ::gai_strerror(resolution->error)));
   }
   std::string tried;
   int error = EHOSTUNREACH;

@@ -32,7 +32,8 @@ Result<Contexts> make_contexts(const Credentials& credentials) {
 
 Result<SslPtr> new_connection(SSL_CTX* context) {
   SslPtr connection(SSL_new(context));
-  if (!connection) return make_error(ErrorCode::kUnavailable, "no memory for a TLS connection: " + take_openssl_reason());
+  if (!connection)
+    return make_error(ErrorCode::kUnavailable, "no memory for a TLS connection: " + take_openssl_reason());
   return connection;
 }
 
@@ -75,8 +76,8 @@ Result<SslPtr> TlsContext::new_client(const std::string& server_name) const {
   if (!connection) return connection;
   SSL* ssl = connection->get();
   SSL_set_connect_state(ssl);
-  SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NO_WILDCARDS |
-                             X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
+  SSL_set_hostflags(
+      ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NO_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
   if (SSL_set_tlsext_host_name(ssl, server_name.c_str()) != 1 || SSL_set1_host(ssl, server_name.c_str()) != 1) {
     return make_error(ErrorCode::kInvalidArgument, "server_name: " + take_openssl_reason());
   }
@@ -96,7 +97,9 @@ Result<PeerIdentity> TlsContext::check_server(const ssl_st* connection, const st
   VOLADOR_TRY(impl_->revocations.check(*peer));
   if (server_name == kNodeServerName) {
     if (peer->role == Role::kNode && peer->cluster == cluster()) return peer;
-    return make_error(ErrorCode::kUnauthenticated, fmt::format("the peer is {} \"{}\" of cluster {}, expected a node of cluster {}", to_string(peer->role), peer->name, short_id(peer->cluster), short_id(cluster())));
+    return make_error(ErrorCode::kUnauthenticated,
+                      fmt::format("the peer is {} \"{}\" of cluster {}, expected a node of cluster {}",
+                                  to_string(peer->role), peer->name, short_id(peer->cluster), short_id(cluster())));
   }
   if (peer->role != Role::kHost) {
     return make_error(ErrorCode::kUnauthenticated, fmt::format("the peer is {} \"{}\", expected host {}",
@@ -138,8 +141,8 @@ Error tls_error(const ssl_st* connection, int result, std::string_view peer) {
   const std::string reason = take_openssl_reason();
   const long verified = SSL_get_verify_result(connection);
   if (kind == SSL_ERROR_SSL && verified != X509_V_OK) {
-    return {ErrorCode::kUnauthenticated, fmt::format("{}: its certificate was refused: {}", peer,
-                                                     X509_verify_cert_error_string(verified))};
+    return {ErrorCode::kUnauthenticated,
+            fmt::format("{}: its certificate was refused: {}", peer, X509_verify_cert_error_string(verified))};
   }
   if (kind == SSL_ERROR_SSL && ERR_GET_LIB(code) == ERR_LIB_SSL) {
     const int alert = ERR_GET_REASON(code) - SSL_AD_REASON_OFFSET;

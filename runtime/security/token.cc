@@ -135,7 +135,9 @@ Result<JoinToken> parse_token(std::string_view given) {
   // Its checksum is valid: it is a token.
   if (static_cast<uint8_t>(body.front()) != kTokenVersion) return newer_version();
   const auto role = static_cast<TokenRole>(static_cast<uint8_t>(body[1]));
-  if (role != TokenRole::kJoin && role != TokenRole::kDriver && role != TokenRole::kOperator && role != TokenRole::kViewer) return newer_version();
+  if (role != TokenRole::kJoin && role != TokenRole::kDriver && role != TokenRole::kOperator &&
+      role != TokenRole::kViewer)
+    return newer_version();
   JoinToken out{.role = role};
   std::copy_n(body.begin() + 2, 32, out.authority.digest.begin());
   out.id = hex_bytes(body.substr(34, kTokenIdBytes));

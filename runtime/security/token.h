@@ -20,8 +20,8 @@ inline constexpr size_t kTokenIdBytes = 6;
 // A parsed join token.
 struct JoinToken {
   Fingerprint authority;
-  std::string id;  // 12 hex digits; not secret, identifies the token in lists and logs.
-  Secret secret;   // kTokenSecretBytes.
+  std::string id;                     // 12 hex digits; not secret, identifies the token in lists and logs.
+  Secret secret;                      // kTokenSecretBytes.
   TokenRole role = TokenRole::kJoin;  // Informational: the head's record decides.
 };
 

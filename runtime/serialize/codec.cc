@@ -12,10 +12,12 @@ namespace volador {
 
 // Tags of the msgpack specification (github.com/msgpack/msgpack/blob/master/spec.md).
 namespace {
-constexpr uint8_t kNil = 0xc0, kFalse = 0xc2, kTrue = 0xc3, kBin8 = 0xc4, kBin16 = 0xc5, kBin32 = 0xc6, kExt8 = 0xc7, kExt16 = 0xc8, kExt32 = 0xc9,
-                  kFloat32 = 0xca, kFloat64 = 0xcb, kUint8 = 0xcc, kUint16 = 0xcd, kUint32 = 0xce, kUint64 = 0xcf, kInt8 = 0xd0, kInt16 = 0xd1,
-                  kInt32 = 0xd2, kInt64 = 0xd3, kFixExt1 = 0xd4, kFixExt16 = 0xd8, kStr8 = 0xd9, kStr16 = 0xda, kStr32 = 0xdb, kArray16 = 0xdc,
-                  kArray32 = 0xdd, kMap16 = 0xde, kMap32 = 0xdf, kFixMap = 0x80, kFixArray = 0x90, kFixStr = 0xa0, kNegative = 0xe0;
+constexpr uint8_t kNil = 0xc0, kFalse = 0xc2, kTrue = 0xc3, kBin8 = 0xc4, kBin16 = 0xc5, kBin32 = 0xc6, kExt8 = 0xc7,
+                  kExt16 = 0xc8, kExt32 = 0xc9, kFloat32 = 0xca, kFloat64 = 0xcb, kUint8 = 0xcc, kUint16 = 0xcd,
+                  kUint32 = 0xce, kUint64 = 0xcf, kInt8 = 0xd0, kInt16 = 0xd1, kInt32 = 0xd2, kInt64 = 0xd3,
+                  kFixExt1 = 0xd4, kFixExt16 = 0xd8, kStr8 = 0xd9, kStr16 = 0xda, kStr32 = 0xdb, kArray16 = 0xdc,
+                  kArray32 = 0xdd, kMap16 = 0xde, kMap32 = 0xdf, kFixMap = 0x80, kFixArray = 0x90, kFixStr = 0xa0,
+                  kNegative = 0xe0;
 
 template <class T>
 T big_endian_of(T value) {
@@ -141,7 +143,8 @@ void Encoder::extension(int8_t type, std::string_view value) {
 
 void Encoder::numbers(const NumberBlock& block) {
   header(block.data.size() + 1, kExt8, kExt16, kExt32);
-  const char head[] = {static_cast<char>(NumberBlock::kWireType), static_cast<char>(static_cast<size_t>(block.kind) | block.number_bytes)};
+  const char head[] = {static_cast<char>(NumberBlock::kWireType),
+                       static_cast<char>(static_cast<size_t>(block.kind) | block.number_bytes)};
   out_.append(head, sizeof head);
   raw(block.data);
 }
@@ -159,7 +162,8 @@ int64_t NumberBlock::signed_at(size_t index) const {
 
 double NumberBlock::real_at(size_t index) const {
   const uint64_t bits = unsigned_at(index);
-  return number_bytes == 4 ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits))) : std::bit_cast<double>(bits);
+  return number_bytes == 4 ? static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)))
+                           : std::bit_cast<double>(bits);
 }
 
 void Decoder::fail(Error error) {
@@ -172,7 +176,8 @@ void Decoder::fail(std::string_view expected) {
   if (error_) return;
   std::string found = "the end";
   if (!rest_.empty()) found = fmt::format("0x{:02x}", static_cast<uint8_t>(rest_.front()));
-  error_ = Error{ErrorCode::kInvalidArgument, fmt::format("message: expected {} at byte {}, found {}", expected, position_, found)};
+  error_ = Error{ErrorCode::kInvalidArgument,
+                 fmt::format("message: expected {} at byte {}, found {}", expected, position_, found)};
   rest_ = {};
 }
 
@@ -249,15 +254,32 @@ bool Decoder::number(uint8_t tag, bool& negative, uint64_t& magnitude) {
     magnitude = static_cast<uint64_t>(value);
   };
   switch (tag) {
-    case kUint8: magnitude = big_endian(1); return true;
-    case kUint16: magnitude = big_endian(2); return true;
-    case kUint32: magnitude = big_endian(4); return true;
-    case kUint64: magnitude = big_endian(8); return true;
-    case kInt8: read_signed(1); return true;
-    case kInt16: read_signed(2); return true;
-    case kInt32: read_signed(4); return true;
-    case kInt64: read_signed(8); return true;
-    default: return false;
+    case kUint8:
+      magnitude = big_endian(1);
+      return true;
+    case kUint16:
+      magnitude = big_endian(2);
+      return true;
+    case kUint32:
+      magnitude = big_endian(4);
+      return true;
+    case kUint64:
+      magnitude = big_endian(8);
+      return true;
+    case kInt8:
+      read_signed(1);
+      return true;
+    case kInt16:
+      read_signed(2);
+      return true;
+    case kInt32:
+      read_signed(4);
+      return true;
+    case kInt64:
+      read_signed(8);
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -408,10 +430,12 @@ NumberBlock Decoder::numbers() {
   const std::string_view value = extension(NumberBlock::kWireType);
   if (failed()) return {};
   const auto type = static_cast<uint8_t>(value.empty() ? 0 : value.front());
-  const NumberBlock block{static_cast<NumberBlock::Kind>(type & 0xf0), static_cast<size_t>(type & 0x0f), value.substr(std::min<size_t>(value.size(), 1))};
+  const NumberBlock block{static_cast<NumberBlock::Kind>(type & 0xf0), static_cast<size_t>(type & 0x0f),
+                          value.substr(std::min<size_t>(value.size(), 1))};
   const bool real = block.kind == NumberBlock::Kind::kReal;
   const bool known = real || block.kind == NumberBlock::Kind::kSigned || block.kind == NumberBlock::Kind::kUnsigned;
-  const bool whole = (block.number_bytes == 8 || block.number_bytes == 4 || (!real && (block.number_bytes == 2 || block.number_bytes == 1))) &&
+  const bool whole = (block.number_bytes == 8 || block.number_bytes == 4 ||
+                      (!real && (block.number_bytes == 2 || block.number_bytes == 1))) &&
                      block.data.size() % block.number_bytes == 0;
   if (!known || !whole) {
     fail("a block of numbers of a known type");
@@ -475,7 +499,8 @@ size_t open_envelope(Decoder& decoder, size_t count) {
 void mark_references(std::string& envelope) { envelope.at(1) = static_cast<char>(kEnvelopeVersionWithReferences); }
 
 bool carries_references(std::string_view envelope) {
-  return envelope.size() > 1 && static_cast<uint8_t>(envelope[0]) > kFixArray && static_cast<uint8_t>(envelope[0]) < kFixArray + 16 &&
+  return envelope.size() > 1 && static_cast<uint8_t>(envelope[0]) > kFixArray &&
+         static_cast<uint8_t>(envelope[0]) < kFixArray + 16 &&
          static_cast<uint8_t>(envelope[1]) == kEnvelopeVersionWithReferences;
 }
 

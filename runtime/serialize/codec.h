@@ -25,8 +25,8 @@
 #include <tuple>
 #include <type_traits>
 #include <unordered_map>
-#include <variant>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "runtime/ids.h"
@@ -106,16 +106,16 @@ class Decoder {
   bool boolean();
   int64_t integer();
   uint64_t unsigned_integer();
-  double real();  // Integers are accepted.
+  double real();              // Integers are accepted.
   std::string_view text();    // A view into the input.
   std::string_view binary();  // A view into the input.
   size_t array();
   size_t map();
-  bool take_nil();  // If the next value is nil, consumes it and returns true.
+  bool take_nil();                          // If the next value is nil, consumes it and returns true.
   bool at_extension(int8_t type) const;     // Whether the next value is an extension of this type.
   std::string_view extension(int8_t type);  // A view into the input.
   NumberBlock numbers();                    // A view into the input.
-  void skip();      // Skips one value of any kind.
+  void skip();                              // Skips one value of any kind.
   bool at_end() const { return rest_.empty(); }
 
   // Guards recursion: false (and failed) beyond kDepthMax.
@@ -207,11 +207,13 @@ concept has_functions = requires(Encoder& encoder, Decoder& decoder, const T& in
 // has other parts. bool and long double are excluded, because their representation differs between platforms.
 template <class T>
 struct NumbersOf {
-  using Type = std::conditional_t<std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, long double>, T, void>;
+  using Type =
+      std::conditional_t<std::is_arithmetic_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, long double>, T,
+                         void>;
 };
 template <class T>
-  requires(std::is_enum_v<T> && !has_functions<T>)
-struct NumbersOf<T> : NumbersOf<std::underlying_type_t<T>> {};
+requires(std::is_enum_v<T> && !has_functions<T>) struct NumbersOf<T> : NumbersOf<std::underlying_type_t<T>> {
+};
 template <class T, size_t N>
 struct NumbersOf<std::array<T, N>> : NumbersOf<T> {};
 template <class T>
@@ -240,11 +242,13 @@ bool number_at(const NumberBlock& block, size_t index, N& number) {
   }
   const int64_t low = block.kind == NumberBlock::Kind::kSigned ? block.signed_at(index) : 0;
   if (low < 0) {
-    if (std::is_integral_v<N> && (std::is_unsigned_v<N> || low < static_cast<int64_t>(std::numeric_limits<N>::min()))) return false;
+    if (std::is_integral_v<N> && (std::is_unsigned_v<N> || low < static_cast<int64_t>(std::numeric_limits<N>::min())))
+      return false;
     number = static_cast<N>(low);
     return true;
   }
-  const uint64_t high = block.kind == NumberBlock::Kind::kSigned ? static_cast<uint64_t>(low) : block.unsigned_at(index);
+  const uint64_t high =
+      block.kind == NumberBlock::Kind::kSigned ? static_cast<uint64_t>(low) : block.unsigned_at(index);
   if constexpr (std::is_integral_v<N>) {
     if (high > static_cast<uint64_t>(std::numeric_limits<N>::max())) return false;
   }
@@ -289,8 +293,8 @@ constexpr bool compute_travels() {
     return true;
   } else if constexpr (std::is_arithmetic_v<T> || std::is_enum_v<T> || is_duration<T> || is_id<T>) {
     return true;
-  } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, Bytes> || std::is_same_v<T, std::filesystem::path> ||
-                       std::is_same_v<T, std::monostate>) {
+  } else if constexpr (std::is_same_v<T, std::string> || std::is_same_v<T, Bytes> ||
+                       std::is_same_v<T, std::filesystem::path> || std::is_same_v<T, std::monostate>) {
     return true;
   } else if constexpr (is_vector<T> || is_array<T> || is_optional<T>) {
     return travels<typename T::value_type>::value;
@@ -366,12 +370,13 @@ void encode(Encoder& encoder, const T& value) {
     std::apply([&](const auto&... parts) { (encode(encoder, parts), ...); }, value);
   } else {
     if constexpr (codec::is_vector<T>) {
-      if constexpr (std::is_same_v<typename T::value_type, uint8_t> || std::is_same_v<typename T::value_type, std::byte>) {
+      if constexpr (std::is_same_v<typename T::value_type, uint8_t> ||
+                    std::is_same_v<typename T::value_type, std::byte>) {
         encoder.binary({reinterpret_cast<const char*>(value.data()), value.size()});
         return;
       }
     }
-    if constexpr ((codec::is_vector<T> || codec::is_array<T>) && codec::OfNumbers<typename T::value_type>) {
+    if constexpr ((codec::is_vector<T> || codec::is_array<T>)&&codec::OfNumbers<typename T::value_type>) {
       const NumberBlock block = codec::block_of(value.data(), value.size());
       if (block.size() >= NumberBlock::kNumbersMin) return encoder.numbers(block);
     }
@@ -459,7 +464,8 @@ void decode(Decoder& decoder, T& value) {
       if (!decoder.failed()) value.insert_or_assign(std::move(key), std::move(mapped));
     }
   } else if constexpr (codec::is_tuple<T>) {
-    if (decoder.array() != std::tuple_size_v<T> && !decoder.failed()) return decoder.fail("as many elements as the tuple has");
+    if (decoder.array() != std::tuple_size_v<T> && !decoder.failed())
+      return decoder.fail("as many elements as the tuple has");
     std::apply([&](auto&... parts) { (decode(decoder, parts), ...); }, value);
   } else if constexpr (codec::is_set<T>) {
     value.clear();
@@ -474,8 +480,10 @@ void decode(Decoder& decoder, T& value) {
       if (decoder.at_extension(NumberBlock::kWireType)) {
         const NumberBlock block = decoder.numbers();
         if (decoder.failed()) return;
-        if (block.size() != sizeof(T) / sizeof(codec::Number<T>)) return decoder.fail("as many numbers as the array has");
-        if (!codec::copy_numbers(block, reinterpret_cast<codec::Number<T>*>(value.data()))) decoder.fail("numbers that fit the type");
+        if (block.size() != sizeof(T) / sizeof(codec::Number<T>))
+          return decoder.fail("as many numbers as the array has");
+        if (!codec::copy_numbers(block, reinterpret_cast<codec::Number<T>*>(value.data())))
+          decoder.fail("numbers that fit the type");
         return;
       }
     }
@@ -583,13 +591,13 @@ void decode_members(Decoder& decoder, M&... members) {
 }  // namespace volador
 
 // VOLADOR_FIELDS(Point, x, y): next to the struct, in its namespace. Up to 24 members.
-#define VOLADOR_FIELDS(Type, ...)                                                                         \
+#define VOLADOR_FIELDS(Type, ...)                                                                               \
   [[maybe_unused]] inline void volador_encode(::volador::Encoder& volador_encoder, const Type& volador_value) { \
-    ::volador::codec::encode_members(volador_encoder, VOLADOR_EACH(VOLADOR_MEMBER, __VA_ARGS__));         \
-  }                                                                                                       \
-  [[maybe_unused]] inline void volador_decode(::volador::Decoder& volador_decoder, Type& volador_value) { \
-    ::volador::codec::decode_members(volador_decoder, VOLADOR_EACH(VOLADOR_MEMBER, __VA_ARGS__));         \
-  }                                                                                                       \
+    ::volador::codec::encode_members(volador_encoder, VOLADOR_EACH(VOLADOR_MEMBER, __VA_ARGS__));               \
+  }                                                                                                             \
+  [[maybe_unused]] inline void volador_decode(::volador::Decoder& volador_decoder, Type& volador_value) {       \
+    ::volador::codec::decode_members(volador_decoder, VOLADOR_EACH(VOLADOR_MEMBER, __VA_ARGS__));               \
+  }                                                                                                             \
   static_assert(true, "")
 
 #define VOLADOR_MEMBER(name) volador_value.name
@@ -600,5 +608,6 @@ void decode_members(Decoder& decoder, M&... members) {
 #define VOLADOR_EXPAND1(...) __VA_ARGS__
 // VOLADOR_EACH(macro, a, b): macro(a), macro(b)
 #define VOLADOR_EACH(macro, ...) __VA_OPT__(VOLADOR_EXPAND(VOLADOR_EACH_STEP(macro, __VA_ARGS__)))
-#define VOLADOR_EACH_STEP(macro, first, ...) macro(first) __VA_OPT__(, VOLADOR_EACH_AGAIN VOLADOR_PARENS(macro, __VA_ARGS__))
+#define VOLADOR_EACH_STEP(macro, first, ...) \
+  macro(first) __VA_OPT__(, VOLADOR_EACH_AGAIN VOLADOR_PARENS(macro, __VA_ARGS__))
 #define VOLADOR_EACH_AGAIN() VOLADOR_EACH_STEP

@@ -17,7 +17,8 @@ namespace {
 constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_FUTURE_WRITE | F_SEAL_SEAL;
 
 Error failure(const char* what, size_t bytes) {
-  return {ErrorCode::kUnavailable, fmt::format("shared memory of {}: {}: {}", counted(bytes, "byte"), what, std::strerror(errno))};
+  return {ErrorCode::kUnavailable,
+          fmt::format("shared memory of {}: {}: {}", counted(bytes, "byte"), what, std::strerror(errno))};
 }
 
 }  // namespace
@@ -49,7 +50,8 @@ Result<Arena> make_open_arena(size_t bytes) {
 Result<std::shared_ptr<Mapping>> map_arena(int fd, size_t bytes) {
   struct stat info {};
   const int seals = ::fcntl(fd, F_GET_SEALS);
-  if (bytes == 0 || seals < 0 || (seals & kSeals) != kSeals || ::fstat(fd, &info) != 0 || static_cast<uint64_t>(info.st_size) != bytes) {
+  if (bytes == 0 || seals < 0 || (seals & kSeals) != kSeals || ::fstat(fd, &info) != 0 ||
+      static_cast<uint64_t>(info.st_size) != bytes) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("arena: expected a sealed memfd of {} bytes", bytes));
   }
   void* data = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, fd, 0);

@@ -31,6 +31,7 @@ inline std::string to_string(const ObjectKey& key) {
 template <>
 struct std::hash<volador::ObjectKey> {
   size_t operator()(const volador::ObjectKey& key) const noexcept {
-    return std::hash<volador::NodeId>()(key.node) ^ static_cast<size_t>((key.writer + key.number) * 0x9e3779b97f4a7c15ULL);
+    return std::hash<volador::NodeId>()(key.node) ^
+           static_cast<size_t>((key.writer + key.number) * 0x9e3779b97f4a7c15ULL);
   }
 };

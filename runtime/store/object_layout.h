@@ -26,7 +26,9 @@ struct ObjectBytes {
 template <class T>
 struct ObjectLayout {
   static constexpr bool kMayRefer = !std::is_arithmetic_v<T>;
-  static_assert(Serializable<T>, "volador: this type cannot be put: put VOLADOR_FIELDS(Type, member…) beside it, or write volador_encode and volador_decode for it");
+  static_assert(Serializable<T>,
+                "volador: this type cannot be put: put VOLADOR_FIELDS(Type, member…) beside it, or write "
+                "volador_encode and volador_decode for it");
   template <class F>
   static auto write(const T& value, F function) {
     const std::string bytes = to_bytes(value);
@@ -40,7 +42,8 @@ namespace layout {
 template <class E>
 Result<std::span<const E>> elements(const ObjectBytes& bytes) {
   if (bytes.view.size() % sizeof(E) != 0 || reinterpret_cast<uintptr_t>(bytes.view.data()) % alignof(E) != 0) {
-    return make_error(ErrorCode::kInvalidArgument, "object: its bytes are no row of whole elements: it was put as another type");
+    return make_error(ErrorCode::kInvalidArgument,
+                      "object: its bytes are no row of whole elements: it was put as another type");
   }
   return std::span<const E>(reinterpret_cast<const E*>(bytes.view.data()), bytes.view.size() / sizeof(E));
 }

@@ -29,12 +29,14 @@ std::unordered_map<ObjectKey, KnownOrigin>& known_origins() {
 // Origins of objects that were passed on, newest first. Guarded by origins_mutex().
 class PassedOn {
  public:
-  void add(const ObjectKey& key, std::shared_ptr<ObjectOrigin> origin, std::vector<std::shared_ptr<ObjectOrigin>>& ended) {
+  void add(const ObjectKey& key, std::shared_ptr<ObjectOrigin> origin,
+           std::vector<std::shared_ptr<ObjectOrigin>>& ended) {
     remove(key, ended);
     bytes_ += origin->bytes();
     entries_.push_front({key, std::move(origin)});
     places_[key] = entries_.begin();
-    while (entries_.size() > kPassedOnOriginsMax || (bytes_ > kPassedOnBytesMax && entries_.size() > 1)) remove(ObjectKey(entries_.back().key), ended);
+    while (entries_.size() > kPassedOnOriginsMax || (bytes_ > kPassedOnBytesMax && entries_.size() > 1))
+      remove(ObjectKey(entries_.back().key), ended);
   }
   void remove(const ObjectKey& key, std::vector<std::shared_ptr<ObjectOrigin>>& ended) {
     const auto place = places_.extract(key);
@@ -139,7 +141,10 @@ std::shared_ptr<const StoredObject> newest(std::shared_ptr<const StoredObject> o
   return object;
 }
 
-RefScope::RefScope(Kind kind, std::vector<std::shared_ptr<const StoredObject>>* received) : kind_(kind), outer_(innermost), received_(received) { innermost = this; }
+RefScope::RefScope(Kind kind, std::vector<std::shared_ptr<const StoredObject>>* received)
+    : kind_(kind), outer_(innermost), received_(received) {
+  innermost = this;
+}
 RefScope::~RefScope() { innermost = outer_; }
 RefScope* RefScope::current() { return innermost; }
 
@@ -147,9 +152,7 @@ void RefScope::add(std::shared_ptr<const StoredObject> object) {
   if (seen_objects_.add(object->key())) objects_.push_back(std::move(object));
 }
 
-bool RefScope::claims(const ObjectKey& key) {
-  return kind_ == Kind::kReceiveAnswer && seen_objects_.add(key);
-}
+bool RefScope::claims(const ObjectKey& key) { return kind_ == Kind::kReceiveAnswer && seen_objects_.add(key); }
 
 void RefScope::add(const ActorId& actor, std::shared_ptr<const void> hold) {
   if (!seen_actors_.add(actor)) return;
@@ -157,9 +160,7 @@ void RefScope::add(const ActorId& actor, std::shared_ptr<const void> hold) {
   keep(std::move(hold));
 }
 
-bool RefScope::claims(const ActorId& actor) {
-  return kind_ == Kind::kReceiveAnswer && seen_actors_.add(actor);
-}
+bool RefScope::claims(const ActorId& actor) { return kind_ == Kind::kReceiveAnswer && seen_actors_.add(actor); }
 
 std::shared_ptr<const void> RefScope::take() {
   if (empty()) return nullptr;

@@ -122,7 +122,8 @@ class ObjectStore {
   // Waits for room. kStoreFull names the largest holders; kUnavailable: there is no store on this machine.
   virtual Result<std::unique_ptr<ObjectDraft>> create(size_t bytes) = 0;
   // Makes the object immutable. `contents`: its references and handles, moved from: they live as long as the object.
-  virtual Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site, RefScope* contents = nullptr) = 0;
+  virtual Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site,
+                                                           RefScope* contents = nullptr) = 0;
   // Acquires an object received from another process. Does not wait. `claim`: accept a reference transferred with a
   // reply.
   virtual std::shared_ptr<const StoredObject> acquire(const ObjectKey& key, const std::string& address, bool claim) = 0;

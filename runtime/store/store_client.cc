@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kSmallStep = size_t{64} << 10;
 constexpr auto kKeepEmpty = milliseconds(10'000);  // How long an empty arena is kept: its pages are warm.
-constexpr size_t kNamesAMessage = 500;  // References per message.
+constexpr size_t kNamesAMessage = 500;             // References per message.
 constexpr auto kConnectPatience = milliseconds(10'000);
 
 }  // namespace
@@ -51,11 +51,14 @@ Result<ObjectView> StoreClient::Object::view(std::optional<std::chrono::nanoseco
     if (error_) failed = error_;
     if (failed) break;
     const auto question = asked_;
-    const auto there = [&] { return mapping_ != nullptr || error_ || (question == nullptr ? away_ : question->answered); };
+    const auto there = [&] {
+      return mapping_ != nullptr || error_ || (question == nullptr ? away_ : question->answered);
+    };
     if (!deadline) {
       store_->changed.wait(lock, there);
     } else if (!store_->changed.wait_until(lock, *deadline, there)) {
-      failed = Error{ErrorCode::kTimeout, fmt::format("object {} has not come yet; it is still on its way: wait longer", to_string(key_))};
+      failed = Error{ErrorCode::kTimeout,
+                     fmt::format("object {} has not come yet; it is still on its way: wait longer", to_string(key_))};
     }
     if (question != nullptr && question->error) failed = question->error;
     if (failed) break;
@@ -88,8 +91,10 @@ Result<void> StoreClient::Impl::connect(Lock& lock) {
     auto address_of = net::unix_address(*path);
     if (!address_of) return make_error(std::move(address_of).error());
     net::UniqueFd made(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
-    if (!made || ::connect(made.get(), reinterpret_cast<const sockaddr*>(&address_of->storage), address_of->length) != 0) {
-      const Error error{ErrorCode::kUnavailable, fmt::format("object store {}: {}; is the worker of this node running?", *path, std::strerror(errno))};
+    if (!made ||
+        ::connect(made.get(), reinterpret_cast<const sockaddr*>(&address_of->storage), address_of->length) != 0) {
+      const Error error{ErrorCode::kUnavailable, fmt::format("object store {}: {}; is the worker of this node running?",
+                                                             *path, std::strerror(errno))};
       lock.unlock();
       if (options.on_lost) options.on_lost();
       lock.lock();
@@ -115,7 +120,8 @@ Result<void> StoreClient::Impl::connect(Lock& lock) {
   if (!changed.wait_for(lock, kConnectPatience, [this] { return connected || closed || !socket; })) {
     return make_error(ErrorCode::kUnavailable, "the object store of this node does not answer");
   }
-  if (!connected) return make_error(broken.value_or(Error{ErrorCode::kUnavailable, "this process has left the cluster"}));
+  if (!connected)
+    return make_error(broken.value_or(Error{ErrorCode::kUnavailable, "this process has left the cluster"}));
   return {};
 }
 
@@ -131,7 +137,8 @@ void StoreClient::Impl::read() {
     }
     auto message = net::recv_message(fd);
     protocol::FromStore parsed;
-    if (message && !parsed.ParseFromString(message->bytes)) message = make_error(ErrorCode::kInternal, "the object store sent what is no message");
+    if (message && !parsed.ParseFromString(message->bytes))
+      message = make_error(ErrorCode::kInternal, "the object store sent what is no message");
     if (!message) say_lost();
     std::vector<std::shared_ptr<const Object>> last;
     std::vector<std::function<void()>> due;
@@ -202,20 +209,35 @@ void StoreClient::Impl::on_message(const protocol::FromStore& message, std::vect
       node = id_from_raw<NodeId>(message.welcome().node_id());
       writer = message.welcome().writer();
       address = message.welcome().address();
-      if (message.welcome().arena_bytes_max() > 0) arena_bytes_max = std::min(kArenaBytesMax, round_up(static_cast<size_t>(message.welcome().arena_bytes_max()), kSmallStep));
+      if (message.welcome().arena_bytes_max() > 0)
+        arena_bytes_max =
+            std::min(kArenaBytesMax, round_up(static_cast<size_t>(message.welcome().arena_bytes_max()), kSmallStep));
       arena_bytes = std::min(kFirstArenaBytes, arena_bytes_max);
       connected = true;
       break;
-    case protocol::FromStore::kReserved: on_reserved(message.reserved()); break;
-    case protocol::FromStore::kLocated: on_located(message.located(), std::move(fds)); break;
-    case protocol::FromStore::kFreed: on_freed(message.freed()); break;
-    case protocol::FromStore::kReclaim: on_reclaim(message.reclaim()); break;
-    case protocol::FromStore::kGone: mapped.erase({message.gone().writer(), message.gone().arena()}); break;
+    case protocol::FromStore::kReserved:
+      on_reserved(message.reserved());
+      break;
+    case protocol::FromStore::kLocated:
+      on_located(message.located(), std::move(fds));
+      break;
+    case protocol::FromStore::kFreed:
+      on_freed(message.freed());
+      break;
+    case protocol::FromStore::kReclaim:
+      on_reclaim(message.reclaim());
+      break;
+    case protocol::FromStore::kGone:
+      mapped.erase({message.gone().writer(), message.gone().arena()});
+      break;
     case protocol::FromStore::kKept:
       if (auto pins = kept.extract(message.kept().number()); !pins.empty()) unkept.push_back(std::move(pins.mapped()));
       break;
-    case protocol::FromStore::kTrim: drop_empty(std::chrono::steady_clock::time_point::max()); break;
-    default: break;
+    case protocol::FromStore::kTrim:
+      drop_empty(std::chrono::steady_clock::time_point::max());
+      break;
+    default:
+      break;
   }
   changed.notify_all();
 }
@@ -232,7 +254,8 @@ void StoreClient::Impl::on_reserved(const protocol::Reserved& reserved) {
     return send(back);
   }
   question.answered = true;
-  if (reserved.error_code() != 0) question.error = Error{error_code_from(int64_t{reserved.error_code()}), reserved.error()};
+  if (reserved.error_code() != 0)
+    question.error = Error{error_code_from(int64_t{reserved.error_code()}), reserved.error()};
 }
 
 void StoreClient::Impl::on_located(const protocol::Located& located, std::vector<net::UniqueFd> fds) {
@@ -253,8 +276,10 @@ void StoreClient::Impl::on_located(const protocol::Located& located, std::vector
       arena = known;
     }
   }
-  if (arena && !located.away() && (*arena == nullptr || located.offset() < 0 || located.bytes() < 0 || static_cast<size_t>(located.offset()) > (*arena)->bytes() ||
-                static_cast<size_t>(located.bytes()) > (*arena)->bytes() - static_cast<size_t>(located.offset()))) {
+  if (arena && !located.away() &&
+      (*arena == nullptr || located.offset() < 0 || located.bytes() < 0 ||
+       static_cast<size_t>(located.offset()) > (*arena)->bytes() ||
+       static_cast<size_t>(located.bytes()) > (*arena)->bytes() - static_cast<size_t>(located.offset()))) {
     arena = make_error(ErrorCode::kInternal, "the object store named a place that does not exist");
   }
   auto found = questions.extract(located.request());
@@ -308,7 +333,8 @@ Result<std::unique_ptr<ObjectDraft>> StoreClient::create(size_t bytes) {
   return std::make_unique<Draft>(impl_, std::move(*range), impl_->generation);
 }
 
-Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site, RefScope* contents) {
+Result<std::shared_ptr<const StoredObject>> StoreClient::seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site,
+                                                              RefScope* contents) {
   auto& made = static_cast<Draft&>(*draft);
   const Impl::Lock lock(impl_->mutex);
   if (made.generation_ != impl_->generation || !impl_->connected) {

@@ -28,7 +28,8 @@ class StoreClient final : public ObjectStore {
   ~StoreClient() override;
 
   Result<std::unique_ptr<ObjectDraft>> create(size_t bytes) override;
-  Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site, RefScope* contents = nullptr) override;
+  Result<std::shared_ptr<const StoredObject>> seal(std::unique_ptr<ObjectDraft> draft, const PutSite& site,
+                                                   RefScope* contents = nullptr) override;
   std::shared_ptr<const StoredObject> acquire(const ObjectKey& key, const std::string& address, bool claim) override;
   void lend(const StoredObject& object) override;
   void free(const StoredObject& object) override;

@@ -37,7 +37,8 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   explicit Impl(StoreClientOptions given) : options(std::move(given)) {}
 
   struct OwnArena {
-    OwnArena(uint64_t its_number, Arena its_memory) : number(its_number), memory(std::move(its_memory)), ranges(memory.mapping->bytes()) {}
+    OwnArena(uint64_t its_number, Arena its_memory)
+        : number(its_number), memory(std::move(its_memory)), ranges(memory.mapping->bytes()) {}
     const uint64_t number;
     const Arena memory;
     FreeList ranges;
@@ -64,8 +65,8 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   std::mutex mutex;
   std::condition_variable changed;
   net::UniqueFd socket;
-  bool connected = false;   // StoreWelcome has arrived.
-  bool closed = false;      // Permanently.
+  bool connected = false;  // StoreWelcome has arrived.
+  bool closed = false;     // Permanently.
   std::optional<Error> broken;
   uint64_t generation = 0;  // Number of the connection: objects of an earlier connection are not released on this one.
   NodeId node;
@@ -77,14 +78,14 @@ struct StoreClient::Impl : std::enable_shared_from_this<StoreClient::Impl> {
   size_t arena_bytes = kFirstArenaBytes;
   size_t arena_bytes_max = kArenaBytesMax;
   std::map<uint64_t, std::unique_ptr<OwnArena>> arenas;
-  std::unordered_map<uint64_t, Range> written;  // Own objects with references.
+  std::unordered_map<uint64_t, Range> written;                               // Own objects with references.
   std::map<std::pair<uint64_t, uint64_t>, std::shared_ptr<Mapping>> mapped;  // Arenas of other processes.
   std::unordered_map<ObjectKey, std::weak_ptr<const Object>> objects;
   std::unordered_map<uint64_t, std::shared_ptr<Question>> questions;
-  std::map<uint64_t, std::shared_ptr<Question>> rooms;  // Requests for room, in order.
+  std::map<uint64_t, std::shared_ptr<Question>> rooms;             // Requests for room, in order.
   std::unordered_map<uint64_t, std::shared_ptr<const void>> kept;  // Actor holds of own objects, until Kept.
-  std::vector<std::shared_ptr<const void>> unkept;  // Former `kept` entries, to be destroyed without the lock.
-  size_t unsettled = 0;  // Unanswered acquisitions.
+  std::vector<std::shared_ptr<const void>> unkept;      // Former `kept` entries, to be destroyed without the lock.
+  size_t unsettled = 0;                                 // Unanswered acquisitions.
   std::vector<std::shared_ptr<const Object>> unlocked;  // To destroy without the lock, which destructors take.
   std::vector<std::function<void()>> calls;             // Callbacks to run without the lock.
   std::thread reader;
@@ -148,12 +149,12 @@ class StoreClient::Object final : public StoredObject, public std::enable_shared
   mutable std::shared_ptr<Mapping> mapping_;  // Null: not arrived, or not in memory.
   mutable size_t offset_ = 0;
   mutable size_t bytes_ = 0;
-  mutable bool away_ = false;                 // The store may have moved it: request its place.
+  mutable bool away_ = false;                      // The store may have moved it: request its place.
   mutable std::shared_ptr<Impl::Question> asked_;  // The pending request for its place.
-  mutable std::optional<Error> error_;        // Permanent.
-  mutable size_t readings_ = 0;               // Views that exist or are waited for.
-  mutable bool read_lately_ = false;          // Read since the store's last Reclaim.
-  mutable uint64_t wanted_ = 0;               // Serial of the Reclaim that waits for the last reading to end; 0: none.
+  mutable std::optional<Error> error_;             // Permanent.
+  mutable size_t readings_ = 0;                    // Views that exist or are waited for.
+  mutable bool read_lately_ = false;               // Read since the store's last Reclaim.
+  mutable uint64_t wanted_ = 0;  // Serial of the Reclaim that waits for the last reading to end; 0: none.
   mutable std::vector<std::function<void()>> waiting_;
 };
 
@@ -175,7 +176,8 @@ class StoreClient::Reading {
 // A range of an arena in which an object is being written.
 class StoreClient::Draft final : public ObjectDraft {
  public:
-  Draft(std::shared_ptr<Impl> store, Impl::Range range, uint64_t generation) : store_(std::move(store)), range_(std::move(range)), generation_(generation) {}
+  Draft(std::shared_ptr<Impl> store, Impl::Range range, uint64_t generation)
+      : store_(std::move(store)), range_(std::move(range)), generation_(generation) {}
   ~Draft() override {
     const std::lock_guard lock(store_->mutex);
     if (sealed_ || generation_ != store_->generation) return;

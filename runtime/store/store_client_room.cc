@@ -27,9 +27,13 @@ void StoreClient::Impl::on_reclaim(const protocol::Reclaim& reclaim) {
   send(message);
 }
 
-protocol::YieldObjects::Answer StoreClient::Impl::let_go(const Object& object, uint64_t serial, const protocol::Reclaim& reclaim) {
+protocol::YieldObjects::Answer StoreClient::Impl::let_go(const Object& object, uint64_t serial,
+                                                         const protocol::Reclaim& reclaim) {
   if (reclaim.freed()) {
-    object.error_ = Error{ErrorCode::kObjectLost, fmt::format("object {} is lost: volador::free gave it up for all who refer to it; put it again", to_string(object.key_))};
+    object.error_ =
+        Error{ErrorCode::kObjectLost,
+              fmt::format("object {} is lost: volador::free gave it up for all who refer to it; put it again",
+                          to_string(object.key_))};
   }
   if (object.mapping_ == nullptr) return protocol::YieldObjects::YIELDED;
   if (object.readings_ > 0) {
@@ -134,7 +138,8 @@ Result<StoreClient::Impl::Range> StoreClient::Impl::add_arena(Lock& lock, size_t
   if (question->error) return make_error(*question->error);
   if (question->range) return std::move(*question->range);
   auto made = make_arena(size);
-  if (its_generation != generation) return make_error(ErrorCode::kUnavailable, "the object store of this node has ended");
+  if (its_generation != generation)
+    return make_error(ErrorCode::kUnavailable, "the object store of this node has ended");
   protocol::ToStore message;
   if (!made) {
     message.mutable_drop_arena()->set_bytes(static_cast<int64_t>(size));

@@ -57,7 +57,8 @@ template <auto F>
 struct TaskFunction {
   using S = FunctionSignature<decltype(F)>;
   static_assert(Serializable<Travelling<typename S::Return>>,
-                "volador: what this function returns does not travel between processes: put VOLADOR_FIELDS(Type, member…) beside its "
+                "volador: what this function returns does not travel between processes: put VOLADOR_FIELDS(Type, "
+                "member…) beside its "
                 "type, or write volador_encode and volador_decode for it");
 
   static Result<std::string> invoke(void*, std::string_view bytes) {
@@ -107,10 +108,12 @@ struct TaskArgument {
   static TaskArgument from(A&& given) {
     TaskArgument made;
     if constexpr (is_future<std::decay_t<A>>) {
-      static_assert(std::is_same_v<std::decay_t<A>, Future<T>>, "volador: this future brings another type than the function takes");
+      static_assert(std::is_same_v<std::decay_t<A>, Future<T>>,
+                    "volador: this future brings another type than the function takes");
       made.future = std::forward<A>(given);
     } else if constexpr (is_ref<std::decay_t<A>> && !is_ref<T>) {
-      static_assert(std::is_same_v<std::decay_t<A>, Ref<T>>, "volador: this reference is to another type than the function takes");
+      static_assert(std::is_same_v<std::decay_t<A>, Ref<T>>,
+                    "volador: this reference is to another type than the function takes");
       made.ref = given.any();
     } else {
       static_assert(std::is_constructible_v<T, A&&>, "volador: the function takes other arguments than these");
@@ -150,7 +153,9 @@ class TaskReply final : public Reply {
     if (submitter) return submitter->cancel(task_, options.force);
     set(make_error(ErrorCode::kCancelled, "the task was cancelled before its arguments were there"));
   }
-  const char* not_there_yet() const override { return "the task has not ended yet; it goes on: wait longer, or end it by cancel()"; }
+  const char* not_there_yet() const override {
+    return "the task has not ended yet; it goes on: wait longer, or end it by cancel()";
+  }
   // False: cancelled; must not be submitted.
   bool is_wanted() {
     const std::lock_guard<std::mutex> hold(mutex_);
@@ -239,7 +244,8 @@ class TaskBuilder {
     auto set = ResourceSet::from(resources_);
     if (!set) throw Exception(std::move(set).error());
     if (request_.max_retries < -1) {
-      throw Exception(Error{ErrorCode::kInvalidArgument, "max_retries: expected -1 (without limit) or more, got " + std::to_string(request_.max_retries)});
+      throw Exception(Error{ErrorCode::kInvalidArgument, "max_retries: expected -1 (without limit) or more, got " +
+                                                             std::to_string(request_.max_retries)});
     }
     request_.resources = std::move(*set);
     if (auto checked = check(request_.place.wishes); !checked) throw Exception(std::move(checked).error());
@@ -254,7 +260,10 @@ class TaskBuilder {
   // Waits for the arguments.
   struct Launch : std::enable_shared_from_this<Launch> {
     Launch(TaskRequest task, Given given, std::shared_ptr<internal::TaskReply> to)
-        : request(std::move(task)), arguments(std::move(given)), reply(std::move(to)), submitter(TaskSubmitter::current()) {}
+        : request(std::move(task)),
+          arguments(std::move(given)),
+          reply(std::move(to)),
+          submitter(TaskSubmitter::current()) {}
 
     template <size_t... I>
     void begin(std::index_sequence<I...> all) {
@@ -281,19 +290,22 @@ class TaskBuilder {
     void arrived(std::index_sequence<I...>, bool on_caller) {
       if (--missing > 0 || failed || !reply->is_wanted()) return;
       RefScope scope(RefScope::Kind::kSend);
-      request.arguments = codec::write_envelope(sizeof...(I), [&](Encoder& encoder) { (std::get<I>(arguments).encode_into(encoder, on_caller), ...); });
+      request.arguments = codec::write_envelope(
+          sizeof...(I), [&](Encoder& encoder) { (std::get<I>(arguments).encode_into(encoder, on_caller), ...); });
       using Value = typename Future<Return>::Value;
       if (registration::brings_refs<Return> || !scope.objects().empty()) return run_with_origin(scope);
-      const TaskId id = submitter->submit(std::move(request), [to = reply, pins = scope.take()](Result<std::string> result) {
-        auto references = registration::claim_references<Value>(result);
-        to->set(std::move(result), std::move(references));
-      });
+      const TaskId id =
+          submitter->submit(std::move(request), [to = reply, pins = scope.take()](Result<std::string> result) {
+            auto references = registration::claim_references<Value>(result);
+            to->set(std::move(result), std::move(references));
+          });
       reply->submitted(submitter, id);
     }
     // Runs a task whose arguments or results contain references that may need reconstruction.
     void run_with_origin(RefScope& scope) {
       internal::TaskWays ways;
-      ways.submit = [to = std::weak_ptr<internal::TaskReply>(reply), with = std::weak_ptr<TaskSubmitter>(submitter)](TaskRequest wanted, std::function<void(Result<std::string>)> done) {
+      ways.submit = [to = std::weak_ptr<internal::TaskReply>(reply), with = std::weak_ptr<TaskSubmitter>(submitter)](
+                        TaskRequest wanted, std::function<void(Result<std::string>)> done) {
         const auto by = with.lock();
         if (!by) return done(make_error(ErrorCode::kCancelled, "this process has left the cluster"));
         const TaskId id = by->submit(std::move(wanted), std::move(done));
@@ -302,9 +314,11 @@ class TaskBuilder {
       ways.owner = Session::current()->name_as_owner();
       ways.claim = &registration::claim_objects<typename Future<Return>::Value>;
       auto objects = scope.objects();
-      internal::run_with_origin(std::move(ways), std::move(request), std::move(objects), [to = reply, pins = scope.take()](Result<std::string> result, std::shared_ptr<const void> references) {
-        to->set(std::move(result), std::move(references));
-      });
+      internal::run_with_origin(
+          std::move(ways), std::move(request), std::move(objects),
+          [to = reply, pins = scope.take()](Result<std::string> result, std::shared_ptr<const void> references) {
+            to->set(std::move(result), std::move(references));
+          });
     }
 
     TaskRequest request;
@@ -326,11 +340,14 @@ template <auto F, class... A>
 requires(registration::can_be_task<F>()) TaskBuilder<F> task(A&&... arguments) {
   using Function = registration::TaskFunction<F>;
   (void)Function::enlisted;
-  static_assert(sizeof...(A) == std::tuple_size_v<typename Function::S::Arguments>, "volador: the function takes another number of arguments");
+  static_assert(sizeof...(A) == std::tuple_size_v<typename Function::S::Arguments>,
+                "volador: the function takes another number of arguments");
   return [&]<size_t... I>(std::index_sequence<I...>) {
     return TaskBuilder<F>(typename TaskBuilder<F>::Given(
-        registration::TaskArgument<std::tuple_element_t<I, typename Function::S::Arguments>>::from(std::forward<A>(arguments))...));
-  }(std::index_sequence_for<A...>());
+        registration::TaskArgument<std::tuple_element_t<I, typename Function::S::Arguments>>::from(
+            std::forward<A>(arguments))...));
+  }
+  (std::index_sequence_for<A...>());
 }
 template <auto F, class... A>
 requires(!registration::can_be_task<F>()) TaskBuilder<&registration::no_function> task(A&&...) {

@@ -24,7 +24,8 @@ std::string encoded(const ObjectPtr& object) {
 }
 
 void replace_all(std::string& bytes, const std::string& from, const std::string& to) {
-  for (size_t at = bytes.find(from); at != std::string::npos; at = bytes.find(from, at + to.size())) bytes.replace(at, from.size(), to);
+  for (size_t at = bytes.find(from); at != std::string::npos; at = bytes.find(from, at + to.size()))
+    bytes.replace(at, from.size(), to);
 }
 
 // A reference among the arguments of a task that may be run again.
@@ -76,7 +77,8 @@ class Gathering : public std::enable_shared_from_this<Gathering> {
 
 class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_this<TaskOrigin> {
  public:
-  TaskOrigin(TaskWays ways, TaskRequest request, std::vector<Argument> arguments) : ways_(std::move(ways)), request_(std::move(request)), arguments_(std::move(arguments)) {
+  TaskOrigin(TaskWays ways, TaskRequest request, std::vector<Argument> arguments)
+      : ways_(std::move(ways)), request_(std::move(request)), arguments_(std::move(arguments)) {
     for (Argument& one : arguments_) {
       if (one.origin.made_by && one.origin.made_by->length() >= kRebuildDepthMax) one.origin = {};
       if (one.origin.made_by) length_ = std::max(length_, one.origin.made_by->length() + 1);
@@ -108,13 +110,18 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
  private:
   void run(int depth) {
     if (depth > kRebuildDepthMax) {
-      return finish(make_error(ErrorCode::kObjectLost, fmt::format("to make it again {}, one needed for the other, would have to be made again; the limit is {}", counted(depth, "lost object"), kRebuildDepthMax)));
+      return finish(make_error(
+          ErrorCode::kObjectLost,
+          fmt::format("to make it again {}, one needed for the other, would have to be made again; the limit is {}",
+                      counted(depth, "lost object"), kRebuildDepthMax)));
     }
-    log::info("objects", "a lost object is made again: its task is run once more", {{"task", request_.name}, {"depth", std::to_string(depth)}});
-    auto gathering = std::make_shared<Gathering>(arguments_.size(), [self = shared_from_this(), depth](Result<std::vector<ObjectPtr>> objects) {
-      if (!objects) return self->finish(make_error(std::move(objects).error()));
-      self->submit(std::move(*objects), depth);
-    });
+    log::info("objects", "a lost object is made again: its task is run once more",
+              {{"task", request_.name}, {"depth", std::to_string(depth)}});
+    auto gathering = std::make_shared<Gathering>(
+        arguments_.size(), [self = shared_from_this(), depth](Result<std::vector<ObjectPtr>> objects) {
+          if (!objects) return self->finish(make_error(std::move(objects).error()));
+          self->submit(std::move(*objects), depth);
+        });
     for (size_t at = 0; at < arguments_.size(); ++at) {
       const Argument& one = arguments_[at];
       if (const auto object = one.object.lock()) {
@@ -122,7 +129,10 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
       } else if (one.origin.made_by) {
         gathering->rebuild(at, one.origin, depth + 1);
       } else {
-        gathering->fail({ErrorCode::kObjectLost, fmt::format("task {} cannot be run again for it: its argument, object {}, is not referred to any more, and no task of this program made it", request_.name, to_string(one.key))});
+        gathering->fail(
+            {ErrorCode::kObjectLost, fmt::format("task {} cannot be run again for it: its argument, object {}, is not "
+                                                 "referred to any more, and no task of this program made it",
+                                                 request_.name, to_string(one.key))});
         gathering->one_less();
       }
     }
@@ -130,12 +140,18 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
   }
   void submit(std::vector<ObjectPtr> objects, int depth) {
     TaskRequest request = request_;
-    for (size_t at = 0; at < objects.size(); ++at) replace_all(request.arguments, arguments_[at].bytes, encoded(objects[at]));
+    for (size_t at = 0; at < objects.size(); ++at)
+      replace_all(request.arguments, arguments_[at].bytes, encoded(objects[at]));
     // The objects in its result are inspected here and get their own origin.
     TaskWays ways = ways_;
-    run_with_origin(std::move(ways), std::move(request), std::move(objects), [self = shared_from_this()](const Result<std::string>& result, std::shared_ptr<const void>) {
-      if (!result) self->finish(make_error(ErrorCode::kObjectLost, fmt::format("task {}, run again to make it, failed: {}", self->request_.name, result.error().message)));
-    }, depth, [self = shared_from_this()](const std::vector<ObjectPtr>& made) { self->finish(made); });
+    run_with_origin(
+        std::move(ways), std::move(request), std::move(objects),
+        [self = shared_from_this()](const Result<std::string>& result, std::shared_ptr<const void>) {
+          if (!result)
+            self->finish(make_error(ErrorCode::kObjectLost, fmt::format("task {}, run again to make it, failed: {}",
+                                                                        self->request_.name, result.error().message)));
+        },
+        depth, [self = shared_from_this()](const std::vector<ObjectPtr>& made) { self->finish(made); });
   }
   void finish(Result<std::vector<ObjectPtr>> made) {
     std::vector<Waiting> waiting;
@@ -149,7 +165,9 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
       if (!made) {
         one.done(make_error(made.error()));
       } else if (one.index >= made->size()) {
-        one.done(make_error(ErrorCode::kObjectLost, fmt::format("task {}, run again to make it, brought fewer objects than before", request_.name)));
+        one.done(
+            make_error(ErrorCode::kObjectLost,
+                       fmt::format("task {}, run again to make it, brought fewer objects than before", request_.name)));
       } else {
         one.done((*made)[one.index]);
       }
@@ -160,7 +178,8 @@ class TaskOrigin final : public ObjectOrigin, public std::enable_shared_from_thi
     size_t index;
     Done done;
   };
-  static void run_with_origin(TaskWays ways, TaskRequest request, std::vector<ObjectPtr> arguments, TaskDone done, int depth, std::function<void(const std::vector<ObjectPtr>&)> made);
+  static void run_with_origin(TaskWays ways, TaskRequest request, std::vector<ObjectPtr> arguments, TaskDone done,
+                              int depth, std::function<void(const std::vector<ObjectPtr>&)> made);
 
   const TaskWays ways_;
   const TaskRequest request_;
@@ -177,7 +196,12 @@ class Running : public std::enable_shared_from_this<Running> {
  public:
   using Made = std::function<void(const std::vector<ObjectPtr>&)>;
   Running(TaskWays ways, TaskRequest request, std::vector<ObjectPtr> arguments, TaskDone done, int depth, Made made)
-      : ways_(std::move(ways)), request_(std::move(request)), arguments_(std::move(arguments)), done_(std::move(done)), depth_(depth), made_(std::move(made)) {
+      : ways_(std::move(ways)),
+        request_(std::move(request)),
+        arguments_(std::move(arguments)),
+        done_(std::move(done)),
+        depth_(depth),
+        made_(std::move(made)) {
     for (const ObjectPtr& one : arguments_) bytes_.push_back(encoded(one));
   }
 
@@ -187,12 +211,15 @@ class Running : public std::enable_shared_from_this<Running> {
 
  private:
   void ended(Result<std::string> result) {
-    if (!result && result.error().code == ErrorCode::kObjectLost && request_.max_retries != 0 && tries_ < kRebuildDepthMax && again(result.error())) return;
+    if (!result && result.error().code == ErrorCode::kObjectLost && request_.max_retries != 0 &&
+        tries_ < kRebuildDepthMax && again(result.error()))
+      return;
     std::vector<ObjectPtr> objects;
     auto references = ways_.claim(result, &objects);
     if (!objects.empty() && request_.arguments.size() <= kRebuildArgumentsMax) {
       std::vector<Argument> arguments;
-      for (size_t at = 0; at < arguments_.size(); ++at) arguments.push_back({bytes_[at], arguments_[at]->key(), arguments_[at], arguments_[at]->origin()});
+      for (size_t at = 0; at < arguments_.size(); ++at)
+        arguments.push_back({bytes_[at], arguments_[at]->key(), arguments_[at], arguments_[at]->origin()});
       const auto origin = std::make_shared<TaskOrigin>(ways_, request_, std::move(arguments));
       for (size_t at = 0; at < objects.size(); ++at) objects[at]->set_origin({origin, at});
     }
@@ -207,7 +234,8 @@ class Running : public std::enable_shared_from_this<Running> {
       if (!origin.made_by) return false;
       ++tries_;
       origin.made_by->rebuild(origin.index, depth_ + 1, [self = shared_from_this(), at, error](Result<ObjectPtr> made) {
-        if (!made) return self->done_(make_error(ErrorCode::kObjectLost, error.message + "; " + made.error().message), nullptr);
+        if (!made)
+          return self->done_(make_error(ErrorCode::kObjectLost, error.message + "; " + made.error().message), nullptr);
         self->arguments_[at]->set_replacement(*made);
         std::string bytes = encoded(*made);
         replace_all(self->request_.arguments, self->bytes_[at], bytes);
@@ -230,14 +258,18 @@ class Running : public std::enable_shared_from_this<Running> {
   int tries_ = 0;
 };
 
-void TaskOrigin::run_with_origin(TaskWays ways, TaskRequest request, std::vector<ObjectPtr> arguments, TaskDone done, int depth, std::function<void(const std::vector<ObjectPtr>&)> made) {
-  std::make_shared<Running>(std::move(ways), std::move(request), std::move(arguments), std::move(done), depth, std::move(made))->submit();
+void TaskOrigin::run_with_origin(TaskWays ways, TaskRequest request, std::vector<ObjectPtr> arguments, TaskDone done,
+                                 int depth, std::function<void(const std::vector<ObjectPtr>&)> made) {
+  std::make_shared<Running>(std::move(ways), std::move(request), std::move(arguments), std::move(done), depth,
+                            std::move(made))
+      ->submit();
 }
 
 }  // namespace
 
 void run_with_origin(TaskWays ways, TaskRequest request, std::vector<ObjectPtr> arguments, TaskDone done, int depth) {
-  std::make_shared<Running>(std::move(ways), std::move(request), std::move(arguments), std::move(done), depth, nullptr)->submit();
+  std::make_shared<Running>(std::move(ways), std::move(request), std::move(arguments), std::move(done), depth, nullptr)
+      ->submit();
 }
 
 }  // namespace volador::internal

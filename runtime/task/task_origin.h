@@ -24,13 +24,15 @@ struct TaskWays {
   std::function<void(TaskRequest request, std::function<void(Result<std::string>)> done)> submit;
   std::string owner = {};  // Session::name_as_owner() of the submitter.
   // Accepts the references in a reply: returns their holder and adds the referenced objects in order.
-  std::shared_ptr<const void> (*claim)(const Result<std::string>& answer, std::vector<std::shared_ptr<const StoredObject>>* objects) = nullptr;
+  std::shared_ptr<const void> (*claim)(const Result<std::string>& answer,
+                                       std::vector<std::shared_ptr<const StoredObject>>* objects) = nullptr;
 };
 
 using TaskDone = std::function<void(Result<std::string> result, std::shared_ptr<const void> references)>;
 
 // Submits a task with the objects `arguments` (without duplicates) among its arguments. If one of them is lost and can
 // be reconstructed, runs the task again within its max_retries. Its results get the task as their origin.
-void run_with_origin(TaskWays ways, TaskRequest request, std::vector<std::shared_ptr<const StoredObject>> arguments, TaskDone done, int depth = 0);
+void run_with_origin(TaskWays ways, TaskRequest request, std::vector<std::shared_ptr<const StoredObject>> arguments,
+                     TaskDone done, int depth = 0);
 
 }  // namespace volador::internal

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kStartsFailedMax = 3;
 constexpr size_t kUnknownTotal = 16;  // Runners if the cluster's size is unknown; the head queues the excess.
-constexpr int kNewest = 2;  // Weight of the newest sample in the moving mean: one part in this number.
+constexpr int kNewest = 2;            // Weight of the newest sample in the moving mean: one part in this number.
 constexpr std::chrono::nanoseconds kNotKnown = std::chrono::hours(1);  // For unknown tasks; longer than any limit.
 
 // Rewords an error of a runner's call: the program called a function and does not see the actor.
@@ -28,7 +28,9 @@ Error in_words_of_task(const std::string& name, Error error) {
 }
 
 // Whether a call failed because its actor or connection is gone; any other result is the task's own.
-bool is_loss(const Error& error) { return error.code == ErrorCode::kActorDied || error.code == ErrorCode::kUnknownOutcome; }
+bool is_loss(const Error& error) {
+  return error.code == ErrorCode::kActorDied || error.code == ErrorCode::kUnknownOutcome;
+}
 
 }  // namespace
 
@@ -99,8 +101,11 @@ TaskPool::Group& TaskPool::group_of(const TaskRequest& request) {
 TaskPool::Actions TaskPool::submit(BootTime now, TaskId id, TaskRequest request) {
   Actions actions;
   if (tasks_.size() >= options_.tasks_max) {
-    actions.finish.push_back({id, make_error(ErrorCode::kUnavailable, fmt::format("task {}: {} not finished, its limit; wait for some of them",
-                                                                                  request.name, counted(tasks_.size(), "task of this process has", "tasks of this process have")))});
+    actions.finish.push_back(
+        {id,
+         make_error(ErrorCode::kUnavailable,
+                    fmt::format("task {}: {} not finished, its limit; wait for some of them", request.name,
+                                counted(tasks_.size(), "task of this process has", "tasks of this process have")))});
     return actions;
   }
   Group& group = group_of(request);
@@ -210,7 +215,8 @@ TaskPool::Actions TaskPool::runner_failed(BootTime now, RunnerId id, const Error
   lose(id, error, actions);
   if (!started && (refused || ++group.starts_failed >= kStartsFailedMax) && group.runners.size() == group.starting) {
     // There is no runner, and pending starts will fail as well.
-    for (const TaskId task : group.queue.take_all()) finish(task, make_error(in_words_of_task(tasks_.at(task).request.name, error)), actions);
+    for (const TaskId task : group.queue.take_all())
+      finish(task, make_error(in_words_of_task(tasks_.at(task).request.name, error)), actions);
     group.starts_failed = 0;
   }
   dispatch(now, group, actions);
@@ -237,8 +243,8 @@ void TaskPool::lose(RunnerId id, const Error& error, Actions& actions) {
     task.cancelled = false;
     if (at == 0) {
       if (!may_retry(task, error, true)) {
-        std::string message = fmt::format("task {} was executed {} and lost its process each time: {}", task.request.name, counted(task.retries + 1, "time"),
-                                          error.message);
+        std::string message = fmt::format("task {} was executed {} and lost its process each time: {}",
+                                          task.request.name, counted(task.retries + 1, "time"), error.message);
         finish(runner.given[at], make_error(error.code, std::move(message)), actions);
         continue;
       }
@@ -261,11 +267,13 @@ void TaskPool::finish(TaskId id, Result<std::string> result, Actions& actions) {
   actions.finish.push_back({id, std::move(result)});
 }
 
-TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, int attempt, Result<std::string> result, std::chrono::nanoseconds took) {
+TaskPool::Actions TaskPool::answered(BootTime now, RunnerId id, TaskId task_id, int attempt, Result<std::string> result,
+                                     std::chrono::nanoseconds took) {
   Actions actions;
   const auto found = runners_.find(id);
   const auto at = tasks_.find(task_id);
-  if (found == runners_.end() || at == tasks_.end() || at->second.attempt != attempt || at->second.runner != id) return actions;
+  if (found == runners_.end() || at == tasks_.end() || at->second.attempt != attempt || at->second.runner != id)
+    return actions;
   Runner& runner = found->second;
   Task& task = at->second;
   if (!result && is_loss(result.error())) {

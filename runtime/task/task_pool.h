@@ -39,7 +39,7 @@ struct TaskRequest {
   std::string arguments;  // Envelope.
   ResourceSet resources;
   TaskPlace place;
-  int max_retries = 3;    // Retries after the death of its runner; -1: unlimited.
+  int max_retries = 3;                // Retries after the death of its runner; -1: unlimited.
   std::vector<std::string> retry_on;  // Compiler names of exception types after which it is retried as well.
 };
 
@@ -47,15 +47,15 @@ struct TaskRequest {
 class TaskPool {
  public:
   struct Options {
-    std::chrono::nanoseconds idle = std::chrono::milliseconds(500);     // A runner without a task ends after this time.
-    std::chrono::nanoseconds ahead = std::chrono::milliseconds(1);      // Work assigned ahead to a busy runner.
-    std::chrono::nanoseconds behind = std::chrono::milliseconds(3);     // Two tasks this short may exceed `ahead`.
-    size_t ahead_max = 512;                                             // Maximum number of tasks assigned ahead.
-    std::chrono::nanoseconds together = std::chrono::microseconds(100); // Work up to which one runner suffices.
-    std::chrono::nanoseconds start = std::chrono::milliseconds(5);      // Approximate start time of a runner.
-    std::chrono::nanoseconds late = std::chrono::milliseconds(20);      // Delay that recalls the tasks behind.
-    size_t runners_max = 1000;                                          // Per resource shape.
-    size_t tasks_max = 1'000'000;                                       // Maximum of unfinished tasks.
+    std::chrono::nanoseconds idle = std::chrono::milliseconds(500);  // A runner without a task ends after this time.
+    std::chrono::nanoseconds ahead = std::chrono::milliseconds(1);   // Work assigned ahead to a busy runner.
+    std::chrono::nanoseconds behind = std::chrono::milliseconds(3);  // Two tasks this short may exceed `ahead`.
+    size_t ahead_max = 512;                                          // Maximum number of tasks assigned ahead.
+    std::chrono::nanoseconds together = std::chrono::microseconds(100);  // Work up to which one runner suffices.
+    std::chrono::nanoseconds start = std::chrono::milliseconds(5);       // Approximate start time of a runner.
+    std::chrono::nanoseconds late = std::chrono::milliseconds(20);       // Delay that recalls the tasks behind.
+    size_t runners_max = 1000;                                           // Per resource shape.
+    size_t tasks_max = 1'000'000;                                        // Maximum of unfinished tasks.
   };
   struct Start {  // Start an actor of the runner class with these resources.
     RunnerId runner;
@@ -101,7 +101,8 @@ class TaskPool {
   // counts a retry.
   Actions runner_failed(BootTime now, RunnerId runner, const Error& error, bool refused);
   // Result of the call of this attempt and the task's run time; 0: unknown. Results of outdated attempts are ignored.
-  Actions answered(BootTime now, RunnerId runner, TaskId task, int attempt, Result<std::string> result, std::chrono::nanoseconds took = {});
+  Actions answered(BootTime now, RunnerId runner, TaskId task, int attempt, Result<std::string> result,
+                   std::chrono::nanoseconds took = {});
   // Ends a queued task with kCancelled; for an assigned task cancels the call, or with `force` ends the runner.
   // Finished tasks: no effect.
   Actions cancel(BootTime now, TaskId task, bool force);
@@ -142,9 +143,9 @@ class TaskPool {
     Group* group = nullptr;
     int attempt = 0;
     int retries = 0;
-    std::optional<RunnerId> runner;  // Runner to which it is assigned.
+    std::optional<RunnerId> runner;       // Runner to which it is assigned.
     std::chrono::nanoseconds expected{};  // Expected duration at assignment.
-    bool cancelled = false;  // Cancelled by its submitter while assigned: a returned call is not repeated.
+    bool cancelled = false;               // Cancelled by its submitter while assigned: a returned call is not repeated.
   };
   struct Runner {
     RunnerId id{};

@@ -22,7 +22,8 @@ std::shared_ptr<TaskSubmitter>& current_slot() {
 // Rewords errors for tasks: the head's advice is for actors and groups. An infeasible task fails at once and has no
 // option to wait.
 Error in_words_of_tasks(Error error) {
-  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"option.and_wait", "option.first"}, {"option.or_wait", "option.or_join"}};
+  constexpr std::pair<std::string_view, std::string_view> kWords[] = {{"option.and_wait", "option.first"},
+                                                                      {"option.or_wait", "option.or_join"}};
   if (error.code == ErrorCode::kInfeasible) error = error_of(error.code, reason_of(error).with_sentences(kWords));
   if (error.message.starts_with("tasks asks")) error.message.replace(0, 5, "it");
   return error;
@@ -33,7 +34,8 @@ Error in_words_of_tasks(Error error) {
 // An attempt of a task: the call of its runner.
 class TaskSubmitter::Attempt final : public OutgoingCall {
  public:
-  Attempt(std::weak_ptr<TaskSubmitter> of, TaskPool::Run&& run, const ActorId& on) : runner(run.runner), task(run.task), number(run.attempt), of_(std::move(of)) {
+  Attempt(std::weak_ptr<TaskSubmitter> of, TaskPool::Run&& run, const ActorId& on)
+      : runner(run.runner), task(run.task), number(run.attempt), of_(std::move(of)) {
     target = on;
     method = run.function;
     arguments = std::move(run.arguments);
@@ -71,7 +73,8 @@ void TaskSubmitter::shutdown() {
   if (last) last->close();
 }
 
-TaskSubmitter::TaskSubmitter(std::shared_ptr<Session> session) : session_(std::move(session)), pool_(TaskPool::Options{}) {
+TaskSubmitter::TaskSubmitter(std::shared_ptr<Session> session)
+    : session_(std::move(session)), pool_(TaskPool::Options{}) {
   pool_.set_total(session_->totals().total);
 }
 
@@ -104,7 +107,8 @@ void TaskSubmitter::close() {
   if (!closed_) {
     closed_ = true;
     starts_.clear();
-    apply_actions(hold, pool_.close({ErrorCode::kCancelled, "the connection to the cluster was closed by this process"}));
+    apply_actions(hold,
+                  pool_.close({ErrorCode::kCancelled, "the connection to the cluster was closed by this process"}));
     changed_.notify_all();
   }
   hold.unlock();
@@ -123,14 +127,17 @@ void TaskSubmitter::apply_actions(Lock& hold, TaskPool::Actions actions) {
   }
   for (const TaskPool::Cancel& cancelled : actions.cancel) {
     const auto waiting = tasks_.find(cancelled.task);
-    if (waiting != tasks_.end() && waiting->second.newest) errands_.push_back({.attempt = waiting->second.newest, .cancels = true});
+    if (waiting != tasks_.end() && waiting->second.newest)
+      errands_.push_back({.attempt = waiting->second.newest, .cancels = true});
   }
   for (const TaskPool::Recall& recalled : actions.recall) {
-    if (const auto runner = runners_.find(recalled.runner); runner != runners_.end()) errands_.push_back({.recalls_from = runner->second.actor});
+    if (const auto runner = runners_.find(recalled.runner); runner != runners_.end())
+      errands_.push_back({.recalls_from = runner->second.actor});
   }
   for (TaskPool::Finish& finished : actions.finish) {
     auto waiting = tasks_.extract(finished.task);
-    if (!waiting.empty()) errands_.push_back({.done = std::move(waiting.mapped().done), .result = std::move(finished.result)});
+    if (!waiting.empty())
+      errands_.push_back({.done = std::move(waiting.mapped().done), .result = std::move(finished.result)});
   }
   for (TaskPool::Start& wanted : actions.start) starts_.push_back(std::move(wanted));
   for (const RunnerId id : actions.end) {
@@ -161,7 +168,9 @@ void TaskSubmitter::run(Errand& errand) {
 void TaskSubmitter::answered(const Attempt& attempt, Result<std::string> result) {
   const auto took = result ? take_time_taken(*result) : std::chrono::nanoseconds(0);
   Lock hold(mutex_);
-  if (!closed_) apply_actions(hold, pool_.answered(clock_.now(), attempt.runner, attempt.task, attempt.number, std::move(result), took));
+  if (!closed_)
+    apply_actions(hold,
+                  pool_.answered(clock_.now(), attempt.runner, attempt.task, attempt.number, std::move(result), took));
 }
 
 // ---- runners ----
@@ -174,7 +183,8 @@ void TaskSubmitter::work() {
       ends_.pop_front();
       hold.unlock();
       const auto killed = session_->kill(ended.actor, true, std::chrono::milliseconds(0));
-      if (!killed && killed.error().code != ErrorCode::kNotFound) log::debug("tasks", "a runner could not be ended", {{"error", killed.error().message}});
+      if (!killed && killed.error().code != ErrorCode::kNotFound)
+        log::debug("tasks", "a runner could not be ended", {{"error", killed.error().message}});
       hold.lock();
     } else if (closed_) {
       return;
@@ -212,9 +222,10 @@ void TaskSubmitter::start(Lock& hold, const TaskPool::Start& wanted) {
   if (!actor) actor = make_error(in_words_of_tasks(std::move(actor).error()));
   std::shared_ptr<void> following;
   if (actor) {
-    following = session_->on_status(*actor, [weak = weak_from_this(), runner = wanted.runner](const ActorStatus& status) {
-      if (const auto self = weak.lock()) self->follow(runner, status);
-    });
+    following =
+        session_->on_status(*actor, [weak = weak_from_this(), runner = wanted.runner](const ActorStatus& status) {
+          if (const auto self = weak.lock()) self->follow(runner, status);
+        });
   }
   hold.lock();
   if (!actor) {

@@ -36,8 +36,9 @@ int attack(const std::vector<std::string>& arguments) {
     std::puts("attacking");
     std::fflush(stdout);
   };
-  const AttackCount count = run_attack(arguments.at(2), static_cast<uint16_t>(std::stoi(arguments.at(3))),
-                                       std::chrono::seconds(std::stoi(arguments.at(4))), std::stoull(arguments.at(5)), on_full);
+  const AttackCount count =
+      run_attack(arguments.at(2), static_cast<uint16_t>(std::stoi(arguments.at(3))),
+                 std::chrono::seconds(std::stoi(arguments.at(4))), std::stoull(arguments.at(5)), on_full);
   fmt::print("connections {} ended {} bytes {}\n", count.connections, count.ended, count.bytes);
   return 0;
 }
@@ -83,7 +84,8 @@ Measured measure_under(std::string_view name, std::string_view kind) {
   if (attacker == 0) {
     const std::string program = program_beside("attack_bench");
     const std::string attack_name(name), port = std::to_string(attacked->port());
-    ::execl(program.c_str(), program.c_str(), "attack", attack_name.c_str(), port.c_str(), std::to_string(kAttackSeconds).c_str(), "1000000", nullptr);
+    ::execl(program.c_str(), program.c_str(), "attack", attack_name.c_str(), port.c_str(),
+            std::to_string(kAttackSeconds).c_str(), "1000000", nullptr);
     ::_exit(127);
   }
   std::this_thread::sleep_for(milliseconds(300));
@@ -92,8 +94,10 @@ Measured measure_under(std::string_view name, std::string_view kind) {
   ::waitpid(attacker, &status, 0);
   std::vector<double> after;
   measure(after, 1);
-  measured.note = fmt::format("p99; the baseline is that without an attack just before; in the second after it {:.2f} ms; processor time of the process {:.0f} %, before {:.0f} %",
-                              after.front(), under_attack * 100, usual * 100);
+  measured.note = fmt::format(
+      "p99; the baseline is that without an attack just before; in the second after it {:.2f} ms; processor time of "
+      "the process {:.0f} %, before {:.0f} %",
+      after.front(), under_attack * 100, usual * 100);
   return measured;
 }
 
@@ -108,7 +112,8 @@ int main(int argc, char** argv) try {
     for (const std::string_view kind : {"head", "dashboard", "data"}) {
       if (one.ports.find(kind) == std::string_view::npos) continue;
       const std::string of_port = kind == "head" ? "" : fmt::format("{}_", kind);
-      figures.push_back({fmt::format("attack_p99_{}{}", of_port, one.name), "ms", false, [name = one.name, kind] { return measure_under(name, kind); }});
+      figures.push_back({fmt::format("attack_p99_{}{}", of_port, one.name), "ms", false,
+                         [name = one.name, kind] { return measure_under(name, kind); }});
     }
   }
   return run_figures(argc, argv, figures);

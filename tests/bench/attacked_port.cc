@@ -29,7 +29,9 @@ T must(Result<T> result) {
   return std::move(*result);
 }
 
-uint16_t port_of(const std::string& address) { return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))); }
+uint16_t port_of(const std::string& address) {
+  return static_cast<uint16_t>(std::stoi(address.substr(address.rfind(':') + 1)));
+}
 
 class HeadPort final : public AttackedPort {
  public:
@@ -101,7 +103,8 @@ class DataPortOfWorker final : public AttackedPort {
     if (port_ == 0) throw std::runtime_error("the worker listens on no port");
     const SystemClock clock;
     const auto token = must(security::parse_token(cluster_.operator_token()));
-    const auto joined = must(control::join({.address = cluster_.address(), .token = token, .role = security::Role::kDriver, .name = "bench"}, clock));
+    const auto joined = must(control::join(
+        {.address = cluster_.address(), .token = token, .role = security::Role::kDriver, .name = "bench"}, clock));
     tls_ = must(security::TlsContext::create(joined.credentials));
     loop_ = must(net::IoLoop::create());
   }
@@ -113,14 +116,19 @@ class DataPortOfWorker final : public AttackedPort {
       net::ConnectionOptions options;
       options.caller = new_id<net::CallerId>(random_);
       connection_ = net::CallConnection::connect(
-          *loop_, net::TlsEndpoint{.host = "127.0.0.1", .port = port_, .server_name = std::string(security::kNodeServerName), .tls = tls_}, options);
+          *loop_,
+          net::TlsEndpoint{
+              .host = "127.0.0.1", .port = port_, .server_name = std::string(security::kNodeServerName), .tls = tls_},
+          options);
     }
     const auto answered = std::make_shared<std::promise<ErrorCode>>();
     auto answer = answered->get_future();
     net::CallRequest request;
     request.request_id = ++last_;
     request.timeout = std::chrono::seconds(10);
-    connection_->call(std::move(request), [answered](const Result<std::string>& result) { answered->set_value(result ? ErrorCode::kInternal : result.error().code); });
+    connection_->call(std::move(request), [answered](const Result<std::string>& result) {
+      answered->set_value(result ? ErrorCode::kInternal : result.error().code);
+    });
     if (answer.get() == ErrorCode::kPermissionDenied) return true;
     connection_->close();
     connection_.reset();

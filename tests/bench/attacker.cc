@@ -106,7 +106,8 @@ void send_garbage(Shared& shared) {
   while (shared.goes_on()) {
     const UniqueFd fd = connect_to(shared);
     if (!fd) continue;
-    if (const ssize_t sent = ::send(fd.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL); sent > 0) shared.bytes += static_cast<uint64_t>(sent);
+    if (const ssize_t sent = ::send(fd.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL); sent > 0)
+      shared.bytes += static_cast<uint64_t>(sent);
     char byte = 0;
     if (::recv(fd.get(), &byte, 1, 0) <= 0) ++shared.ended;
   }
@@ -151,7 +152,9 @@ std::string client_hello() {
 }
 
 void ask_for_pages(Shared& shared) {
-  const std::string asked = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer vt1.wrong\r\n\r\n";
+  const std::string asked =
+      "GET / HTTP/1.1\r\nHost: localhost\r\n\r\nGET /api/v1/nodes HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer "
+      "vt1.wrong\r\n\r\n";
   std::vector<char> answer(64 << 10);
   while (shared.goes_on()) {
     const UniqueFd fd = connect_to(shared);
@@ -187,8 +190,9 @@ void reset_streams(Shared& shared) {
   constexpr uint8_t kHeaders = 1, kReset = 3, kSettings = 4, kEndHeaders = 4;
   constexpr uint32_t kStreamsAWrite = 200, kResetStreams = 8'000;
   // HPACK without a dynamic table: POST, https, :path, :authority, content-type, te.
-  const std::string headers = std::string("\x83\x87\x04") + literal("/volador.v1.Cluster/Status") + "\x01" + literal("head") +
-                              std::string("\x0f\x10") + literal("application/grpc") + std::string(1, '\0') + literal("te") + literal("trailers");
+  const std::string headers = std::string("\x83\x87\x04") + literal("/volador.v1.Cluster/Status") + "\x01" +
+                              literal("head") + std::string("\x0f\x10") + literal("application/grpc") +
+                              std::string(1, '\0') + literal("te") + literal("trailers");
   const std::string preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(kSettings, 0, 0, "");
   const Context context = make_context();
   while (shared.goes_on()) {
@@ -200,7 +204,8 @@ void reset_streams(Shared& shared) {
     for (uint32_t stream = 1; open && Clock::now() < shared.end && stream < kResetStreams;) {
       std::string out;
       for (uint32_t i = 0; i < kStreamsAWrite; ++i, stream += 2) {
-        out += frame(kHeaders, kEndHeaders, stream, headers) + frame(kReset, 0, stream, std::string_view("\0\0\0\x08", 4));
+        out +=
+            frame(kHeaders, kEndHeaders, stream, headers) + frame(kReset, 0, stream, std::string_view("\0\0\0\x08", 4));
       }
       open = SSL_write(session.get(), out.data(), static_cast<int>(out.size())) > 0;
       if (open) shared.bytes += out.size();
@@ -221,7 +226,8 @@ AttackCount run_attack(std::string_view name, uint16_t port, std::chrono::millis
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
   constexpr std::string_view kSpread = "spread_";
-  Shared shared{.port = port, .end = Clock::now() + time, .connections_max = connections, .spread = name.starts_with(kSpread)};
+  Shared shared{
+      .port = port, .end = Clock::now() + time, .connections_max = connections, .spread = name.starts_with(kSpread)};
   if (shared.spread) name.remove_prefix(kSpread.size());
   if (name == "silent") {
     hold(shared, on_full, "", "");
@@ -230,7 +236,11 @@ AttackCount run_attack(std::string_view name, uint16_t port, std::chrono::millis
   } else if (name == "slow") {
     hold(shared, on_full, "GET / HTTP/1.1\r\nHost: localhost\r\nX: ", "a");
   } else {
-    const auto body = name == "garbage" ? send_garbage : name == "handshakes" ? finish_handshakes : name == "resets" ? reset_streams : name == "pages" ? ask_for_pages : nullptr;
+    const auto body = name == "garbage"      ? send_garbage
+                      : name == "handshakes" ? finish_handshakes
+                      : name == "resets"     ? reset_streams
+                      : name == "pages"      ? ask_for_pages
+                                             : nullptr;
     if (body == nullptr) throw std::runtime_error("no such attack: " + std::string(name));
     std::vector<std::jthread> threads;
     for (int i = 0; i < kThreads; ++i) threads.emplace_back([&] { body(shared); });

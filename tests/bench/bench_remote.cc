@@ -90,7 +90,8 @@ int main(int argc, char** argv) try {
       return 0;
     }
     for (uint64_t run = 0; run < number(4); ++run) {
-      fmt::print("{}\n", at(0) == "raw-tls" ? bench::raw_tls_stream_gb_per_s(address, port, number(3)) : bench::raw_tcp_stream_gb_per_s(address, port, number(3)));
+      fmt::print("{}\n", at(0) == "raw-tls" ? bench::raw_tls_stream_gb_per_s(address, port, number(3))
+                                            : bench::raw_tcp_stream_gb_per_s(address, port, number(3)));
     }
     return 0;
   }

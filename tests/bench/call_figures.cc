@@ -101,7 +101,8 @@ Measured n_to_n(size_t outstanding) {
     measured.baselines.push_back(raw_echo_pipelined_per_s(kPipelinedCalls, kOutstanding));
     const auto begin = std::chrono::steady_clock::now();
     std::vector<Future<void>> done;
-    for (const auto& caller : callers) done.push_back(caller.call<&Caller::keep_calling>(kPipelinedCalls / kCallers, outstanding));
+    for (const auto& caller : callers)
+      done.push_back(caller.call<&Caller::keep_calling>(kPipelinedCalls / kCallers, outstanding));
     for (auto& one : done) one.get();
     measured.values.push_back(static_cast<double>(kPipelinedCalls) / seconds_since(begin));
   }

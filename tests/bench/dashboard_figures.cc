@@ -270,7 +270,8 @@ std::map<double, double> decision_times(WebClient& web) {
   constexpr std::string_view kBucket = "volador_head_decision_seconds_bucket{le=\"";
   for (std::string line; std::getline(lines, line);) {
     if (!line.starts_with(kBucket)) continue;
-    buckets[std::strtod(line.c_str() + kBucket.size(), nullptr)] = std::stod(line.substr(line.rfind(' ')));  // strtod parses "+Inf".
+    buckets[std::strtod(line.c_str() + kBucket.size(), nullptr)] =
+        std::stod(line.substr(line.rfind(' ')));  // strtod parses "+Inf".
   }
   return buckets;
 }

@@ -18,7 +18,8 @@ double worst_ratio(const Figure& figure, const Measured& measured) {
   if (measured.values.size() != measured.baselines.size()) return 0;
   std::vector<double> ratios;
   for (size_t i = 0; i < measured.values.size(); ++i) ratios.push_back(measured.values[i] / measured.baselines[i]);
-  return figure.higher_is_better ? *std::min_element(ratios.begin(), ratios.end()) : *std::max_element(ratios.begin(), ratios.end());
+  return figure.higher_is_better ? *std::min_element(ratios.begin(), ratios.end())
+                                 : *std::max_element(ratios.begin(), ratios.end());
 }
 
 }  // namespace
@@ -38,7 +39,8 @@ int run_figures(int argc, char** argv, const std::vector<Figure>& figures) {
       const char* end = argument.data() + argument.size();
       const auto [stop, error] = std::from_chars(argument.data() + 7, end, busy);
       if (error != std::errc() || stop != end || busy < 0 || busy > kBusyMax) {
-        fmt::print(stderr, "error: --busy: expected a number of processes from 0 to {}, got \"{}\"\n", kBusyMax, argument.substr(7));
+        fmt::print(stderr, "error: --busy: expected a number of processes from 0 to {}, got \"{}\"\n", kBusyMax,
+                   argument.substr(7));
         return 2;
       }
     } else if (argument.starts_with("--only=")) {
@@ -59,7 +61,9 @@ int run_figures(int argc, char** argv, const std::vector<Figure>& figures) {
     }
   }
 
-  if (!json) fmt::print("{:<22} {:>12} {:<10} {:>12} {:>7} {:>7}  {}\n", "figure", "value", "unit", "limit", "ratio", "worst", "the limit");
+  if (!json)
+    fmt::print("{:<22} {:>12} {:<10} {:>12} {:>7} {:>7}  {}\n", "figure", "value", "unit", "limit", "ratio", "worst",
+               "the limit");
   std::fflush(stdout);  // Figures fork.
   for (const Figure& figure : figures) {
     if (!only.empty() && !only.contains(figure.name)) continue;
@@ -69,29 +73,37 @@ int run_figures(int argc, char** argv, const std::vector<Figure>& figures) {
       measured = figure.measure();
     }
     if (measured.values.empty()) {  // The note explains why.
-      if (json) fmt::print("{}\n", nlohmann::json({{"name", figure.name}, {"value", nullptr}, {"unit", figure.unit}, {"not_run", measured.note}}).dump());
-      else fmt::print("{:<22} {:>12} {:<10} {:>12} {:>7} {:>7}  {}\n", figure.name, "-", figure.unit, "-", "-", "-", measured.note);
+      if (json)
+        fmt::print("{}\n",
+                   nlohmann::json(
+                       {{"name", figure.name}, {"value", nullptr}, {"unit", figure.unit}, {"not_run", measured.note}})
+                       .dump());
+      else
+        fmt::print("{:<22} {:>12} {:<10} {:>12} {:>7} {:>7}  {}\n", figure.name, "-", figure.unit, "-", "-", "-",
+                   measured.note);
       continue;
     }
     const double value = median(measured.values);
     const double baseline = median(measured.baselines);
     const double ratio = baseline > 0 ? value / baseline : 0;
     if (json) {
-      fmt::print("{}\n", nlohmann::json({{"name", figure.name},
-                                         {"value", value},
-                                         {"unit", figure.unit},
-                                         {"baseline", measured.baselines.empty() ? nlohmann::json() : nlohmann::json(baseline)},
-                                         {"ratio", measured.baselines.empty() ? nlohmann::json() : nlohmann::json(ratio)},
-                                         {"runs", measured.values},
-                                         {"baseline_runs", measured.baselines},
-                                         {"busy", busy}})
-                             .dump());
+      fmt::print("{}\n",
+                 nlohmann::json({{"name", figure.name},
+                                 {"value", value},
+                                 {"unit", figure.unit},
+                                 {"baseline", measured.baselines.empty() ? nlohmann::json() : nlohmann::json(baseline)},
+                                 {"ratio", measured.baselines.empty() ? nlohmann::json() : nlohmann::json(ratio)},
+                                 {"runs", measured.values},
+                                 {"baseline_runs", measured.baselines},
+                                 {"busy", busy}})
+                     .dump());
     } else if (measured.baselines.empty()) {
-      fmt::print("{:<22} {:>12.4g} {:<10} {:>12} {:>7} {:>7}  {}\n", figure.name, value, figure.unit, "-", "-", "-", measured.note);
+      fmt::print("{:<22} {:>12.4g} {:<10} {:>12} {:>7} {:>7}  {}\n", figure.name, value, figure.unit, "-", "-", "-",
+                 measured.note);
     } else {
       const double worst = worst_ratio(figure, measured);
-      fmt::print("{:<22} {:>12.4g} {:<10} {:>12.4g} {:>7.2f} {:>7}  {}\n", figure.name, value, figure.unit, baseline, ratio,
-                 worst > 0 ? fmt::format("{:.2f}", worst) : "-", measured.note);
+      fmt::print("{:<22} {:>12.4g} {:<10} {:>12.4g} {:>7.2f} {:>7}  {}\n", figure.name, value, figure.unit, baseline,
+                 ratio, worst > 0 ? fmt::format("{:.2f}", worst) : "-", measured.note);
     }
     std::fflush(stdout);
   }

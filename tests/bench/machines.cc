@@ -50,9 +50,11 @@ Machines::Machines(size_t count) : count_(count), tag_(fmt::format("vb{}", ::get
   must(fmt::format("ip link add {0}br type bridge && ip link set {0}br up", tag_));
   for (size_t at = 1; at <= count; ++at) {
     std::filesystem::create_directory(home(at));
-    must(fmt::format("ip netns add {0} && ip link add {1}e{2} type veth peer name {1}p{2} && ip link set {1}e{2} netns {0} && ip link set {1}p{2} master {1}br up "
-                     "&& ip -n {0} addr add {3}/24 dev {1}e{2} && ip -n {0} link set {1}e{2} up && ip -n {0} link set lo up",
-                     name(at), tag_, at, address(at)));
+    must(fmt::format(
+        "ip netns add {0} && ip link add {1}e{2} type veth peer name {1}p{2} && ip link set {1}e{2} netns {0} && ip "
+        "link set {1}p{2} master {1}br up "
+        "&& ip -n {0} addr add {3}/24 dev {1}e{2} && ip -n {0} link set {1}e{2} up && ip -n {0} link set lo up",
+        name(at), tag_, at, address(at)));
   }
   const std::string volador = program_beside("volador").string();
   must(fmt::format("{} {} start --head --bind={} --name=m1 --num-cpus=2", inside(1), volador, address(1)));
@@ -60,7 +62,8 @@ Machines::Machines(size_t count) : count_(count), tag_(fmt::format("vb{}", ::get
   std::string word;
   token >> word;
   for (size_t at = 2; at <= count; ++at) {
-    must(fmt::format("{} {} start --address={}:6380 --token={} --bind={} --name={} --num-cpus=2", inside(at), volador, address(1), word, address(at), node(at)));
+    must(fmt::format("{} {} start --address={}:6380 --token={} --bind={} --name={} --num-cpus=2", inside(at), volador,
+                     address(1), word, address(at), node(at)));
   }
 }
 
@@ -73,14 +76,18 @@ Machines::~Machines() {
 
 std::string Machines::name(size_t machine) const { return fmt::format("{}m{}", tag_, machine); }
 std::string Machines::home(size_t machine) const { return (folder_.path() / fmt::format("m{}", machine)).string(); }
-std::string Machines::address(size_t machine) const { return fmt::format("10.97.{}.{}", ::getpid() % 250 + 1, machine); }
+std::string Machines::address(size_t machine) const {
+  return fmt::format("10.97.{}.{}", ::getpid() % 250 + 1, machine);
+}
 
 std::string Machines::inside(size_t machine) const {
-  return fmt::format("nsenter --net=/run/netns/{} env -u VOLADOR_ADDRESS -u VOLADOR_TOKEN VOLADOR_HOME={}", name(machine), home(machine));
+  return fmt::format("nsenter --net=/run/netns/{} env -u VOLADOR_ADDRESS -u VOLADOR_TOKEN VOLADOR_HOME={}",
+                     name(machine), home(machine));
 }
 
 std::vector<double> Machines::run(size_t machine, const std::string& arguments) const {
-  std::istringstream said(must(fmt::format("{} {} {}", inside(machine), program_beside("bench_remote").string(), arguments)));
+  std::istringstream said(
+      must(fmt::format("{} {} {}", inside(machine), program_beside("bench_remote").string(), arguments)));
   std::vector<double> numbers;
   for (double number = 0; said >> number;) numbers.push_back(number);
   if (numbers.empty()) throw std::runtime_error("bench_remote " + arguments + " printed no numbers");
@@ -88,7 +95,8 @@ std::vector<double> Machines::run(size_t machine, const std::string& arguments) 
 }
 
 pid_t Machines::start(size_t machine, const std::string& arguments) const {
-  const std::string command = fmt::format("exec {} {} {}", inside(machine), program_beside("bench_remote").string(), arguments);
+  const std::string command =
+      fmt::format("exec {} {} {}", inside(machine), program_beside("bench_remote").string(), arguments);
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
   ::execl("/bin/sh", "sh", "-c", command.c_str(), nullptr);

@@ -83,7 +83,8 @@ void MadeUpDriver::spawn(ActorId actor) {
   send(std::move(message));
 }
 
-protocol::ExperimentUpdate& running_experiment(protocol::ClientMessage& message, const std::string& experiment, size_t trials) {
+protocol::ExperimentUpdate& running_experiment(protocol::ClientMessage& message, const std::string& experiment,
+                                               size_t trials) {
   auto& update = *message.mutable_experiment();
   update.set_experiment(experiment);
   update.set_state("running");

@@ -37,7 +37,8 @@ class MadeUpDriver {
 
 // Turns the message into an update of a running experiment with this number of trials that minimises "loss"; it
 // contains no trials yet.
-protocol::ExperimentUpdate& running_experiment(protocol::ClientMessage& message, const std::string& experiment, size_t trials);
+protocol::ExperimentUpdate& running_experiment(protocol::ClientMessage& message, const std::string& experiment,
+                                               size_t trials);
 // Row of simulated trial `number`: four parameters, two metrics, `step` reports so far. `sent` (0: none) becomes a
 // third metric.
 protocol::TrialRow trial_row(size_t number, int64_t step, double sent = 0);

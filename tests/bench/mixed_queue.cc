@@ -17,7 +17,7 @@ using head::HolderId;
 using head::Placement;
 using head::PlacementRequest;
 
-constexpr int kNodesMixed = 32;     // Half of them with GPUs.
+constexpr int kNodesMixed = 32;  // Half of them with GPUs.
 constexpr double kHoursOfArrivals = 8;
 constexpr int64_t kTickSeconds = 1;
 constexpr Amount kCpusOfNode = 32;
@@ -25,18 +25,19 @@ constexpr Amount kGpusOfNode = 4;
 
 struct Kind {
   const char* name;
-  Amount cpus;          // CPUs of one bundle.
+  Amount cpus;  // CPUs of one bundle.
   double gpus;
-  size_t bundles;       // 1: an actor.
-  double seconds;       // Mean of a log-normal distribution.
+  size_t bundles;        // 1: an actor.
+  double seconds;        // Mean of a log-normal distribution.
   double share_of_cpus;  // Fraction of the cluster's CPUs taken by the arriving work.
   double share_of_gpus;
 };
 
 // GPU demand temporarily exceeds the supply, CPU demand is slightly below it.
 constexpr Kind kKinds[] = {
-    {"cpu_1", 1, 0, 1, 60, 0.30, 0},        {"cpu_8", 8, 0, 1, 300, 0.30, 0},       {"gpu_half", 1, 0.5, 1, 300, 0, 0.20},
-    {"gpu_1", 4, 1, 1, 900, 0, 0.35},       {"gpu_node", 16, 4, 1, 1200, 0, 0.20},  {"cpu_node", 32, 0, 1, 300, 0.10, 0},
+    {"cpu_1", 1, 0, 1, 60, 0.30, 0},          {"cpu_8", 8, 0, 1, 300, 0.30, 0},
+    {"gpu_half", 1, 0.5, 1, 300, 0, 0.20},    {"gpu_1", 4, 1, 1, 900, 0, 0.35},
+    {"gpu_node", 16, 4, 1, 1200, 0, 0.20},    {"cpu_node", 32, 0, 1, 300, 0.10, 0},
     {"group_4_nodes", 4, 2, 4, 900, 0, 0.15},
 };
 
@@ -77,12 +78,16 @@ std::vector<Job> arrivals(SeededRandom& random) {
   const auto end = static_cast<int64_t>(kHoursOfArrivals * 3600);
   for (const Kind& kind : kKinds) {
     const double bundles = static_cast<double>(kind.bundles);
-    const double work = kind.share_of_gpus > 0 ? kind.share_of_gpus * gpus / (kind.gpus * bundles) : kind.share_of_cpus * cpus / (static_cast<double>(kind.cpus) * bundles);
+    const double work = kind.share_of_gpus > 0 ? kind.share_of_gpus * gpus / (kind.gpus * bundles)
+                                               : kind.share_of_cpus * cpus / (static_cast<double>(kind.cpus) * bundles);
     const double gap = kind.seconds / work;  // Mean interarrival time.
-    for (double at = -gap * std::log(uniform(random)); at < static_cast<double>(end); at += -gap * std::log(uniform(random))) {
+    for (double at = -gap * std::log(uniform(random)); at < static_cast<double>(end);
+         at += -gap * std::log(uniform(random))) {
       const double normal = std::sqrt(-2 * std::log(uniform(random))) * std::cos(2 * M_PI * uniform(random));
       const double seconds = kind.seconds * std::exp(0.8 * normal - 0.32);
-      jobs.push_back({.kind = &kind, .arrives = static_cast<int64_t>(at), .runs = std::max<int64_t>(1, static_cast<int64_t>(seconds))});
+      jobs.push_back({.kind = &kind,
+                      .arrives = static_cast<int64_t>(at),
+                      .runs = std::max<int64_t>(1, static_cast<int64_t>(seconds))});
     }
   }
   std::stable_sort(jobs.begin(), jobs.end(), [](const Job& a, const Job& b) { return a.arrives < b.arrives; });
@@ -100,7 +105,9 @@ double least_end(const std::vector<Job>& jobs, double gpus) {
     cpu_work += runs * static_cast<double>(job->kind->cpus);
     gpu_work += runs * job->kind->gpus;
     const double arrives = static_cast<double>(job->arrives);
-    least = std::max({least, arrives + static_cast<double>(job->runs), arrives + cpu_work / (kNodesMixed * static_cast<double>(kCpusOfNode)), arrives + gpu_work / gpus});
+    least =
+        std::max({least, arrives + static_cast<double>(job->runs),
+                  arrives + cpu_work / (kNodesMixed * static_cast<double>(kCpusOfNode)), arrives + gpu_work / gpus});
   }
   return least;
 }
@@ -170,7 +177,8 @@ class MixedRun {
     group.program = "p";
     group.sequence = number + 1;
     for (size_t at = 0; at < kind.bundles; ++at) {
-      group.bundles.push_back({.holder = mixed_id(number, static_cast<uint8_t>(at + 1)), .resources = amounts_of(kind), .index = at});
+      group.bundles.push_back(
+          {.holder = mixed_id(number, static_cast<uint8_t>(at + 1)), .resources = amounts_of(kind), .index = at});
     }
     placement_.submit(time(now), std::move(group));
   }
@@ -202,7 +210,8 @@ class MixedRun {
       std::sort(seconds.begin(), seconds.end());
       double sum = 0;
       for (const double one : seconds) sum += one;
-      result.classes[name] = {seconds.size(), sum / static_cast<double>(seconds.size()), seconds[seconds.size() * 99 / 100]};
+      result.classes[name] = {seconds.size(), sum / static_cast<double>(seconds.size()),
+                              seconds[seconds.size() * 99 / 100]};
     }
     return result;
   }

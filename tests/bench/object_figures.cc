@@ -37,7 +37,8 @@ double gigabytes_a_second(const std::function<void()>& once) {
 void copy_by(size_t threads, double* to, const double* from) {
   std::vector<std::jthread> others;
   const size_t share = kGigabyteOfDoubles / threads;
-  for (size_t at = 1; at < threads; ++at) others.emplace_back([=] { std::memcpy(to + at * share, from + at * share, share * sizeof(double)); });
+  for (size_t at = 1; at < threads; ++at)
+    others.emplace_back([=] { std::memcpy(to + at * share, from + at * share, share * sizeof(double)); });
   std::memcpy(to, from, share * sizeof(double));
 }
 
@@ -154,7 +155,8 @@ Measured calls_with(const R& argument) {
   };
   for (int run = 0; run < 5; ++run) {
     measured.values.push_back(round([&](const auto& reader) { return reader.template call<M>(argument); }));
-    measured.baselines.push_back(round([&](const auto& reader) { return reader.template call<&Reader::same>(int64_t{0}); }));
+    measured.baselines.push_back(
+        round([&](const auto& reader) { return reader.template call<&Reader::same>(int64_t{0}); }));
   }
   for (const auto& reader : readers) reader.kill();
   return measured;
@@ -170,8 +172,11 @@ class ReaderCaller {
   // 1,000 calls at once with one argument that was put before (`bytes` of it, or a number), or with a number.
   void call(size_t rounds, bool stored, size_t bytes) {
     if (!stored) return rounds_of(rounds, [this] { return reader_.call<&Reader::same>(int64_t{0}); });
-    if (bytes == 0) return rounds_of(rounds, [this, argument = put(int64_t{0})] { return reader_.call<&Reader::same>(argument); });
-    rounds_of(rounds, [this, argument = put(Array<uint8_t>(std::vector<uint8_t>(bytes, 1)))] { return reader_.call<&Reader::size>(argument); });
+    if (bytes == 0)
+      return rounds_of(rounds, [this, argument = put(int64_t{0})] { return reader_.call<&Reader::same>(argument); });
+    rounds_of(rounds, [this, argument = put(Array<uint8_t>(std::vector<uint8_t>(bytes, 1)))] {
+      return reader_.call<&Reader::size>(argument);
+    });
   }
 
  private:
@@ -220,9 +225,7 @@ Measured call_n_to_n_with(size_t bytes) {
 Measured call_n_to_n_arg() { return call_n_to_n_with(0); }
 Measured call_n_to_n_arg_100kb() { return call_n_to_n_with(100'000); }
 Measured call_arg() { return calls_with<&Reader::same>(put(int64_t{0})); }
-Measured call_arg_100kb() {
-  return calls_with<&Reader::size>(put(Array<uint8_t>(std::vector<uint8_t>(100'000, 1))));
-}
+Measured call_arg_100kb() { return calls_with<&Reader::size>(put(Array<uint8_t>(std::vector<uint8_t>(100'000, 1)))); }
 
 }  // namespace
 

@@ -148,7 +148,8 @@ double seconds_of(size_t calls, size_t outstanding) {
   std::string out;
   const auto send_more = [&](size_t count) {
     out.clear();
-    for (const uint64_t end = std::min<uint64_t>(calls, sent + count); sent < end; ++sent) put_message(out, {sent, std::string(kBody, 'x')});
+    for (const uint64_t end = std::min<uint64_t>(calls, sent + count); sent < end; ++sent)
+      put_message(out, {sent, std::string(kBody, 'x')});
     write_all(fd, out.data(), out.size());
   };
   const auto begin = std::chrono::steady_clock::now();
@@ -170,6 +171,8 @@ double seconds_of(size_t calls, size_t outstanding) {
 }  // namespace
 
 double raw_echo_sync_us(size_t calls) { return seconds_of(calls, 1) / static_cast<double>(calls) * 1e6; }
-double raw_echo_pipelined_per_s(size_t calls, size_t outstanding) { return static_cast<double>(calls) / seconds_of(calls, outstanding); }
+double raw_echo_pipelined_per_s(size_t calls, size_t outstanding) {
+  return static_cast<double>(calls) / seconds_of(calls, outstanding);
+}
 
 }  // namespace volador::bench

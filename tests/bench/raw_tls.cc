@@ -92,7 +92,8 @@ void serve_tls(int fd, SSL_CTX* context, const Request& request) {
     }
     return;
   }
-  for (uint64_t left = request.amount; left > 0; left -= std::min<uint64_t>(left, kBuffer)) write_all(ssl.get(), buffer.data(), std::min<uint64_t>(left, kBuffer));
+  for (uint64_t left = request.amount; left > 0; left -= std::min<uint64_t>(left, kBuffer))
+    write_all(ssl.get(), buffer.data(), std::min<uint64_t>(left, kBuffer));
 }
 
 void serve_tcp(int fd, uint64_t bytes) {
@@ -106,14 +107,16 @@ void serve_tcp(int fd, uint64_t bytes) {
 
 class Connection {
  public:
-  Connection(const std::string& address, uint16_t port, const Request& request) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  Connection(const std::string& address, uint16_t port, const Request& request)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const sockaddr_in to = address_of(address, port);
     for (int tries = 0; connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof to) != 0; ++tries) {
       if (tries == 100) fail("nobody listens");
       usleep(20'000);
     }
     no_delay(fd_);
-    if (send(fd_, &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request)) fail("the request does not go");
+    if (send(fd_, &request, sizeof request, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof request))
+      fail("the request does not go");
     if (request.wants == Wants::kTcpStream) return;
     context_ = make_context(false);
     ssl_.reset(SSL_new(context_));
@@ -145,7 +148,8 @@ void serve_raw(const std::string& address, uint16_t port) {
   const int on = 1;
   setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const sockaddr_in at = address_of(address, port);
-  if (bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 || listen(listener, 8) != 0) fail("cannot listen");
+  if (bind(listener, reinterpret_cast<const sockaddr*>(&at), sizeof at) != 0 || listen(listener, 8) != 0)
+    fail("cannot listen");
   SSL_CTX* const context = make_context(true);
   while (true) {
     const int fd = accept(listener, nullptr, nullptr);
@@ -180,7 +184,8 @@ double raw_tls_stream_gb_per_s(const std::string& address, uint16_t port, uint64
   const Connection connection(address, port, {Wants::kTlsStream, bytes});
   std::vector<char> buffer(kBuffer);
   const auto begin = std::chrono::steady_clock::now();
-  for (uint64_t left = bytes; left > 0; left -= std::min<uint64_t>(left, kBuffer)) read_all(connection.ssl(), buffer.data(), std::min<uint64_t>(left, kBuffer));
+  for (uint64_t left = bytes; left > 0; left -= std::min<uint64_t>(left, kBuffer))
+    read_all(connection.ssl(), buffer.data(), std::min<uint64_t>(left, kBuffer));
   return static_cast<double>(bytes) / 1e9 / seconds_since(begin);
 }
 

@@ -52,7 +52,8 @@ Measured pull_in_turns(const std::string& how, size_t first) {
     const auto runs = pair.run(fmt::format("pull m2 {} {}", kGigabyte, how));
     measured.values.insert(measured.values.end(), runs.begin() + static_cast<std::ptrdiff_t>(first), runs.end());
   }
-  measured.note = fmt::format("one TLS stream, read into one buffer; plain TCP {:.1f} GB/s", median(pair.raw("raw-tcp", fmt::format("{} 3", kGigabyte))));
+  measured.note = fmt::format("one TLS stream, read into one buffer; plain TCP {:.1f} GB/s",
+                              median(pair.raw("raw-tcp", fmt::format("{} 3", kGigabyte))));
   return measured;
 }
 
@@ -81,12 +82,14 @@ Measured broadcast_1gb() {
   Measured measured;
   {
     const Pair pair;
-    for (const double rate : pair.raw("raw-tls", fmt::format("{} 3", kGigabyte))) measured.baselines.push_back(kNodes * 1.0 / rate);
+    for (const double rate : pair.raw("raw-tls", fmt::format("{} 3", kGigabyte)))
+      measured.baselines.push_back(kNodes * 1.0 / rate);
   }
   const Machines machines(kNodes + 1);
   std::string others;
   for (size_t at = 2; at <= kNodes + 1; ++at) others += " " + Machines::node(at);
-  for (int run = 0; run < 3; ++run) measured.values.push_back(scale * machines.run(1, fmt::format("broadcast {}{}", bytes, others)).front());
+  for (int run = 0; run < 3; ++run)
+    measured.values.push_back(scale * machines.run(1, fmt::format("broadcast {}{}", bytes, others)).front());
   measured.note = fmt::format("eight raw TLS streams one after another, since all nodes share these processors{}",
                               bytes < kGigabyte ? "; of a quarter of it, times four, since memory is short" : "");
   return measured;
@@ -95,7 +98,9 @@ Measured broadcast_1gb() {
 }  // namespace
 
 std::vector<Figure> remote_figures() {
-  return {{"call_sync_remote", "us", false, call_sync_remote}, {"pull_remote_1gb", "GB/s", true, pull_remote_1gb}, {"pull_remote_1gb_cold", "GB/s", true, pull_remote_1gb_cold},
+  return {{"call_sync_remote", "us", false, call_sync_remote},
+          {"pull_remote_1gb", "GB/s", true, pull_remote_1gb},
+          {"pull_remote_1gb_cold", "GB/s", true, pull_remote_1gb_cold},
           {"broadcast_1gb", "s", false, broadcast_1gb}};
 }
 

@@ -85,7 +85,9 @@ class BusyCluster {
     PlacementRequest request;
     request.resources.set("cpus", static_cast<Amount>(500 + random_.below(120'000)));
     request.resources.set("memory", static_cast<Amount>((1 + random_.below(24 << 10)) << 20));
-    if (random_.below(5) == 0) request.resources.set("gpus", random_.below(2) == 0 ? kUnit / 2 : kUnit * static_cast<Amount>(1 + random_.below(4)));
+    if (random_.below(5) == 0)
+      request.resources.set("gpus",
+                            random_.below(2) == 0 ? kUnit / 2 : kUnit * static_cast<Amount>(1 + random_.below(4)));
     if (random_.below(10) == 0) request.wishes.labels = {{"zone", std::to_string(number % 8)}};
     request.program = "p";
     return request;
@@ -118,14 +120,18 @@ class BusyCluster {
 Measured schedule_sim() {
   BusyCluster cluster;
   std::vector<double> seconds;
-  for (int event = 0; event < kEvents; ++event) seconds.push_back(event % 2 == 0 ? cluster.end_one() : cluster.arrive_one());
-  return {.values = {p99(seconds) * 1e6}, .baselines = {1000}, .note = fmt::format("aim: 1 ms; {} requests wait", cluster.waiting())};
+  for (int event = 0; event < kEvents; ++event)
+    seconds.push_back(event % 2 == 0 ? cluster.end_one() : cluster.arrive_one());
+  return {.values = {p99(seconds) * 1e6},
+          .baselines = {1000},
+          .note = fmt::format("aim: 1 ms; {} requests wait", cluster.waiting())};
 }
 
 Measured schedule_sim_memory() {
   const size_t before = bytes_in_use();
   const auto cluster = std::make_unique<BusyCluster>();
-  return {.values = {static_cast<double>(bytes_in_use() - before) / 1e6}, .note = fmt::format("{} requests wait", cluster->waiting())};
+  return {.values = {static_cast<double>(bytes_in_use() - before) / 1e6},
+          .note = fmt::format("{} requests wait", cluster->waiting())};
 }
 
 // Ratio to the minimum possible end, and waiting times of each class of requests.
@@ -143,7 +149,8 @@ Measured schedule_mixed(int held_gpus) {
     }
   }
   figure.note = "1: no schedule ends earlier; seconds waited, mean and p99:";
-  for (const auto& [name, wait] : waits) figure.note += fmt::format(" {} {:.1f} {:.0f};", name, wait.first, wait.second);
+  for (const auto& [name, wait] : waits)
+    figure.note += fmt::format(" {} {:.1f} {:.0f};", name, wait.first, wait.second);
   figure.note.pop_back();
   return figure;
 }
@@ -153,8 +160,13 @@ Measured schedule_mixed(int held_gpus) {
 std::vector<Figure> schedule_figures() {
   return {{.name = "schedule_sim", .unit = "µs", .higher_is_better = false, .measure = schedule_sim},
           {.name = "schedule_sim_memory", .unit = "MB", .higher_is_better = false, .measure = schedule_sim_memory},
-          {.name = "schedule_mixed", .unit = "of the bound", .higher_is_better = true, .measure = [] { return schedule_mixed(0); }},
-          {.name = "schedule_mixed_held", .unit = "of the bound", .higher_is_better = true, .measure = [] { return schedule_mixed(12); }}};
+          {.name = "schedule_mixed",
+           .unit = "of the bound",
+           .higher_is_better = true,
+           .measure = [] { return schedule_mixed(0); }},
+          {.name = "schedule_mixed_held", .unit = "of the bound", .higher_is_better = true, .measure = [] {
+             return schedule_mixed(12);
+           }}};
 }
 
 }  // namespace volador::bench

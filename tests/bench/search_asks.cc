@@ -44,8 +44,7 @@ tune::Study study_of(const Config& asked) {
 void tell(tune::Study& study, const tune::Study::Trial& trial, const std::string& line, size_t objectives) {
   std::istringstream words(line);
   std::vector<double> values, constraints;
-  for (std::string word; words >> word;)
-    (values.size() < objectives ? values : constraints).push_back(std::stod(word));
+  for (std::string word; words >> word;) (values.size() < objectives ? values : constraints).push_back(std::stod(word));
   if (values.empty()) return study.tell(trial, std::nullopt);
   study.tell(trial, values, constraints);
 }

@@ -48,27 +48,35 @@ double ask_milliseconds(const tune::SearcherFactory& factory, Before before, int
 Measured measure(const tune::SearcherFactory& factory, Before before, std::string note,
                  int64_t parameters = kParameters) {
   Measured measured{.note = std::move(note)};
-  for (uint64_t seed = 0; seed < 5; ++seed) measured.values.push_back(ask_milliseconds(factory, before, 50, seed, parameters));
+  for (uint64_t seed = 0; seed < 5; ++seed)
+    measured.values.push_back(ask_milliseconds(factory, before, 50, seed, parameters));
   return measured;
 }
 
-Measured tpe_ask() { return measure(tune::tpe(), Before::kRandom, "no baseline; Optuna 5.0 takes 13 ms with as many candidates"); }
+Measured tpe_ask() {
+  return measure(tune::tpe(), Before::kRandom, "no baseline; Optuna 5.0 takes 13 ms with as many candidates");
+}
 
 Measured tpe_ask_40() { return measure(tune::tpe(), Before::kRandom, "no baseline; 40 parameters", 40); }
 
 Measured cmaes_ask() { return measure(tune::cmaes(), Before::kOwn, "no baseline; Optuna 5.0 takes 0.8 ms"); }
 
 Measured gp_ask() {
-  Measured measured{.note = "no baseline; Optuna 5.0 takes 4.6 s, with as many candidates and climbs, and all trials in its model as here"};
-  for (uint64_t seed = 0; seed < 3; ++seed) measured.values.push_back(ask_milliseconds(tune::gp({.history_max = 1'100}), Before::kRandom, 50, seed));
+  Measured measured{.note =
+                        "no baseline; Optuna 5.0 takes 4.6 s, with as many candidates and climbs, and all trials in "
+                        "its model as here"};
+  for (uint64_t seed = 0; seed < 3; ++seed)
+    measured.values.push_back(ask_milliseconds(tune::gp({.history_max = 1'100}), Before::kRandom, 50, seed));
   return measured;
 }
 
 }  // namespace
 
 std::vector<Figure> search_figures() {
-  return {{"tpe_ask", "ms", false, tpe_ask}, {"tpe_ask_40", "ms", false, tpe_ask_40},
-          {"cmaes_ask", "ms", false, cmaes_ask}, {"gp_ask", "ms", false, gp_ask}};
+  return {{"tpe_ask", "ms", false, tpe_ask},
+          {"tpe_ask_40", "ms", false, tpe_ask_40},
+          {"cmaes_ask", "ms", false, cmaes_ask},
+          {"gp_ask", "ms", false, gp_ask}};
 }
 
 }  // namespace volador::bench

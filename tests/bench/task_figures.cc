@@ -99,7 +99,9 @@ Measured task_cpu() {
 }  // namespace
 
 std::vector<Figure> task_figures() {
-  return {{"task_sync", "us", false, task_sync}, {"task_async", "tasks/s", true, task_async}, {"task_cpu", "us", false, task_cpu}};
+  return {{"task_sync", "us", false, task_sync},
+          {"task_async", "tasks/s", true, task_async},
+          {"task_cpu", "us", false, task_cpu}};
 }
 
 }  // namespace volador::bench

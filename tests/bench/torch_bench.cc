@@ -103,8 +103,10 @@ int main(int argc, char** argv) try {
                     return measured;
                   }};
   };
-  return run_figures(argc, argv, {figure("actor_spawn_torch", *bare, "bare clones of the same program"),
-                                  figure("actor_spawn_torch_prepared", *prepared, "the same, of memory prepared for forks as a template's is")});
+  return run_figures(
+      argc, argv,
+      {figure("actor_spawn_torch", *bare, "bare clones of the same program"),
+       figure("actor_spawn_torch_prepared", *prepared, "the same, of memory prepared for forks as a template's is")});
 } catch (const std::exception& e) {
   fmt::print(stderr, "error: {}\n", e.what());
   return 1;

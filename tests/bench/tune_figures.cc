@@ -56,14 +56,17 @@ double run_seconds(int64_t trials, double seconds, int64_t steps) {
 }
 
 Measured tune_overhead_16() {
-  return {.values = {run_seconds(640, 1.0, 1)}, .baselines = {40.0}, .note = "640 trials of 1 s on 16 slots cannot take less than 40 s"};
+  return {.values = {run_seconds(640, 1.0, 1)},
+          .baselines = {40.0},
+          .note = "640 trials of 1 s on 16 slots cannot take less than 40 s"};
 }
 
 Measured tune_reports_all_loggers() {
   constexpr int64_t kTrials = 16;
   constexpr int64_t kSteps = 3'000;
   Measured measured{.note = "no baseline; Ray Tune makes 530-650 on such a machine"};
-  for (int run = 0; run < 3; ++run) measured.values.push_back(static_cast<double>(kTrials * kSteps) / run_seconds(kTrials, 0, kSteps));
+  for (int run = 0; run < 3; ++run)
+    measured.values.push_back(static_cast<double>(kTrials * kSteps) / run_seconds(kTrials, 0, kSteps));
   return measured;
 }
 
@@ -79,14 +82,20 @@ double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC
 // ASHA 1-81, factor 3, random search over 4 parameters, 64 slots. The curves cost almost nothing.
 Simulated simulate_search(int64_t trials, bool with_journal) {
   std::string bytes;
-  tune::SimulationOptions options{
-      .space = {{"a", tune::uniform(0, 1)}, {"b", tune::loguniform(1e-4, 1)}, {"c", tune::randint(0, 100)}, {"d", tune::choice({"x", "y", "z"})}},
-      .num_samples = trials,
-      .scheduler = tune::asha({.grace_period = 1, .max_t = 81, .reduction_factor = 3}),
-      .workload = {.value = [](const auto& at) { return static_cast<double>(at.index * 7919 % 1'000'003) - 1.0 / static_cast<double>(at.step); },
-                   .seconds = [](const auto&) { return 1.0; }},
-      .slots = 64,
-      .max_steps = 81};
+  tune::SimulationOptions options{.space = {{"a", tune::uniform(0, 1)},
+                                            {"b", tune::loguniform(1e-4, 1)},
+                                            {"c", tune::randint(0, 100)},
+                                            {"d", tune::choice({"x", "y", "z"})}},
+                                  .num_samples = trials,
+                                  .scheduler = tune::asha({.grace_period = 1, .max_t = 81, .reduction_factor = 3}),
+                                  .workload = {.value =
+                                                   [](const auto& at) {
+                                                     return static_cast<double>(at.index * 7919 % 1'000'003) -
+                                                            1.0 / static_cast<double>(at.step);
+                                                   },
+                                               .seconds = [](const auto&) { return 1.0; }},
+                                  .slots = 64,
+                                  .max_steps = 81};
   if (with_journal) {
     options.on_event = [&bytes](std::chrono::nanoseconds at, const tune::Event& event) {
       tune::append_journal_record(bytes, tune::JournalEvent{at, at, event});
@@ -115,8 +124,11 @@ Measured tune_sim_100k() {
     measured.values.push_back(static_cast<double>(many.events) / many.seconds);
   }
   const auto nanoseconds = [](const Simulated& one) { return 1e9 * one.seconds / static_cast<double>(one.events); };
-  measured.note = fmt::format("no baseline; {:.1f} events a trial, {:.0f} ns an event with 100,000 trials and {:.0f} with 1,000; peak {:.0f} bytes a trial",
-                              static_cast<double>(many.events) / kTrials, nanoseconds(many), nanoseconds(few), (peak_bytes() - before) / kTrials);
+  measured.note = fmt::format(
+      "no baseline; {:.1f} events a trial, {:.0f} ns an event with 100,000 trials and {:.0f} with 1,000; peak {:.0f} "
+      "bytes a trial",
+      static_cast<double>(many.events) / kTrials, nanoseconds(many), nanoseconds(few),
+      (peak_bytes() - before) / kTrials);
   return measured;
 }
 
@@ -132,32 +144,44 @@ Measured tune_sim_100k_journal() {
 // Reads the journal of 10,000 trials with 100 reports each and replays it into the loop; without result files.
 Measured tune_resume_10k() {
   constexpr int64_t kTrials = 10'000, kSteps = 100;
-  const tune::Space space = {{"a", tune::uniform(0, 1)}, {"b", tune::loguniform(1e-4, 1)}, {"c", tune::randint(0, 100)}, {"d", tune::choice({"x", "y", "z"})}};
+  const tune::Space space = {{"a", tune::uniform(0, 1)},
+                             {"b", tune::loguniform(1e-4, 1)},
+                             {"c", tune::randint(0, 100)},
+                             {"d", tune::choice({"x", "y", "z"})}};
   std::string bytes = "VLJRNL01";
-  tune::append_journal_record(bytes, tune::JournalHeader{.name = "bench", .metric = "value", .mode = "max", .total = kTrials});
-  tune::SimulationOptions options{
-      .space = space,
-      .num_samples = kTrials,
-      .workload = {.value = [](const auto& at) { return static_cast<double>(at.index * 7919 % 1'000'003) - 1.0 / static_cast<double>(at.step); },
-                   .seconds = [](const auto&) { return 1.0; }},
-      .slots = 64,
-      .max_steps = kSteps};
-  options.on_event = [&bytes](std::chrono::nanoseconds at, const tune::Event& event) { tune::append_journal_record(bytes, tune::JournalEvent{at, at, event}); };
+  tune::append_journal_record(bytes,
+                              tune::JournalHeader{.name = "bench", .metric = "value", .mode = "max", .total = kTrials});
+  tune::SimulationOptions options{.space = space,
+                                  .num_samples = kTrials,
+                                  .workload = {.value =
+                                                   [](const auto& at) {
+                                                     return static_cast<double>(at.index * 7919 % 1'000'003) -
+                                                            1.0 / static_cast<double>(at.step);
+                                                   },
+                                               .seconds = [](const auto&) { return 1.0; }},
+                                  .slots = 64,
+                                  .max_steps = kSteps};
+  options.on_event = [&bytes](std::chrono::nanoseconds at, const tune::Event& event) {
+    tune::append_journal_record(bytes, tune::JournalEvent{at, at, event});
+  };
   (void)tune::simulate(options).value();
   Measured measured;
   for (int run = 0; run < 3; ++run) {
     const double begin = cpu_seconds();
     const auto journal = tune::parse_journal(bytes).value();
-    auto loop = tune::TrialLoop::create({.metric = "value", .stop = tune::max_steps(kSteps)},
-                                        tune::random_search()({.space = space, .metric = "value", .num_samples = kTrials}).value(),
-                                        tune::fifo()({.metric = "value"}).value())
+    auto loop = tune::TrialLoop::create(
+                    {.metric = "value", .stop = tune::max_steps(kSteps)},
+                    tune::random_search()({.space = space, .metric = "value", .num_samples = kTrials}).value(),
+                    tune::fifo()({.metric = "value"}).value())
                     .value();
     loop->reuse(loop->begin(BootTime{}));
-    for (const tune::JournalEvent& told : tune::effective_events(journal.records)) loop->reuse(loop->handle(BootTime{} + told.at, told.event));
+    for (const tune::JournalEvent& told : tune::effective_events(journal.records))
+      loop->reuse(loop->handle(BootTime{} + told.at, told.event));
     measured.values.push_back(cpu_seconds() - begin);
     if (!loop->ended()) measured.note = "the loop has not ended: ";
   }
-  measured.note += fmt::format("no baseline; processor time for {:.0f} MB of journal", static_cast<double>(bytes.size()) / 1e6);
+  measured.note +=
+      fmt::format("no baseline; processor time for {:.0f} MB of journal", static_cast<double>(bytes.size()) / 1e6);
   return measured;
 }
 
@@ -170,7 +194,8 @@ Measured asha_appendix() {
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < std::max(1U, std::thread::hardware_concurrency()); ++i) {
     threads.emplace_back([&] {
-      for (size_t at = next++; at < ours.size(); at = next++) ours[at] = tune::testing::simulated_appendix(published[at], kSeeds, kSeeds);
+      for (size_t at = next++; at < ours.size(); at = next++)
+        ours[at] = tune::testing::simulated_appendix(published[at], kSeeds, kSeeds);
     });
   }
   for (std::thread& thread : threads) thread.join();
@@ -179,7 +204,8 @@ Measured asha_appendix() {
     const auto& [sd, drop, asha, overlap, barrier] = ours[at];
     const double off_finished = std::abs(asha.finished / published[at].asha.finished - 1);
     const double off_first = std::abs(asha.first / published[at].asha.first - 1);
-    within += off_finished <= 0.15 && off_first <= 0.2 && asha.finished > overlap.finished && overlap.finished > barrier.finished;
+    within += off_finished <= 0.15 && off_first <= 0.2 && asha.finished > overlap.finished &&
+              overlap.finished > barrier.finished;
     finished = std::max(finished, off_finished);
     first = std::max(first, off_first);
     over_overlap = std::min(over_overlap, asha.finished / overlap.finished);
@@ -187,7 +213,8 @@ Measured asha_appendix() {
   }
   return {.values = {within},
           .baselines = {static_cast<double>(published.size())},
-          .note = fmt::format("all cells; {} seeds: finished at most {:.1f} % off the paper's, first at most {:.1f} %; ASHA over overlapping halving at "
+          .note = fmt::format("all cells; {} seeds: finished at most {:.1f} % off the paper's, first at most {:.1f} %; "
+                              "ASHA over overlapping halving at "
                               "least {:.2f}, that over one bracket after the other {:.2f}",
                               kSeeds, 100 * finished, 100 * first, over_overlap, over_barrier)};
 }
@@ -199,10 +226,12 @@ Measured asha_quality() {
   for (const tune::testing::MfSurface& surface : tune::testing::kMfSurfaces) {
     const auto random = tune::testing::search_quality(surface, {}, kSeeds);
     const auto stopping = tune::testing::search_quality(surface, tune::testing::quality_asha(), kSeeds);
-    const auto promotion = tune::testing::search_quality(surface, tune::testing::quality_asha(tune::AshaVariant::kPromotion), kSeeds);
+    const auto promotion =
+        tune::testing::search_quality(surface, tune::testing::quality_asha(tune::AshaVariant::kPromotion), kSeeds);
     if (measured.values.empty()) measured.values = {random.regret / stopping.regret};
-    measured.note += fmt::format(" {}: random {:.3f} ({:.0f} trials), ASHA {:.3f} ({:.0f}), with promotion {:.3f} ({:.0f});", surface.name,
-                                 random.regret, random.trials, stopping.regret, stopping.trials, promotion.regret, promotion.trials);
+    measured.note += fmt::format(
+        " {}: random {:.3f} ({:.0f} trials), ASHA {:.3f} ({:.0f}), with promotion {:.3f} ({:.0f});", surface.name,
+        random.regret, random.trials, stopping.regret, stopping.trials, promotion.regret, promotion.trials);
   }
   measured.note.pop_back();
   return measured;

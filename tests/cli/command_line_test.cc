@@ -39,7 +39,8 @@ TEST_F(CommandLine, HelpHasExamplesAndExitCodes) {
   EXPECT_EQ(output.code, 0);
   EXPECT_THAT(output.out, HasSubstr("volador start --head"));
   EXPECT_THAT(output.out, HasSubstr("4 head unreachable"));
-  for (const char* command : {"start", "stop", "status", "list", "logs", "explain", "stack", "timeline", "drain", "kill", "tune", "completion"}) {
+  for (const char* command : {"start", "stop", "status", "list", "logs", "explain", "stack", "timeline", "drain",
+                              "kill", "tune", "completion"}) {
     const Output help = run({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Examples:")) << command;
@@ -114,7 +115,8 @@ TEST_F(CommandLine, CompletionOffersCommandsFlagsAndValues) {
   EXPECT_EQ(run({"__complete", "sta"}).out, "stack\nstart\nstatus\n");
   EXPECT_EQ(run({"__complete", "start", "--num"}).out, "--num-cpus=\n--num-gpus=\n");
   EXPECT_EQ(run({"__complete", "start", "--hea"}).out, "--head\n--heartbeat=\n");
-  EXPECT_EQ(run({"__complete", "list", ""}).out, "actors\naudit\nevents\nexperiments\ngroups\nnodes\nobjects\nprocesses\nqueue\nstudies\ntasks\ntrials\n");
+  EXPECT_EQ(run({"__complete", "list", ""}).out,
+            "actors\naudit\nevents\nexperiments\ngroups\nnodes\nobjects\nprocesses\nqueue\nstudies\ntasks\ntrials\n");
   EXPECT_EQ(run({"__complete", "token", "create", "--role=d"}).out, "--role=driver\n");
   EXPECT_EQ(run({"__complete", "token", ""}).out, "create\nlist\nrevoke\n");
   EXPECT_EQ(run({"__complete", "stop", "zzz"}).out, "");

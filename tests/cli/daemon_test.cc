@@ -83,14 +83,13 @@ class StopProcesses : public ::testing::Test {
   pid_t start_worker(const std::string& node, bool stubborn) {
     const auto file = paths_.cluster("heron").node(node).pid();
     EXPECT_TRUE(make_private_directory(file.parent_path()));
-    auto daemon =
-        start_daemon({.name = "worker", .stray_output = folder_.path() / "stray"}, [&](Starter& starter) {
-          if (stubborn) ::signal(SIGTERM, SIG_IGN);
-          auto claimed = ProcessFile::claim(file);
-          starter.ready("");
-          while (true) ::pause();
-          return 0;
-        });
+    auto daemon = start_daemon({.name = "worker", .stray_output = folder_.path() / "stray"}, [&](Starter& starter) {
+      if (stubborn) ::signal(SIGTERM, SIG_IGN);
+      auto claimed = ProcessFile::claim(file);
+      starter.ready("");
+      while (true) ::pause();
+      return 0;
+    });
     EXPECT_TRUE(daemon);
     return daemon ? daemon->pid : 0;
   }

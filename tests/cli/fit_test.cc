@@ -22,7 +22,9 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-Terminal wide_terminal(size_t columns, Language language = Language::kEnglish) { return Terminal({.columns = columns, .language = language}); }
+Terminal wide_terminal(size_t columns, Language language = Language::kEnglish) {
+  return Terminal({.columns = columns, .language = language});
+}
 
 std::vector<std::string> split_lines(const std::string& text) {
   std::vector<std::string> lines;
@@ -101,7 +103,8 @@ v1::ListActorsReply long_actors() {
       actor.set_cpu_cores(cpus);
       actor.set_memory_bytes(int64_t{3} << 30);
     }
-    if (state == "pending") actor.set_reason("no node has 1 GPU free: 16 of 16 in use; behind 3 requests of higher priority");
+    if (state == "pending")
+      actor.set_reason("no node has 1 GPU free: 16 of 16 in use; behind 3 requests of higher priority");
   };
   add("replay-buffer-of-the-first-learner-shard-07", "alive", 0.5);
   add("dead-one", "dead", 0);
@@ -121,7 +124,8 @@ v1::ListTrialsReply long_trials() {
     trial.set_node(i == 1 ? "" : long_node(i, "alive", 0).name());
     trial.set_step(10 * i);
     (*trial.mutable_metrics())["validation/top_5_accuracy_of_the_ensemble"] = 0.123456;
-    trial.set_config_json(R"({"optimizer": {"name": "adamw", "learning_rate_of_the_head": 0.00123, "weight_decay": 0.01}, "augmentation": "randaugment-m9-mstd0.5-inc1"})");
+    trial.set_config_json(
+        R"({"optimizer": {"name": "adamw", "learning_rate_of_the_head": 0.00123, "weight_decay": 0.01}, "augmentation": "randaugment-m9-mstd0.5-inc1"})");
     trial.set_reason("others do better: rank 40 of 50 at step 10 with 0.1235; the best goes on, with 0.9815 (ASHA)");
   }
   reply.set_total(3);
@@ -159,19 +163,23 @@ TEST(Fit, NoViewHasALineThatIsWiderThanTheTerminal) {
 TEST(Fit, NodesAt80ColumnsShowWhatIsInUse) {
   v1::ListNodesReply nodes;
   *nodes.mutable_nodes() = long_status().nodes();
-  EXPECT_EQ(nodes_text(nodes, wide_terminal(80)), R"(node                state         CPUs   GPUs       memory  busy CPUs  busy GPUs
+  EXPECT_EQ(nodes_text(nodes, wide_terminal(80)),
+            R"(node                state         CPUs   GPUs       memory  busy CPUs  busy GPUs
 rack-17-c…-node-03  alive    20.25/128  7.5/8  100/512 GiB       90.0       50 %
 rack-17-c…-node-02  alive    20.25/128  7.5/8  100/512 GiB        5.0       50 %
 rack-17-c…-node-01  suspect  20.25/128  7.5/8  100/512 GiB        3.0       50 %
 … not shown: actors, heard, address, labels; --wide shows all
 )");
-  EXPECT_EQ(nodes_text(nodes, wide_terminal(120)), R"(node                      state         CPUs   GPUs       memory  busy CPUs  busy GPUs  actors   heard
+  EXPECT_EQ(nodes_text(nodes, wide_terminal(120)),
+            R"(node                      state         CPUs   GPUs       memory  busy CPUs  busy GPUs  actors   heard
 rack-17-chas…gpu-node-03  alive    20.25/128  7.5/8  100/512 GiB       90.0       50 %      12  0.25 s
 rack-17-chas…gpu-node-02  alive    20.25/128  7.5/8  100/512 GiB        5.0       50 %      12  0.25 s
 rack-17-chas…gpu-node-01  suspect  20.25/128  7.5/8  100/512 GiB        3.0       50 %      12  0.25 s
 … not shown: address, labels; --wide shows all
 )");
-  EXPECT_EQ(nodes_text(nodes, wide_terminal(200)), R"(node                      state         CPUs   GPUs       memory  busy CPUs  busy GPUs  actors   heard  address                                       labels
+  EXPECT_EQ(
+      nodes_text(nodes, wide_terminal(200)),
+      R"(node                      state         CPUs   GPUs       memory  busy CPUs  busy GPUs  actors   heard  address                                       labels
 rack-17-chas…gpu-node-03  alive    20.25/128  7.5/8  100/512 GiB       90.0       50 %      12  0.25 s  2001:db8:1234:5678:9abc:def0:1234:5678:41234  disk=nvme,zone=eu-central-1a
 rack-17-chas…gpu-node-02  alive    20.25/128  7.5/8  100/512 GiB        5.0       50 %      12  0.25 s  2001:db8:1234:5678:9abc:def0:1234:5678:41234  disk=nvme,zone=eu-central-1a
 rack-17-chas…gpu-node-01  suspect  20.25/128  7.5/8  100/512 GiB        3.0       50 %      12  0.25 s  2001:db8:1234:5678:9abc:def0:1234:5678:41234  disk=nvme,zone=eu-central-1a
@@ -179,21 +187,25 @@ rack-17-chas…gpu-node-01  suspect  20.25/128  7.5/8  100/512 GiB        3.0   
 }
 
 TEST(Fit, ActorsComeByStateAndUseWithTheirNamesFirst) {
-  EXPECT_EQ(actors_text(long_actors(), wide_terminal(80)), R"(actor                     id        state    node              busy CPUs  memory
+  EXPECT_EQ(actors_text(long_actors(), wide_terminal(80)),
+            R"(actor                     id        state    node              busy CPUs  memory
 busy-one                  00000004  alive    rack-17-…node-01       3.50   3 GiB
 replay-buffe…er-shard-07  00000001  alive    rack-17-…node-01       0.50   3 GiB
 waiting-one               00000003  pending  rack-17-…node-01
 dead-one                  00000002  dead     rack-17-…node-01
 … not shown: reserved, process, reason, class, isolation; --wide shows all
 )");
-  EXPECT_EQ(actors_text(long_actors(), wide_terminal(120)), R"(actor                     id        state    node            busy CPUs  memory  reserved        reason
+  EXPECT_EQ(actors_text(long_actors(), wide_terminal(120)),
+            R"(actor                     id        state    node            busy CPUs  memory  reserved        reason
 busy-one                  00000004  alive    rack-17…ode-01       3.50   3 GiB  cpus 4, gpus 1
 replay-buffe…er-shard-07  00000001  alive    rack-17…ode-01       0.50   3 GiB  cpus 4, gpus 1
 waiting-one               00000003  pending  rack-17…ode-01                     cpus 4, gpus 1  no node has 1 GPU free:…
 dead-one                  00000002  dead     rack-17…ode-01                     cpus 4, gpus 1
 … not shown: process, class, isolation; --wide shows all
 )");
-  EXPECT_EQ(actors_text(long_actors(), wide_terminal(200)), R"(actor                     id        state    node                      busy CPUs  memory  reserved        process  reason                                                        class         isolation
+  EXPECT_EQ(
+      actors_text(long_actors(), wide_terminal(200)),
+      R"(actor                     id        state    node                      busy CPUs  memory  reserved        process  reason                                                        class         isolation
 busy-one                  00000004  alive    rack-17-chas…gpu-node-01       3.50   3 GiB  cpus 4, gpus 1  4194303                                                                compan…eplay  process
 replay-buffe…er-shard-07  00000001  alive    rack-17-chas…gpu-node-01       0.50   3 GiB  cpus 4, gpus 1  4194303                                                                compan…eplay  process
 waiting-one               00000003  pending  rack-17-chas…gpu-node-01                     cpus 4, gpus 1  4194303  no node has 1 GPU free: 16 of 16 in use; behind 3 requests …  compan…eplay  process
@@ -202,13 +214,16 @@ dead-one                  00000002  dead     rack-17-chas…gpu-node-01         
 }
 
 TEST(Fit, TrialsKeepWholeNumbers) {
-  EXPECT_EQ(trials_text(long_trials(), wide_terminal(80)), R"(trial     status   node                      step  validation/t…he_ensemble
+  EXPECT_EQ(trials_text(long_trials(), wide_terminal(80)),
+            R"(trial     status   node                      step  validation/t…he_ensemble
 00000003  running  rack-17-chas…gpu-node-02    20                    0.1235
 00000002  waiting                              10                    0.1235
 00000001  stopped  rack-17-chas…gpu-node-00     0                    0.1235
 … not shown: experiment, augmentation, optimizer.le…of_the_head, optimizer.name…
 )");
-  EXPECT_EQ(trials_text(long_trials(), wide_terminal(120)), R"(trial     status   node               step  validation/t…he_ensemble              augmentation  optimizer.le…of_the_head
+  EXPECT_EQ(
+      trials_text(long_trials(), wide_terminal(120)),
+      R"(trial     status   node               step  validation/t…he_ensemble              augmentation  optimizer.le…of_the_head
 00000003  running  rack-17-…-node-02    20                    0.1235  randaugment-m9-mstd0.5-…                   0.00123
 00000002  waiting                       10                    0.1235  randaugment-m9-mstd0.5-…                   0.00123
 00000001  stopped  rack-17-…-node-00     0                    0.1235  randaugment-m9-mstd0.5-…                   0.00123
@@ -255,8 +270,11 @@ TEST(Fit, StatusSaysHowManyNodesWereLostAndWhyMoreIsInUseThanThereIs) {
 
 TEST(Fit, QueueAt80ColumnsShowsReasonsBeforeIdsAndPrograms) {
   const std::string text = queue_text(queue_page(), wide_terminal(80), 65'000);
-  EXPECT_THAT(text, AllOf(HasSubstr("reason"), HasSubstr("no nodes have 8 GPUs together"), HasSubstr("node heron keeps its resources for p"))) << text;
-  EXPECT_THAT(text, AllOf(Not(HasSubstr("52eceb10 ")), Not(HasSubstr("train_llm")), Not(HasSubstr("  trial  ")))) << text;
+  EXPECT_THAT(text, AllOf(HasSubstr("reason"), HasSubstr("no nodes have 8 GPUs together"),
+                          HasSubstr("node heron keeps its resources for p")))
+      << text;
+  EXPECT_THAT(text, AllOf(Not(HasSubstr("52eceb10 ")), Not(HasSubstr("train_llm")), Not(HasSubstr("  trial  "))))
+      << text;
 }
 
 TEST(Fit, QueueNamesPlaceAndBlocker) {
@@ -265,9 +283,12 @@ TEST(Fit, QueueNamesPlaceAndBlocker) {
   EXPECT_THAT(text, HasSubstr("vit-sweep"));
   EXPECT_THAT(text, HasSubstr("… 3 more: --limit=5"));
   // Rows of a head that does not send positions and blockers.
-  const auto old = nlohmann::json::parse(R"({"total": 1, "rows": [{"id": "1", "display": "Cell", "kind": "Cell", "resources": {"cpus": 1}, "reason": "why", "since_ms": 1}]})");
-  EXPECT_THAT(queue_text(old, wide_terminal(0), 10'000), AllOf(HasSubstr("Cell"), HasSubstr("cpus 1"), HasSubstr("why")));
-  EXPECT_EQ(queue_text(nlohmann::json::parse(R"({"rows": []})"), wide_terminal(80), 0), "nothing waits for resources\n");
+  const auto old = nlohmann::json::parse(
+      R"({"total": 1, "rows": [{"id": "1", "display": "Cell", "kind": "Cell", "resources": {"cpus": 1}, "reason": "why", "since_ms": 1}]})");
+  EXPECT_THAT(queue_text(old, wide_terminal(0), 10'000),
+              AllOf(HasSubstr("Cell"), HasSubstr("cpus 1"), HasSubstr("why")));
+  EXPECT_EQ(queue_text(nlohmann::json::parse(R"({"rows": []})"), wide_terminal(80), 0),
+            "nothing waits for resources\n");
 }
 
 TEST(Fit, ExperimentsComeRunningFirstThenNewest) {
@@ -284,7 +305,8 @@ TEST(Fit, ExperimentsComeRunningFirstThenNewest) {
 }
 
 TEST(Fit, TasksAreCountedByFunction) {
-  const auto runners = nlohmann::json::parse(R"({"rows": [{"id": "aa", "state": "alive"}, {"id": "bb", "state": "pending", "reason": "no CPU is free"}, {"id": "cc", "state": "dead"}]})");
+  const auto runners = nlohmann::json::parse(
+      R"({"rows": [{"id": "aa", "state": "alive"}, {"id": "bb", "state": "pending", "reason": "no CPU is free"}, {"id": "cc", "state": "dead"}]})");
   v1::TimelineReply timeline;
   v1::TimelineProcess& process = *timeline.add_processes();
   process.add_names("square");
@@ -323,7 +345,8 @@ TEST(Fit, RunsFitALine) {
   run.best = 0.98312;
   run.best_trial = "3f2a90c1";
   for (const size_t columns : {40u, 80u, 120u}) expect_fits(runs_text({run}, wide_terminal(columns)), columns);
-  EXPECT_THAT(runs_text({run}, wide_terminal(80)), AllOf(HasSubstr("0.9831"), HasSubstr("10-02-11"), HasSubstr("3f2a90c1")));
+  EXPECT_THAT(runs_text({run}, wide_terminal(80)),
+              AllOf(HasSubstr("0.9831"), HasSubstr("10-02-11"), HasSubstr("3f2a90c1")));
 }
 
 TEST(CutMiddle, KeepsBothEndsAndWholeLetters) {
@@ -332,8 +355,13 @@ TEST(CutMiddle, KeepsBothEndsAndWholeLetters) {
   EXPECT_EQ(cut_middle("heron", 1), "…");
   EXPECT_EQ(cut_middle("heron", 0), "");
   EXPECT_EQ(cut_middle("计算节点一二三", 7), "计算…三") << "two columns a letter";
-  EXPECT_EQ(cut_middle("ab\xcc\x81" "cdefgh", 5), "ab\xcc\x81…gh") << "an accent stays with its letter";
-  for (size_t columns = 1; columns < 20; ++columns) EXPECT_LE(display_width(cut_middle("计算a节点b一二c三", columns)), columns);
+  EXPECT_EQ(cut_middle("ab\xcc\x81"
+                       "cdefgh",
+                       5),
+            "ab\xcc\x81…gh")
+      << "an accent stays with its letter";
+  for (size_t columns = 1; columns < 20; ++columns)
+    EXPECT_LE(display_width(cut_middle("计算a节点b一二c三", columns)), columns);
 }
 
 TEST(Wrapped, BreaksBetweenParts) {
@@ -343,7 +371,10 @@ TEST(Wrapped, BreaksBetweenParts) {
 }
 
 TEST(TableFit, LeavesOutTheHighestRankFirstAndNamesIt) {
-  Table table({{.title = "name", .width_max = 6, .width_min = 4, .cut = Cut::kMiddle}, {.title = "a", .rank = 1}, {.title = "b", .rank = 2}, {.title = "c", .rank = 3}});
+  Table table({{.title = "name", .width_max = 6, .width_min = 4, .cut = Cut::kMiddle},
+               {.title = "a", .rank = 1},
+               {.title = "b", .rank = 2},
+               {.title = "c", .rank = 3}});
   table.add({"abcdefgh", "11", "22", ""});
   EXPECT_EQ(table.text(14), "name    a   b\nabc…gh  11  22\n") << "the column without contents takes no room";
   EXPECT_EQ(table.text(12), "name  a   b\nab…h  11  22\n") << "a name shrinks before a column goes";

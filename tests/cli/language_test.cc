@@ -28,7 +28,8 @@ std::string source_text(const fs::path& file) {
 // fill_translated(.
 std::set<std::string> texts_of_sources() {
   std::set<std::string> texts;
-  const std::regex call(R"re(\b(?:tr|fill|translated|fill_translated)\((?:[a-z_.()]*language[()]*, )?((?:"(?:[^"\\]|\\.)*"\s*)+))re");
+  const std::regex call(
+      R"re(\b(?:tr|fill|translated|fill_translated)\((?:[a-z_.()]*language[()]*, )?((?:"(?:[^"\\]|\\.)*"\s*)+))re");
   std::vector<fs::path> files{fs::path(VOLADOR_SOURCE_FOLDER) / "tune/display/progress_table.cc"};
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(VOLADOR_SOURCE_FOLDER) / "cli")) {
     if (entry.path().extension() == ".cc") files.push_back(entry.path());
@@ -67,7 +68,8 @@ TEST(Catalogue, HasEveryTextOfTheSources) {
   const auto json = nlohmann::json::parse(catalogue_messages());
   for (const std::string& text : texts) {
     if (text == "#" || text == "git") continue;
-    EXPECT_TRUE(json["messages"].contains(text) || json["page"].contains(text)) << "runtime/language/zh.json lacks \"" << text << '"';
+    EXPECT_TRUE(json["messages"].contains(text) || json["page"].contains(text))
+        << "runtime/language/zh.json lacks \"" << text << '"';
   }
 }
 
@@ -114,7 +116,8 @@ TEST(LanguageOf, FollowsTheLocaleAsPosixOrdersIt) {
 TEST(LanguageOf, VoladorLangWins) {
   EXPECT_EQ(language_of({.volador_lang = "en", .lc_all = "zh_CN.UTF-8"}), Language::kEnglish);
   EXPECT_EQ(language_of({.volador_lang = "zh", .lc_all = "C"}), Language::kChinese);
-  EXPECT_EQ(language_of({.volador_lang = "fr", .lang = "zh_CN.UTF-8"}), Language::kChinese) << "an unknown one has no effect";
+  EXPECT_EQ(language_of({.volador_lang = "fr", .lang = "zh_CN.UTF-8"}), Language::kChinese)
+      << "an unknown one has no effect";
 }
 
 TEST(LineColumns, FollowColumnsThenTheTerminal) {

@@ -57,7 +57,8 @@ TEST_F(TuneCommands, CheckpointsAreListedAndUnpacked) {
     std::ifstream in(archive, std::ios::binary);
     const std::string bytes((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
     auto writer = store.begin("00000002", step, 1);
-    ASSERT_TRUE(writer && writer->begin_part({packed->sha256, static_cast<int64_t>(bytes.size())}) && writer->append(bytes) && writer->end_part());
+    ASSERT_TRUE(writer && writer->begin_part({packed->sha256, static_cast<int64_t>(bytes.size())}) &&
+                writer->append(bytes) && writer->end_part());
     ASSERT_TRUE(writer->commit(WallTime(std::chrono::seconds(5))));
   }
   const Output listed = run({"tune", "checkpoint", "list", directory.native(), "--json"});
@@ -76,16 +77,23 @@ TEST_F(TuneCommands, CheckpointsAreListedAndUnpacked) {
   EXPECT_EQ(last.code, 0) << last.error;
   EXPECT_EQ(contents(out / "model"), "weights of step 6");
   fs::create_directories(other);
-  EXPECT_EQ(run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=3", "--out=" + other.native()}).code, 0);
+  EXPECT_EQ(
+      run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=3", "--out=" + other.native()})
+          .code,
+      0);
   EXPECT_EQ(contents(other / "model"), "weights of step 3");
-  EXPECT_EQ(run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--out=" + out.native()}).code, 2) << "nothing is overwritten";
-  const Output absent = run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=4", "--out=" + (folder_.path() / "x").native()});
+  EXPECT_EQ(run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--out=" + out.native()}).code, 2)
+      << "nothing is overwritten";
+  const Output absent = run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=4",
+                             "--out=" + (folder_.path() / "x").native()});
   EXPECT_EQ(absent.code, 6);
   EXPECT_THAT(absent.error, HasSubstr("it has those of 3, 6"));
-  const Output no_number = run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=last", "--out=x"});
+  const Output no_number =
+      run({"tune", "checkpoint", "extract", directory.native(), "00000002", "--step=last", "--out=x"});
   EXPECT_EQ(no_number.code, 2);
   EXPECT_THAT(no_number.error, HasSubstr("--step: expected a number above 0, got \"last\""));
-  EXPECT_THAT(run({"tune", "simulate", "--speed=-1"}).error, HasSubstr("--speed: expected a number of at least 0, got \"-1\""));
+  EXPECT_THAT(run({"tune", "simulate", "--speed=-1"}).error,
+              HasSubstr("--speed: expected a number of at least 0, got \"-1\""));
 }
 
 TEST_F(TuneCommands, ListShowsEveryRun) {
@@ -137,7 +145,8 @@ TEST_F(TuneCommands, CompareRanksRuns) {
   const std::string chinese = run({"tune", "compare", a.native(), b.native()}).out;
   const std::string shown = run({"tune", "show", a.native()}).out;
   ::unsetenv("VOLADOR_LANG");
-  EXPECT_THAT(chinese, ::testing::AllOf(HasSubstr("按 accuracy（越高越好）排序，最好的在前"), HasSubstr("运行"), HasSubstr("步数"), HasSubstr("已完成")));
+  EXPECT_THAT(chinese, ::testing::AllOf(HasSubstr("按 accuracy（越高越好）排序，最好的在前"), HasSubstr("运行"),
+                                        HasSubstr("步数"), HasSubstr("已完成")));
   EXPECT_THAT(shown, HasSubstr("others do better")) << "a run of an earlier Volador has texts alone";
   EXPECT_THAT(run({"tune", "compare", a.native(), "--mode=least"}).error,
               HasSubstr("expected max, min, got \"least\""));
@@ -164,8 +173,10 @@ TEST_F(TuneCommands, ARunIsNamedByItsDirectoryItsNameOrTheStartOfIt) {
   EXPECT_EQ(best((folder_.path() / "volador_results" / "digits_2026-11-21_10-02-11").native()), 0.25);
   EXPECT_EQ(best("let"), 0.125) << "all that start so have one name";
   EXPECT_EQ(best("dig"), -6);
-  EXPECT_THAT(run({"tune", "why", "dig", "1"}).error, HasSubstr("\"dig\": 3 runs in ~/volador_results start so: digits_2026-11-21_10-02-11, "));
-  EXPECT_THAT(run({"tune", "export", "numbers", "--csv=-"}).error, HasSubstr("numbers: there is no such directory, and no run in ~/volador_results starts so"));
+  EXPECT_THAT(run({"tune", "why", "dig", "1"}).error,
+              HasSubstr("\"dig\": 3 runs in ~/volador_results start so: digits_2026-11-21_10-02-11, "));
+  EXPECT_THAT(run({"tune", "export", "numbers", "--csv=-"}).error,
+              HasSubstr("numbers: there is no such directory, and no run in ~/volador_results starts so"));
   ::setenv("HOME", home.c_str(), 1);
 }
 

@@ -189,13 +189,16 @@ TEST(ReasonsOfRows, AreSaidInTheLanguageOfTheUser) {
   asked.set("gpus", 2 * kUnit);
   set_reason(actor, reason("waits.in_use_only", asked, "8", "8"));
   EXPECT_THAT(actors_text(reply, Terminal({})), HasSubstr("waits for gpus 2: 8 of 8 in use on the only node"));
-  EXPECT_THAT(actors_text(reply, Terminal({.language = Language::kChinese})), HasSubstr("等待 2 GPU：唯一的节点已用 8，共 8"));
+  EXPECT_THAT(actors_text(reply, Terminal({.language = Language::kChinese})),
+              HasSubstr("等待 2 GPU：唯一的节点已用 8，共 8"));
   EXPECT_EQ(nlohmann::json::parse(actors_json(reply))["actors"][0]["why"][0], "waits.in_use_only");
   actor.set_why(R"(["of.a.newer.head"])");
   EXPECT_THAT(actors_text(reply, Terminal({.language = Language::kChinese})), HasSubstr("8 of 8 in use"));
-  const auto row = nlohmann::json::parse(R"({"rows": [{"id": "3f2a", "kind": "actor", "reason": "no node has joined yet", "why": ["waits.no_node"]}], "total": 1})");
+  const auto row = nlohmann::json::parse(
+      R"({"rows": [{"id": "3f2a", "kind": "actor", "reason": "no node has joined yet", "why": ["waits.no_node"]}], "total": 1})");
   EXPECT_THAT(queue_text(row, Terminal({.language = Language::kChinese}), 0), HasSubstr("还没有节点加入"));
-  const auto event = nlohmann::json::parse(R"({"rows": [{"text": "node is gone", "fields": {"node": "a", "why": "it was stopped"}, "why": ["cause.stopped"]}], "total": 1})");
+  const auto event = nlohmann::json::parse(
+      R"({"rows": [{"text": "node is gone", "fields": {"node": "a", "why": "it was stopped"}, "why": ["cause.stopped"]}], "total": 1})");
   EXPECT_THAT(events_text(event, Terminal({.language = Language::kChinese})), HasSubstr("node=a why=已停止"));
 }
 
@@ -209,8 +212,10 @@ TEST(TrialsText, SaysWhyInTheLanguageOfTheUser) {
   failed.set_error("its process exited with code 3");
   failed.set_error_why(reason("died.exited", 3).to_json());
   const Terminal chinese({.language = Language::kChinese});
-  EXPECT_THAT(trials_text(reply, kPlain), AllOf(HasSubstr("others do better: others do better at step 3"), HasSubstr("its process exited with code 3")));
-  EXPECT_THAT(trials_text(reply, chinese), AllOf(HasSubstr("表现靠后：第 3 步表现靠后"), HasSubstr("其进程以退出码 3 结束")));
+  EXPECT_THAT(trials_text(reply, kPlain), AllOf(HasSubstr("others do better: others do better at step 3"),
+                                                HasSubstr("its process exited with code 3")));
+  EXPECT_THAT(trials_text(reply, chinese),
+              AllOf(HasSubstr("表现靠后：第 3 步表现靠后"), HasSubstr("其进程以退出码 3 结束")));
 }
 
 TEST(StudyText, IsSaidInTheLanguageOfTheUser) {
@@ -224,24 +229,34 @@ TEST(StudyText, IsSaidInTheLanguageOfTheUser) {
   set_reason(pruned, reason("decision.by", reason("decision.others_better", 3), "ASHA"));
   trials.set_total(4);
   const std::string english = study_text(study, trials, kPlain);
-  EXPECT_THAT(english, AllOf(HasSubstr("2 trials: 0 running, 0 waiting, 0 complete, 1 pruned, 0 failed"), HasSubstr("others do better at step 3 (ASHA)"), HasSubstr("… 3 more; --limit shows them")));
+  EXPECT_THAT(english,
+              AllOf(HasSubstr("2 trials: 0 running, 0 waiting, 0 complete, 1 pruned, 0 failed"),
+                    HasSubstr("others do better at step 3 (ASHA)"), HasSubstr("… 3 more; --limit shows them")));
   const std::string chinese = study_text(study, trials, Terminal({.language = Language::kChinese}));
-  EXPECT_THAT(chinese, AllOf(HasSubstr("2 个试验: 0 运行中"), HasSubstr("1 提前停止"), HasSubstr("第 3 步表现靠后（ASHA）"), HasSubstr("… 还有 3 个；--limit 可显示")));
+  EXPECT_THAT(chinese, AllOf(HasSubstr("2 个试验: 0 运行中"), HasSubstr("1 提前停止"),
+                             HasSubstr("第 3 步表现靠后（ASHA）"), HasSubstr("… 还有 3 个；--limit 可显示")));
 }
 
 TEST(EventsText, NamesEventsInTheLanguageOfTheUser) {
-  const auto page = nlohmann::json::parse(R"({"rows": [{"text": "node joined", "level": "info"}, {"text": "of a newer head", "level": "info"}], "total": 2})");
+  const auto page = nlohmann::json::parse(
+      R"({"rows": [{"text": "node joined", "level": "info"}, {"text": "of a newer head", "level": "info"}], "total": 2})");
   EXPECT_THAT(events_text(page, kPlain), HasSubstr("node joined"));
-  EXPECT_THAT(events_text(page, Terminal({.language = Language::kChinese})), AllOf(HasSubstr("节点已加入"), HasSubstr("of a newer head")));
+  EXPECT_THAT(events_text(page, Terminal({.language = Language::kChinese})),
+              AllOf(HasSubstr("节点已加入"), HasSubstr("of a newer head")));
 }
 
 TEST(StoryText, IsToldInTheLanguageOfTheUser) {
   tune::TrialStory story{.trial = tune::TrialId(7), .scheduler = "ASHA", .step = 3};
   tune::DecisionRecord other{.trial = tune::TrialId(8), .act = tune::Act::kPassed, .value = 0.5};
-  story.moments.push_back({.text = reason("story.stopped", 3, reason("decision.others_better", 3)), .others = {other}, .others_left_out = 2});
-  EXPECT_THAT(story_text(story, kPlain), AllOf(HasSubstr("trial 00000007 · ASHA"), HasSubstr("  last report step 3\n"), HasSubstr("stopped after step 3: others do better at step 3"), HasSubstr("passed"), HasSubstr("… 2 more")));
+  story.moments.push_back({.text = reason("story.stopped", 3, reason("decision.others_better", 3)),
+                           .others = {other},
+                           .others_left_out = 2});
+  EXPECT_THAT(story_text(story, kPlain), AllOf(HasSubstr("trial 00000007 · ASHA"), HasSubstr("  last report step 3\n"),
+                                               HasSubstr("stopped after step 3: others do better at step 3"),
+                                               HasSubstr("passed"), HasSubstr("… 2 more")));
   EXPECT_THAT(story_text(story, Terminal({.language = Language::kChinese})),
-              AllOf(HasSubstr("试验 00000007 · ASHA"), HasSubstr("最近报告"), HasSubstr("第 3 步之后停止：第 3 步表现靠后"), HasSubstr("晋级"), HasSubstr("… 还有 2 个")));
+              AllOf(HasSubstr("试验 00000007 · ASHA"), HasSubstr("最近报告"),
+                    HasSubstr("第 3 步之后停止：第 3 步表现靠后"), HasSubstr("晋级"), HasSubstr("… 还有 2 个")));
 }
 
 TEST(ReasonsOfRows, ExplanationsKeepTheirLinesInEachLanguage) {
@@ -255,7 +270,9 @@ TEST(ReasonsOfRows, ExplanationsKeepTheirLinesInEachLanguage) {
   add("  ", reason("explain.stderr"));
   add("", Reason::said("  as it was written"));
   EXPECT_EQ(Terminal({}).explanation(reply), reply.text());
-  EXPECT_EQ(Terminal({.language = Language::kChinese}).explanation(reply), "Actor 3f2a（Trainer）：已结束\n  构造函数抛出异常：no such\nfile\n  标准错误的最后几行：\n  as it was written\n");
+  EXPECT_EQ(Terminal({.language = Language::kChinese}).explanation(reply),
+            "Actor 3f2a（Trainer）：已结束\n  构造函数抛出异常：no such\nfile\n  标准错误的最后几行：\n  as it was "
+            "written\n");
   reply.set_why(0, R"(["of.a.newer.head"])");
   EXPECT_EQ(Terminal({.language = Language::kChinese}).explanation(reply), reply.text());
 }

@@ -30,7 +30,9 @@ class Store {
 
 class SqliteStore final : public Store {
  public:
-  Result<std::unique_ptr<Journal>> open() override { return open_sqlite_journal({.file = directory_.path() / "journal.db"}); }
+  Result<std::unique_ptr<Journal>> open() override {
+    return open_sqlite_journal({.file = directory_.path() / "journal.db"});
+  }
 
  private:
   volador::TemporaryDirectory directory_;
@@ -67,7 +69,9 @@ Rows rows_of(Journal& journal) {
   return rows;
 }
 
-Mutation put(std::string table, std::string key, std::string value) { return {std::move(table), std::move(key), std::move(value)}; }
+Mutation put(std::string table, std::string key, std::string value) {
+  return {std::move(table), std::move(key), std::move(value)};
+}
 Mutation removal(std::string table, std::string key) { return {std::move(table), std::move(key), std::nullopt}; }
 
 class JournalContract : public ::testing::TestWithParam<const char*> {
@@ -111,7 +115,8 @@ TEST_P(JournalContract, CommittedRowsAreThereAfterReopening) {
 }
 
 TEST_P(JournalContract, TheLaterMutationOfARowWins) {
-  commit({put("t", "a", "1"), put("t", "a", "2"), put("t", "b", "1"), removal("t", "b"), removal("t", "c"), put("t", "c", "3")});
+  commit({put("t", "a", "1"), put("t", "a", "2"), put("t", "b", "1"), removal("t", "b"), removal("t", "c"),
+          put("t", "c", "3")});
   EXPECT_EQ(rows_of(*journal_), (Rows{{{"t", "a"}, "2"}, {{"t", "c"}, "3"}}));
 }
 
@@ -150,7 +155,8 @@ TEST_P(JournalContract, BigValuesSurvive) {
 
 TEST_P(JournalContract, TenThousandMutationsAreOneBatch) {
   std::vector<Mutation> batch;
-  for (int i = 0; i < 10'000; ++i) batch.push_back(put("t", std::to_string(i), std::string(200, static_cast<char>('a' + i % 26))));
+  for (int i = 0; i < 10'000; ++i)
+    batch.push_back(put("t", std::to_string(i), std::string(200, static_cast<char>('a' + i % 26))));
   commit(batch);
   reopen();
   const Rows rows = rows_of(*journal_);
@@ -159,8 +165,9 @@ TEST_P(JournalContract, TenThousandMutationsAreOneBatch) {
 }
 
 TEST_P(JournalContract, ABatchThatBreaksTheRulesStoresNothing) {
-  for (const Mutation& wrong : {put("Table", "a", "1"), put("", "a", "1"), put("t", "", "1"), put("t", std::string(1025, 'k'), "1"),
-                                put("t", "a", std::string(kJournalValueBytesMax + 1, 'v'))}) {
+  for (const Mutation& wrong :
+       {put("Table", "a", "1"), put("", "a", "1"), put("t", "", "1"), put("t", std::string(1025, 'k'), "1"),
+        put("t", "a", std::string(kJournalValueBytesMax + 1, 'v'))}) {
     auto stored = journal_->commit(std::vector{put("t", "fine", "1"), wrong});
     ASSERT_FALSE(stored.has_value());
     EXPECT_EQ(stored.error().code, ErrorCode::kInvalidArgument);
@@ -199,7 +206,9 @@ TEST_P(JournalContract, WhatWasCommittedSurvivesAKilledWriter) {
   if (writer == 0) {
     auto opened = store_->open();
     for (uint32_t i = 0; opened; ++i) {
-      if (!(*opened)->commit(std::vector{put("t", std::to_string(i), std::string(100, 'v')), put("last", "i", std::to_string(i))})) break;
+      if (!(*opened)->commit(
+              std::vector{put("t", std::to_string(i), std::string(100, 'v')), put("last", "i", std::to_string(i))}))
+        break;
       if (write(acknowledged[1], &i, sizeof i) != sizeof i) break;
     }
     _exit(1);
@@ -231,12 +240,16 @@ class SqliteJournalFiles : public ::testing::Test {
 
 TEST_F(SqliteJournalFiles, ATornLogOpensAtAWholeBatch) {
   // The files of a killed head: copied while the journal is open.
-  const auto torn = directory_.path() / "torn.db", wal = directory_.path() / "journal.db-wal", torn_wal = directory_.path() / "torn.db-wal";
+  const auto torn = directory_.path() / "torn.db", wal = directory_.path() / "journal.db-wal",
+             torn_wal = directory_.path() / "torn.db-wal";
   auto journal = open_sqlite_journal({.file = file()});
   ASSERT_TRUE(journal.has_value()) << journal.error().message;
   constexpr int kBatches = 40;
   for (int i = 0; i < kBatches; ++i) {
-    ASSERT_TRUE((*journal)->commit(std::vector{put("t", std::to_string(i), std::string(700, 'v')), put("last", "i", std::to_string(i))}).has_value());
+    ASSERT_TRUE((*journal)
+                    ->commit(std::vector{put("t", std::to_string(i), std::string(700, 'v')),
+                                         put("last", "i", std::to_string(i))})
+                    .has_value());
   }
   const auto size = std::filesystem::file_size(wal);
   ASSERT_GT(size, 4096u);
@@ -262,7 +275,8 @@ TEST_F(SqliteJournalFiles, DamageIsNamedAndNeverReadAsData) {
   {
     auto journal = open_sqlite_journal({.file = file()});
     ASSERT_TRUE(journal.has_value());
-    for (int i = 0; i < 300; ++i) ASSERT_TRUE((*journal)->commit(std::vector{put("t", std::to_string(i), std::string(500, 'v'))}).has_value());
+    for (int i = 0; i < 300; ++i)
+      ASSERT_TRUE((*journal)->commit(std::vector{put("t", std::to_string(i), std::string(500, 'v'))}).has_value());
   }
   std::string good;
   {
@@ -277,7 +291,10 @@ TEST_F(SqliteJournalFiles, DamageIsNamedAndNeverReadAsData) {
     Rows rows;
     auto opened = open_sqlite_journal({.file = file()});
     Result<void> loaded;
-    if (opened) loaded = (*opened)->load([&rows](auto table, auto key, auto value) { rows[{std::string(table), std::string(key)}] = value; });
+    if (opened)
+      loaded = (*opened)->load([&rows](auto table, auto key, auto value) {
+        rows[{std::string(table), std::string(key)}] = value;
+      });
     if (!opened || !loaded) {
       const Error& error = opened ? loaded.error() : opened.error();
       EXPECT_NE(error.message.find(file().string()), std::string::npos) << error.message;
@@ -296,7 +313,8 @@ TEST_F(SqliteJournalFiles, AFileCutShortIsRefused) {
   {
     auto journal = open_sqlite_journal({.file = file()});
     ASSERT_TRUE(journal.has_value());
-    for (int i = 0; i < 100; ++i) ASSERT_TRUE((*journal)->commit(std::vector{put("t", std::to_string(i), std::string(900, 'v'))}).has_value());
+    for (int i = 0; i < 100; ++i)
+      ASSERT_TRUE((*journal)->commit(std::vector{put("t", std::to_string(i), std::string(900, 'v'))}).has_value());
   }
   std::filesystem::resize_file(file(), std::filesystem::file_size(file()) / 2);
   auto opened = open_sqlite_journal({.file = file()});
@@ -306,7 +324,9 @@ TEST_F(SqliteJournalFiles, AFileCutShortIsRefused) {
 }
 
 TEST_F(SqliteJournalFiles, AFileOfSomethingElseIsRefused) {
-  std::ofstream(file()) << "These are notes of somebody, not a journal; they are long enough to look like a file of its own kind. " << std::string(4096, '.');
+  std::ofstream(file())
+      << "These are notes of somebody, not a journal; they are long enough to look like a file of its own kind. "
+      << std::string(4096, '.');
   auto opened = open_sqlite_journal({.file = file()});
   ASSERT_FALSE(opened.has_value());
   EXPECT_NE(opened.error().message.find(file().string()), std::string::npos);
@@ -337,7 +357,9 @@ class RedisJournalServer : public ::testing::Test {
   void SetUp() override {
     if (!volador::testing::RedisServer::installed()) GTEST_SKIP() << "not run: redis-server is not installed";
   }
-  static RedisJournalOptions options(int port) { return {.address = {.host = "127.0.0.1", .port = port}, .cluster = kCluster}; }
+  static RedisJournalOptions options(int port) {
+    return {.address = {.host = "127.0.0.1", .port = port}, .cluster = kCluster};
+  }
   volador::TemporaryDirectory directory_;
 };
 
@@ -398,7 +420,8 @@ TEST_F(RedisJournalServer, AServerWithoutAnAppendOnlyFileIsRefusedUnlessForced) 
 }
 
 TEST_F(RedisJournalServer, AServerThatEvictsKeysIsRefused) {
-  volador::testing::RedisServer server(directory_.path(), {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"});
+  volador::testing::RedisServer server(directory_.path(),
+                                       {"--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"});
   ASSERT_TRUE(server.start());
   auto refused = open_redis_journal(options(server.port()));
   ASSERT_FALSE(refused.has_value());
@@ -435,7 +458,8 @@ TEST_F(RedisJournalServer, AFullServerSaysWhatIsFull) {
   ASSERT_TRUE(journal.has_value()) << journal.error().message;
   Result<void> full;
   size_t stored = 0;
-  for (; full && stored < 100; ++stored) full = (*journal)->commit(std::vector{put("t", std::to_string(stored), std::string(200'000, 'v'))});
+  for (; full && stored < 100; ++stored)
+    full = (*journal)->commit(std::vector{put("t", std::to_string(stored), std::string(200'000, 'v'))});
   ASSERT_FALSE(full.has_value());
   EXPECT_GT(stored, 1u);
   EXPECT_EQ(rows_of(**journal).size(), stored - 1);
@@ -445,10 +469,11 @@ TEST_F(RedisJournalServer, AFullServerSaysWhatIsFull) {
 
 TEST(RedisUrl, IsReadOrRefusedWithTheForm) {
   EXPECT_EQ(*parse_redis_url("redis://h"), (RedisAddress{.host = "h"}));
-  EXPECT_EQ(*parse_redis_url("redis://:a%3Ab@10.0.0.1:7000/2"), (RedisAddress{.host = "10.0.0.1", .port = 7000, .database = 2, .password = "a:b"}));
+  EXPECT_EQ(*parse_redis_url("redis://:a%3Ab@10.0.0.1:7000/2"),
+            (RedisAddress{.host = "10.0.0.1", .port = 7000, .database = 2, .password = "a:b"}));
   EXPECT_EQ(*parse_redis_url("redis://[::1]:7000/"), (RedisAddress{.host = "::1", .port = 7000}));
-  for (const char* wrong : {"", "http://h", "redis://", "redis://h:0", "redis://h:x", "redis://h:70000", "redis://h/x", "redis://user:secret@h",
-                            "redis://:sec%4@h", "redis://[::1", "redis://[::1]7"}) {
+  for (const char* wrong : {"", "http://h", "redis://", "redis://h:0", "redis://h:x", "redis://h:70000", "redis://h/x",
+                            "redis://user:secret@h", "redis://:sec%4@h", "redis://[::1", "redis://[::1]7"}) {
     auto parsed = parse_redis_url(wrong);
     ASSERT_FALSE(parsed.has_value()) << wrong;
     EXPECT_NE(parsed.error().message.find("redis://[:password@]host[:port][/database]"), std::string::npos);

@@ -141,11 +141,12 @@ TEST(JournalWriter, ARowThatBreaksALimitFailsItsOwnStepOnly) {
     writer.submit(put("before"), [&order] { order.push_back("before"); });
     std::vector<Mutation> poison = put(std::string(2000, 'k'));  // Longer than the maximum key length of 1024 bytes.
     poison.push_back({"t", "of the same step", "v"});
-    writer.submit(std::move(poison), [] { FAIL() << "it was not stored"; },
-                  [&order](const Error& error) {
-                    EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
-                    order.push_back("refused");
-                  });
+    writer.submit(
+        std::move(poison), [] { FAIL() << "it was not stored"; },
+        [&order](const Error& error) {
+          EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
+          order.push_back("refused");
+        });
     writer.submit(put("after"), [&order] { order.push_back("after"); });
     wait_until_durable(writer);
     EXPECT_FALSE(writer.read_only().has_value());

@@ -57,8 +57,21 @@ RedisServer::~RedisServer() { kill(); }
 bool RedisServer::installed() { return access(kProgram, X_OK) == 0; }
 
 bool RedisServer::start() {
-  std::vector<std::string> words{kProgram, "--port", std::to_string(port_), "--bind", "127.0.0.1", "--dir", folder_, "--save", "",
-                                 "--daemonize", "no", "--logfile", folder_ / "redis.log", "--appendonly", "yes"};
+  std::vector<std::string> words{kProgram,
+                                 "--port",
+                                 std::to_string(port_),
+                                 "--bind",
+                                 "127.0.0.1",
+                                 "--dir",
+                                 folder_,
+                                 "--save",
+                                 "",
+                                 "--daemonize",
+                                 "no",
+                                 "--logfile",
+                                 folder_ / "redis.log",
+                                 "--appendonly",
+                                 "yes"};
   words.insert(words.end(), arguments_.begin(), arguments_.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

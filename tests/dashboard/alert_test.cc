@@ -23,11 +23,17 @@ v1::Event event(const char* kind, const char* text, std::initializer_list<std::p
 const AlertContext kHeron{.cluster = "heron", .cluster_id = "5f0c", .page = "http://h:1"};
 
 TEST(Alert, SaysWhatBecameOfAnExperimentAndWhereToLook) {
-  const auto finished = event("experiment.finished", "experiment finished", {{"experiment", "digits wide"}, {"best", "accuracy 0.98"}, {"trial", "d7f6"}, {"failed", "2"}});
-  EXPECT_EQ(Json::parse(*alert_of(finished, kHeron, 7)), Json::parse(R"({"id":"5f0c-1795630491000000000-7","event":"experiment.finished","cluster":"heron","time_ms":1795630491000,
+  const auto finished =
+      event("experiment.finished", "experiment finished",
+            {{"experiment", "digits wide"}, {"best", "accuracy 0.98"}, {"trial", "d7f6"}, {"failed", "2"}});
+  EXPECT_EQ(
+      Json::parse(*alert_of(finished, kHeron, 7)),
+      Json::parse(
+          R"({"id":"5f0c-1795630491000000000-7","event":"experiment.finished","cluster":"heron","time_ms":1795630491000,
     "text":"heron: experiment digits wide finished; best accuracy 0.98, trial d7f6; 2 trials failed","url":"http://h:1/#/experiments/digits%20wide",
     "fields":{"experiment":"digits wide","best":"accuracy 0.98","trial":"d7f6","failed":"2"}})"));
-  const auto crashed = event("experiment.crashed", "experiment crashed: its program has left", {{"experiment", "digits"}, {"failed", "1"}});
+  const auto crashed = event("experiment.crashed", "experiment crashed: its program has left",
+                             {{"experiment", "digits"}, {"failed", "1"}});
   const Json body = Json::parse(*alert_of(crashed, {.cluster = "heron", .cluster_id = "", .page = ""}, 1));
   EXPECT_EQ(body["event"], "experiment.crashed");
   EXPECT_EQ(body["text"], "heron: experiment digits crashed: its program has left; 1 trial failed");
@@ -35,14 +41,17 @@ TEST(Alert, SaysWhatBecameOfAnExperimentAndWhereToLook) {
 }
 
 TEST(Alert, TellsOfANodeThatIsLostAndNotOfOneThatWasStopped) {
-  const auto gone = [](const char* kind) { return event(kind, "node is gone", {{"node", "osprey"}, {"why", "silent for 3.5 s"}}); };
+  const auto gone = [](const char* kind) {
+    return event(kind, "node is gone", {{"node", "osprey"}, {"why", "silent for 3.5 s"}});
+  };
   EXPECT_FALSE(is_alert(gone("")));
   ASSERT_TRUE(is_alert(gone("node.lost")));
   const Json body = Json::parse(*alert_of(gone("node.lost"), kHeron, 1));
   EXPECT_EQ(body["event"], "node.lost");
   EXPECT_EQ(body["text"], "heron: node osprey is lost: silent for 3.5 s");
   EXPECT_EQ(body["url"], "http://h:1/#/nodes/osprey");
-  EXPECT_FALSE(is_alert(event("", "experiment finished", {{"experiment", "digits"}}))) << "what it is called decides nothing";
+  EXPECT_FALSE(is_alert(event("", "experiment finished", {{"experiment", "digits"}})))
+      << "what it is called decides nothing";
   EXPECT_FALSE(is_alert(event("experiment.of_a_newer_head", "experiment started", {{"experiment", "digits"}})));
 }
 
@@ -66,8 +75,10 @@ TEST(Alert, AddressesOfWebhooksAreTakenApart) {
 
 TEST(Alert, TheRequestNamesItsHostAndCarriesTheSecret) {
   EXPECT_EQ(webhook_request({.tls = false, .host = "::1", .port = "8080", .target = "/x"}, "s3", "{}"),
-            "POST /x HTTP/1.1\r\nHost: [::1]:8080\r\nUser-Agent: volador\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\nAuthorization: Bearer s3\r\n\r\n{}");
-  EXPECT_EQ(webhook_request({.tls = true, .host = "h", .port = "443", .target = "/"}, "", "{}").find("Authorization"), std::string::npos);
+            "POST /x HTTP/1.1\r\nHost: [::1]:8080\r\nUser-Agent: volador\r\nContent-Type: "
+            "application/json\r\nContent-Length: 2\r\nConnection: close\r\nAuthorization: Bearer s3\r\n\r\n{}");
+  EXPECT_EQ(webhook_request({.tls = true, .host = "h", .port = "443", .target = "/"}, "", "{}").find("Authorization"),
+            std::string::npos);
 }
 
 TEST(Alert, IsSentAgainAFewTimesWhereThatMayHelp) {

@@ -29,7 +29,8 @@ TEST(Api, EveryRouteSaysWhoMayAndIsFoundByItsOwnPattern) {
     EXPECT_TRUE(route.method == "GET" || route.access == Access::kOperator) << route.pattern;
     EXPECT_TRUE(seen.insert(std::string(route.method) + " " + std::string(route.pattern)).second) << route.pattern;
     std::string path(route.pattern);
-    for (size_t at = path.find('{'); at != std::string::npos; at = path.find('{')) path.replace(at, path.find('}') - at + 1, "some name");
+    for (size_t at = path.find('{'); at != std::string::npos; at = path.find('{'))
+      path.replace(at, path.find('}') - at + 1, "some name");
     const auto match = Api::match(route.method, path);
     ASSERT_NE(match.route, nullptr) << path;
     EXPECT_EQ(match.route->pattern, route.pattern);
@@ -56,10 +57,15 @@ TEST(Api, MembersThatNoRowOfAListHasAreErrors) {
     return known ? std::string() : std::string(to_string(known.error().code)) + " " + known.error().message;
   };
   EXPECT_EQ(why("/api/v1/drivers", "fields", "id,stat"),
-            "kInvalidArgument fields: rows of this list have no member \"stat\"; did you mean state?; known: id, program, pid, state, host, owner, connected_ms");
-  EXPECT_THAT(why("/api/v1/trials", "fields", "nope.loss"), HasSubstr("fields: rows of this list have no member \"nope\"; did you mean node?; known: id, experiment,"));
-  EXPECT_THAT(why("/api/v1/experiments/e/trials", "order", "-stp"), HasSubstr("order: rows of this list have no member \"stp\"; did you mean step?"));
-  EXPECT_THAT(why("/api/v1/actors", "filter", "alive status=dead"), HasSubstr("filter: rows of this list have no member \"status\""));
+            "kInvalidArgument fields: rows of this list have no member \"stat\"; did you mean state?; known: id, "
+            "program, pid, state, host, owner, connected_ms");
+  EXPECT_THAT(
+      why("/api/v1/trials", "fields", "nope.loss"),
+      HasSubstr("fields: rows of this list have no member \"nope\"; did you mean node?; known: id, experiment,"));
+  EXPECT_THAT(why("/api/v1/experiments/e/trials", "order", "-stp"),
+              HasSubstr("order: rows of this list have no member \"stp\"; did you mean step?"));
+  EXPECT_THAT(why("/api/v1/actors", "filter", "alive status=dead"),
+              HasSubstr("filter: rows of this list have no member \"status\""));
   EXPECT_EQ(why("/api/v1/actors", "filter", "status"), "");
   EXPECT_EQ(why("/api/v1/trials", "fields", "id,metrics.any/loss,,config.model.width"), "");
   EXPECT_EQ(why("/api/v1/trials", "order", "-metrics.loss"), "");
@@ -122,7 +128,8 @@ TEST(Api, UnknownMethodsAndPathsAreToldApart) {
   EXPECT_EQ(Api::match("PUT", "/api/v1/nodes").allowed, "GET");
   EXPECT_EQ(Api::match("GET", "/api/v1/tokens").allowed, "GET, POST");
   EXPECT_NE(Api::match("HEAD", "/api/v1/nodes").route, nullptr);
-  for (const char* path : {"/", "/api", "/api/v1", "/api/v1/nodes/heron", "/api/v1/nodes/:drain", "/api/v1/nodes/heron:melt", "/api/v1/nodesx", "/api/v2/nodes"}) {
+  for (const char* path : {"/", "/api", "/api/v1", "/api/v1/nodes/heron", "/api/v1/nodes/:drain",
+                           "/api/v1/nodes/heron:melt", "/api/v1/nodesx", "/api/v2/nodes"}) {
     EXPECT_TRUE(Api::match("GET", path).allowed.empty()) << path;
   }
   EXPECT_EQ(Api::match("POST", "/api/v1/nodes/heron:drain").parameters.at("node"), "heron");
@@ -141,7 +148,9 @@ TEST(Api, OpenApiNamesWhatBodiesQueriesAndAnswersHold) {
   const Json& ask = document["paths"]["/api/v1/studies/{name}:ask"]["post"];
   EXPECT_EQ(ask["requestBody"]["content"]["application/json"]["schema"]["properties"]["count"]["type"], "integer");
   EXPECT_EQ(ask["responses"]["200"]["content"]["application/json"]["schema"]["$ref"], "#/components/schemas/Asked");
-  EXPECT_EQ(document["paths"]["/api/v1/tokens"]["post"]["requestBody"]["content"]["application/json"]["schema"]["required"], Json::array({"role"}));
+  EXPECT_EQ(
+      document["paths"]["/api/v1/tokens"]["post"]["requestBody"]["content"]["application/json"]["schema"]["required"],
+      Json::array({"role"}));
   const Json& nodes = document["paths"]["/api/v1/nodes"]["get"];
   EXPECT_EQ(nodes["responses"]["200"]["content"]["application/json"]["schema"]["$ref"], "#/components/schemas/Rows");
   for (const Json& one : nodes["parameters"]) {
@@ -154,7 +163,8 @@ TEST(Api, OpenApiNamesWhatBodiesQueriesAndAnswersHold) {
       for (const auto& [status, response] : operation["responses"].items()) {
         for (const auto& [type, content] : response["content"].items()) {
           const std::string ref = content["schema"].value("$ref", "");
-          EXPECT_TRUE(ref.empty() || document["components"]["schemas"].contains(ref.substr(ref.rfind('/') + 1))) << path << " " << ref;
+          EXPECT_TRUE(ref.empty() || document["components"]["schemas"].contains(ref.substr(ref.rfind('/') + 1)))
+              << path << " " << ref;
         }
       }
     }
@@ -171,10 +181,12 @@ TEST(RequestBody, IsWhatItsRouteSays) {
     return body ? "" : body.error().message;
   };
   EXPECT_EQ(why(R"({"name":"a","count":-3,"values":[1,2.5,null],"on":true})"), "");
-  EXPECT_EQ(why(R"({"nam":"a"})"), "body: there is no member \"nam\"; did you mean name?; known: name, count, values, on");
+  EXPECT_EQ(why(R"({"nam":"a"})"),
+            "body: there is no member \"nam\"; did you mean name?; known: name, count, values, on");
   EXPECT_EQ(why(R"({"count":1})"), "name: it is missing; expected a text (who)");
   EXPECT_EQ(why(R"({"name":"a","count":1.5})"), "count: expected a whole number below 2^63, got 1.5");
-  EXPECT_EQ(why(R"({"name":"a","count":18446744073709551615})"), "count: expected a whole number below 2^63, got 18446744073709551615");
+  EXPECT_EQ(why(R"({"name":"a","count":18446744073709551615})"),
+            "count: expected a whole number below 2^63, got 18446744073709551615");
   EXPECT_EQ(why(R"({"name":"a","values":["x"]})"), "values: expected a list of numbers, null for NaN, got [\"x\"]");
   EXPECT_EQ(why("[]"), "body: expected a JSON object");
   EXPECT_EQ(why("{\"name\":"), "body: expected a JSON object");
@@ -184,8 +196,11 @@ TEST(RequestBody, IsWhatItsRouteSays) {
 }
 
 TEST(RowList, FieldsLeaveTheRestOut) {
-  const std::string text = R"({"id":"a","state":"alive","metrics":{"loss":0.5,"a.b":1,"deep":{"x":1,"y":2}},"list":[1]})";
-  const auto page = [&](const char* fields) { return Json::parse(RowList::parse({{"fields", fields}})->page({text}))["rows"][0]; };
+  const std::string text =
+      R"({"id":"a","state":"alive","metrics":{"loss":0.5,"a.b":1,"deep":{"x":1,"y":2}},"list":[1]})";
+  const auto page = [&](const char* fields) {
+    return Json::parse(RowList::parse({{"fields", fields}})->page({text}))["rows"][0];
+  };
   EXPECT_EQ(page("id,metrics.loss"), Json::parse(R"({"id":"a","metrics":{"loss":0.5}})"));
   EXPECT_EQ(page("metrics.a.b,metrics.deep.y,list"), Json::parse(R"({"metrics":{"a.b":1,"deep":{"y":2}},"list":[1]})"));
   EXPECT_EQ(page("none,id.x,,"), Json::object());
@@ -195,7 +210,9 @@ TEST(RowList, FieldsLeaveTheRestOut) {
   EXPECT_EQ(RowList::parse({{"fields", many}}).error().message, "fields: at most 64 members, got 65");
 }
 
-Json row() { return {{"id", "3f2a"}, {"state", "alive"}, {"metrics", {{"loss", 0.25}, {"a.b", 1}}}, {"pid", 7}, {"gone", nullptr}}; }
+Json row() {
+  return {{"id", "3f2a"}, {"state", "alive"}, {"metrics", {{"loss", 0.25}, {"a.b", 1}}}, {"pid", 7}, {"gone", nullptr}};
+}
 bool holds(std::string_view filter) {
   auto parsed = RowFilter::parse(filter);
   EXPECT_TRUE(parsed.has_value()) << filter;
@@ -235,7 +252,9 @@ TEST(RowFilter, NumbersAreTheSameHoweverTheyAreWritten) {
 }
 
 TEST(RowFilter, OneOfAListSuffices) {
-  const auto has = [](const char* filter, std::string_view list) { return RowFilter::parse(filter)->holds("", {list}); };
+  const auto has = [](const char* filter, std::string_view list) {
+    return RowFilter::parse(filter)->holds("", {list});
+  };
   EXPECT_TRUE(has("tags=b", R"(["a", "b"])"));
   EXPECT_TRUE(has("tags=2", "[1,2.0]"));
   EXPECT_FALSE(has("tags=c", R"(["a","b"])"));
@@ -254,7 +273,8 @@ TEST(RowFilter, NumbersComeBeforeTextsAndAbsentOnesLast) {
 }
 
 TEST(RowList, RowsOfOneValueStayAsTheyCameAndThoseWithoutItComeLast) {
-  const std::vector<std::string_view> rows{R"({"id":"a","v":1})", R"({"id":"b"})", R"({"id":"c","v":2})", R"({"id":"d","v":1})", R"({"id":"e","v":null})"};
+  const std::vector<std::string_view> rows{R"({"id":"a","v":1})", R"({"id":"b"})", R"({"id":"c","v":2})",
+                                           R"({"id":"d","v":1})", R"({"id":"e","v":null})"};
   const auto order = [&](Query query) {
     std::string ids;
     const Json page = Json::parse(RowList::parse(query)->page(rows));

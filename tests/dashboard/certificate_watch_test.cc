@@ -19,7 +19,8 @@ TEST(CertificateWatch, OnlyChangesAreToldAndAHalfReplacedPairIsNotTaken) {
     std::filesystem::rename(file.string() + ".new", file);
   };
   const auto authority = security::test_authority();
-  const auto first = authority.issue_head({"a.example"}, now).value(), second = authority.issue_head({"b.example"}, now).value();
+  const auto first = authority.issue_head({"a.example"}, now).value(),
+             second = authority.issue_head({"b.example"}, now).value();
   write(files.certificate, first.certificate_pem);
   write(files.key, first.key_pem);
   CertificateWatch watch(files);

@@ -26,7 +26,8 @@ std::string all_of(BodySource& body, size_t* pieces = nullptr) {
   return out;
 }
 
-void add_trial(v1::Changes& changes, const std::string& experiment, const std::string& id, const std::string& config, double loss) {
+void add_trial(v1::Changes& changes, const std::string& experiment, const std::string& id, const std::string& config,
+               double loss) {
   v1::Trial& trial = *changes.add_trials();
   trial.set_experiment(experiment);
   trial.set_id(id);
@@ -78,7 +79,8 @@ TEST_F(DownloadsTest, TrialsHaveAColumnForEveryParameterAndMetric) {
 
 TEST_F(DownloadsTest, CurvesAreOnePointARow) {
   EXPECT_EQ(all_of(*curves_csv(model, "digits", "loss")),
-            "trial,metric,step,value\r\nt1,loss,1,0.5\r\nt1,loss,2,0.25\r\nt1,loss,3,0.16666667\r\nt2,loss,1,0.25\r\nt2,loss,2,0.125\r\nt2,loss,3,0.083333336\r\n");
+            "trial,metric,step,value\r\nt1,loss,1,0.5\r\nt1,loss,2,0.25\r\nt1,loss,3,0.16666667\r\nt2,loss,1,0."
+            "25\r\nt2,loss,2,0.125\r\nt2,loss,3,0.083333336\r\n");
   const std::string all = all_of(*curves_csv(model, "digits", ""));
   EXPECT_EQ(std::count(all.begin(), all.end(), '\n'), 1 + 2 * 2 * 3);
   EXPECT_EQ(all_of(*curves_csv(model, "digits", "nothing")), "trial,metric,step,value\r\n");
@@ -89,7 +91,13 @@ TEST_F(DownloadsTest, ManyRowsComeInPiecesAndInTurns) {
   for (int n = 0; n < 3000; ++n) add_trial(changes, "digits", "x" + std::to_string(10'000 + n), R"({"lr":0.1})", n);
   model.apply(changes, 2000);
   size_t turns = 0, pieces = 0;
-  const auto body = trials_csv(model, [&](const std::function<void()>& function) { ++turns; function(); }, "digits");
+  const auto body = trials_csv(
+      model,
+      [&](const std::function<void()>& function) {
+        ++turns;
+        function();
+      },
+      "digits");
   const std::string text = all_of(*body, &pieces);
   EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), 3003);
   EXPECT_GE(turns, 6U);
@@ -148,7 +156,9 @@ TEST_F(DownloadsTest, WhatIsSaidOfAnEndedRunIsNoNewsOfIt) {
 }
 
 TEST_F(DownloadsTest, ATrialKnowsWhenItRan) {
-  const auto row = [this] { return nlohmann::json::parse(model.table(Topic::kTrials).rows().at(trial_key("digits", "t1")).text); };
+  const auto row = [this] {
+    return nlohmann::json::parse(model.table(Topic::kTrials).rows().at(trial_key("digits", "t1")).text);
+  };
   EXPECT_FALSE(row().contains("started_ms")) << "its program does not know";
   v1::Changes changes;
   add_trial(changes, "digits", "t1", "{}", 1);
@@ -168,8 +178,11 @@ TEST(Csv, NumbersThatJsonCannotSayAreWords) {
 }
 
 TEST(Yaml, TextsKeepTheirKind) {
-  const auto value = nlohmann::ordered_json::parse(R"({"lr":0.1,"on":"yes","version":"1.10","name":"a: b","deep":{"layers":[64,32],"none":null,"flag":true}})");
-  EXPECT_EQ(yaml_text(value), "lr: 0.1\n\"on\": \"yes\"\nversion: \"1.10\"\nname: \"a: b\"\ndeep:\n  layers: [64, 32]\n  none: ~\n  flag: true\n");
+  const auto value = nlohmann::ordered_json::parse(
+      R"({"lr":0.1,"on":"yes","version":"1.10","name":"a: b","deep":{"layers":[64,32],"none":null,"flag":true}})");
+  EXPECT_EQ(yaml_text(value),
+            "lr: 0.1\n\"on\": \"yes\"\nversion: \"1.10\"\nname: \"a: b\"\ndeep:\n  layers: [64, 32]\n  none: ~\n  "
+            "flag: true\n");
 }
 
 TEST(FileNames, KeepWhatEveryFileSystemLikes) {

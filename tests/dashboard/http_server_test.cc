@@ -51,7 +51,8 @@ constexpr std::string_view kProof = "GET / HTTP/1.1\r\nHost: localhost\r\nAuthor
 
 class Client {
  public:
-  explicit Client(uint16_t port, std::string_view says = kLastRequest) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Client(uint16_t port, std::string_view says = kLastRequest)
+      : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     sockaddr_in to{
         .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}, .sin_zero = {}};
     EXPECT_EQ(connect(fd_, reinterpret_cast<sockaddr*>(&to), sizeof to), 0);
@@ -61,7 +62,9 @@ class Client {
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  void say(std::string_view text) { EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size())); }
+  void say(std::string_view text) {
+    EXPECT_EQ(send(fd_, text.data(), text.size(), MSG_NOSIGNAL), static_cast<ssize_t>(text.size()));
+  }
   // Returns the data received up to `end`, or until the server closed.
   std::string read_to(std::string_view end) {
     std::string text;
@@ -99,7 +102,11 @@ TEST(HttpServerTest, AnAnswerMayComeLater) {
 }
 
 // Hello times below a second: the kernel defers accepts by whole seconds.
-const HttpLimits kFewStrangers{.strangers = {.connections = 8, .unproved = 2, .unproved_of_address = 2, .hello_time = std::chrono::milliseconds(900), .crowded_time = std::chrono::milliseconds(10)},
+const HttpLimits kFewStrangers{.strangers = {.connections = 8,
+                                             .unproved = 2,
+                                             .unproved_of_address = 2,
+                                             .hello_time = std::chrono::milliseconds(900),
+                                             .crowded_time = std::chrono::milliseconds(10)},
                                .stranger_time = std::chrono::seconds(1),
                                .idle_time = std::chrono::seconds(20)};
 
@@ -108,7 +115,8 @@ TEST(HttpServerTest, SilentAndUnfinishedRequestsHoldUpNobody) {
   const auto server = HttpServer::listen({.limits = kFewStrangers}).value();
   server->run(handler);
   std::deque<Client> strangers;
-  for (int i = 0; i < 30; ++i) strangers.emplace_back(server->port(), i % 2 == 0 ? "" : "GET / HTTP/1.1\r\nHost: local");
+  for (int i = 0; i < 30; ++i)
+    strangers.emplace_back(server->port(), i % 2 == 0 ? "" : "GET / HTTP/1.1\r\nHost: local");
   EXPECT_TRUE(Client(server->port()).read_all().ends_with("here"));
   for (Client& one : strangers) EXPECT_TRUE(one.ends(std::chrono::seconds(5)));
 }

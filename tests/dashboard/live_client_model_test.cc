@@ -66,17 +66,25 @@ class SubscriptionModel {
 
   void step() {
     switch (below(10)) {
-      case 0: return subscribe();
-      case 1: return leave();
-      case 2: return want();
+      case 0:
+        return subscribe();
+      case 1:
+        return leave();
+      case 2:
+        return want();
       case 3:
         if (below(8) == 0) connect();
         return;
       case 4:
       case 5:
-      case 6: return report();
-      case 7: client_->tell_time(++now_); return;
-      default: read(below(4)); return;  // A slow connection reads few messages.
+      case 6:
+        return report();
+      case 7:
+        client_->tell_time(++now_);
+        return;
+      default:
+        read(below(4));
+        return;  // A slow connection reads few messages.
     }
   }
   void finish() {
@@ -116,7 +124,9 @@ class SubscriptionModel {
     if (page.topic == "curves" && below(3) > 0) page.trials = some_trials();
     ask(last_id_, page);
   }
-  std::map<int64_t, PageRows>::iterator any_page() { return std::next(pages_.begin(), static_cast<std::ptrdiff_t>(below(pages_.size()))); }
+  std::map<int64_t, PageRows>::iterator any_page() {
+    return std::next(pages_.begin(), static_cast<std::ptrdiff_t>(below(pages_.size())));
+  }
   void leave() {
     if (pages_.empty()) return;
     const auto page = any_page();
@@ -164,7 +174,8 @@ class SubscriptionModel {
         current_ = true;
         compare();
       } else if (message.contains("id")) {
-        if (const auto page = pages_.find(message["id"].get<int64_t>()); page != pages_.end()) page->second.take(message);
+        if (const auto page = pages_.find(message["id"].get<int64_t>()); page != pages_.end())
+          page->second.take(message);
       }
     }
   }
@@ -178,7 +189,8 @@ class SubscriptionModel {
         }
       } else if (const LiveCurves* curves = model_.curves(page.experiment, "loss")) {
         for (const auto& [key, line] : curves->lines()) {
-          if (!page.trials || page.trials->contains(key)) expected[key] = ModelJson::parse(line_text(key, line, LiveCurves::kAll));
+          if (!page.trials || page.trials->contains(key))
+            expected[key] = ModelJson::parse(line_text(key, line, LiveCurves::kAll));
         }
       }
       ASSERT_EQ(page.rows, expected) << "subscription " << id << " to " << page.topic << " of " << page.experiment;

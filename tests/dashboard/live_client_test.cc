@@ -1,7 +1,7 @@
 #include "dashboard/live_client.h"
 
-#include <cmath>
 #include <gmock/gmock.h>
+#include <cmath>
 
 #include <nlohmann/json.hpp>
 
@@ -25,7 +25,8 @@ class LiveClientTest : public ::testing::Test {
     row.set_metric("accuracy");
     row.set_mode("max");
   }
-  static void add_trial(v1::Changes& to, const std::string& id, int64_t step, double accuracy, const std::string& experiment = "digits") {
+  static void add_trial(v1::Changes& to, const std::string& id, int64_t step, double accuracy,
+                        const std::string& experiment = "digits") {
     v1::Trial& row = *to.add_trials();
     row.set_id(id);
     row.set_experiment(experiment);
@@ -201,7 +202,8 @@ TEST_F(LiveClientTest, ASubscriptionGoesOnWhereAnotherEnded) {
 
   const auto resumed = [this](const std::string& instance, uint64_t from) {
     LiveClient other = client();
-    other.on_text(R"({"op":"sub","id":1,"topic":"trials","filter":{"experiment":"digits"},"resume":{"instance":")" + instance + R"(","seq":)" + std::to_string(from) + "}}");
+    other.on_text(R"({"op":"sub","id":1,"topic":"trials","filter":{"experiment":"digits"},"resume":{"instance":")" +
+                  instance + R"(","seq":)" + std::to_string(from) + "}}");
     const auto messages = all(other);
     return messages.size() < 2 ? Json() : messages[1];
   };
@@ -284,7 +286,8 @@ TEST_F(LiveClientTest, WrongMessagesAreAnsweredOrEndTheConnection) {
 TEST_F(LiveClientTest, SubscriptionsAndWaitingAnswersAreBounded) {
   LiveClient one = client();
   all(one);
-  for (size_t id = 0; id < LiveClient::kSubscriptionsMax; ++id) one.on_text(R"({"op":"sub","id":)" + std::to_string(id) + R"(,"topic":"nodes"})");
+  for (size_t id = 0; id < LiveClient::kSubscriptionsMax; ++id)
+    one.on_text(R"({"op":"sub","id":)" + std::to_string(id) + R"(,"topic":"nodes"})");
   one.on_text(R"({"op":"sub","id":1000,"topic":"nodes"})");
   EXPECT_EQ(all(one)[0]["code"], "kUnavailable");
   bool alive = true;

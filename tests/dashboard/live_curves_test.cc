@@ -75,7 +75,8 @@ TEST(LiveCurves, SnapshotsInPartsLoseNothingThatGrowsMeanwhile) {
   do {
     batch = curves.read(cursor, "", 64);
     EXPECT_TRUE(batch.snapshot);
-    for (const std::string& text : batch.upserts) seen[Json::parse(text)["id"]] = Json::parse(text)["x"].get<std::vector<double>>();
+    for (const std::string& text : batch.upserts)
+      seen[Json::parse(text)["id"]] = Json::parse(text)["x"].get<std::vector<double>>();
     if (seen.size() < 5) ++seq, curves.add("line0", "", static_cast<double>(seq), 1, seq);
   } while (batch.more);
   for (const std::string& text : curves.read(cursor, "", kPlenty).upserts) {

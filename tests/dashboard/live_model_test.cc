@@ -186,7 +186,8 @@ TEST(RowText, AProgramHasItsMachineAndSinceWhenItIsConnected) {
   driver.set_program("tune_digits");
   driver.set_pid(7);
   driver.set_state("connected");
-  EXPECT_EQ(Json::parse(driver_text(driver, 90'000)), Json::parse(R"({"id":"4f1c","program":"tune_digits","pid":7,"state":"connected","host":"","owner":""})"));
+  EXPECT_EQ(Json::parse(driver_text(driver, 90'000)),
+            Json::parse(R"({"id":"4f1c","program":"tune_digits","pid":7,"state":"connected","host":"","owner":""})"));
   driver.set_node("heron");
   driver.set_connected_for_ms(60'000);
   const Json row = Json::parse(driver_text(driver, 90'000));

@@ -82,7 +82,9 @@ TEST(OperationJson, EveryRouteOfTheCatalogueNamesFieldsOfItsRequest) {
       const auto fields = body_fields_of(entry, route);
       EXPECT_TRUE(parse_body(route.example(), fields).has_value()) << entry.name << " " << route.example();
       for (const std::string& name : route.body()) {
-        EXPECT_TRUE(std::any_of(fields.begin(), fields.end(), [&](const BodyField& field) { return field.name == name; })) << entry.name << " " << name;
+        EXPECT_TRUE(
+            std::any_of(fields.begin(), fields.end(), [&](const BodyField& field) { return field.name == name; }))
+            << entry.name << " " << name;
       }
     }
   }

@@ -106,7 +106,8 @@ TEST(SeriesSteps, AnyNumbersAreAsGoodAsARunsRangeAllows) {
 TEST(SeriesSteps, InfinitiesAreGreatNumbers) {
   SeriesSteps steps(1);
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
-  for (int64_t second = 0; second < 200; ++second) steps.push(flat(kFirst + second, second % 2 == 0 ? kInfinity : -kInfinity));
+  for (int64_t second = 0; second < 200; ++second)
+    steps.push(flat(kFirst + second, second % 2 == 0 ? kInfinity : -kInfinity));
   const auto found = steps.read(kFirst, kFirst + 200);
   ASSERT_EQ(found.size(), 200U);
   EXPECT_GT(found[0].mean, 9e37F);

@@ -52,7 +52,9 @@ TEST_F(SignInTest, SessionsSurviveARestartWithoutTheirSecrets) {
 }
 
 TEST_F(SignInTest, WhatCannotBeReadIsLeftOut) {
-  for (const char* text : {"", "{}", "[1]", "[{\"hash\":1}]", "[{\"hash\":\"a\",\"token\":\"b\",\"access\":\"operator\",\"expires_ns\":9223372036854775807}]"}) {
+  for (const char* text :
+       {"", "{}", "[1]", "[{\"hash\":1}]",
+        "[{\"hash\":\"a\",\"token\":\"b\",\"access\":\"operator\",\"expires_ns\":9223372036854775807}]"}) {
     SignIn again;
     again.load(text, clock_.wall());
     EXPECT_EQ(again.save(clock_.wall()), "[]") << text;

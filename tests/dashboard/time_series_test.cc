@@ -21,7 +21,8 @@ TEST(TimeSeries, ValuesOfOneStepBecomeLeastMeanAndGreatest) {
 
 TEST(TimeSeries, WhatTheFinestLevelForgotIsReadFromCoarserOnes) {
   TimeSeries series;
-  for (int64_t second = 0; second < 2 * 3600; ++second) series.add((kBegin + second) * 1000, static_cast<float>(second));
+  for (int64_t second = 0; second < 2 * 3600; ++second)
+    series.add((kBegin + second) * 1000, static_cast<float>(second));
   EXPECT_EQ(series.read(kBegin + 3600, kBegin + 7200, 10'000).size(), 3600U);  // 1 s.
   const auto day = series.read(kBegin, kBegin + 7200, 10'000);                 // 10 s.
   ASSERT_EQ(day.size(), 720U);
@@ -74,7 +75,8 @@ TEST(TimeSeries, MemoryIsBounded) {
 
 TEST(TimeSeries, WhatIsMeasuredEveryTenSecondsKeepsNoFinerLevel) {
   TimeSeries series(1);
-  for (int64_t second = 0; second < 3600; second += 10) series.add((kBegin + second) * 1000, static_cast<float>(second));
+  for (int64_t second = 0; second < 3600; second += 10)
+    series.add((kBegin + second) * 1000, static_cast<float>(second));
   EXPECT_LE(series.bytes(), size_t{512 + 16 * (360 + 12)});
   const auto steps = series.read(kBegin, kBegin + 3600, 10'000);
   ASSERT_EQ(steps.size(), 360U);
@@ -84,7 +86,8 @@ TEST(TimeSeries, WhatIsMeasuredEveryTenSecondsKeepsNoFinerLevel) {
 
 TEST(SeriesStore, TheSeriesThatWasIdleForLongestMakesRoom) {
   SeriesStore store(size_t{1} << 30, 100);
-  for (size_t n = 0; n < 100; ++n) store.add("node/s" + std::to_string(n), "cpus", (kBegin + static_cast<int64_t>(n)) * 1000, 1);
+  for (size_t n = 0; n < 100; ++n)
+    store.add("node/s" + std::to_string(n), "cpus", (kBegin + static_cast<int64_t>(n)) * 1000, 1);
   store.add("node/new", "cpus", (kBegin + 100'000) * 1000, 1);
   EXPECT_EQ(store.size(), 100U);
   EXPECT_EQ(store.find("node/s0", "cpus"), nullptr);
@@ -93,7 +96,8 @@ TEST(SeriesStore, TheSeriesThatWasIdleForLongestMakesRoom) {
 
 TEST(SeriesStore, MeasuresOfOneThingLieTogetherByName) {
   SeriesStore store;
-  for (const char* measure : {"memory_bytes", "calls_per_s", "cpu_cores"}) store.add("actor/a", measure, kBegin * 1000, 1, 1);
+  for (const char* measure : {"memory_bytes", "calls_per_s", "cpu_cores"})
+    store.add("actor/a", measure, kBegin * 1000, 1, 1);
   store.add("actor/b", "cpu_cores", kBegin * 1000, 1, 1);
   ASSERT_EQ(store.all().size(), 2U);
   const auto& measures = store.all().at("actor/a");
@@ -138,7 +142,8 @@ TEST(SeriesStore, WhatWasMeasuredOfOneCanBeAnothers) {
 // An ended series stays readable, takes less memory, and continues when it is measured again.
 TEST(SeriesStore, ASeriesThatRestsTakesLess) {
   SeriesStore store;
-  for (int64_t step = 0; step < 50; ++step) store.add("actor/a", "cpu_cores", (kBegin + 10 * step) * 1000, static_cast<float>(step % 7), 1);
+  for (int64_t step = 0; step < 50; ++step)
+    store.add("actor/a", "cpu_cores", (kBegin + 10 * step) * 1000, static_cast<float>(step % 7), 1);
   const size_t before = store.bytes();
   for (int64_t step = 50; step < 70; ++step) store.add("actor/b", "cpu_cores", (kBegin + 10 * step) * 1000, 1, 1);
   SeriesStore other;
@@ -158,13 +163,15 @@ TEST(SeriesStore, ASeriesThatRestsTakesLess) {
 TEST(SeriesStore, BeyondItsBytesTheFinestStepsGoFirst) {
   SeriesStore store(120'000);
   for (int64_t second = 0; second < 3600; ++second) {
-    for (int n = 0; n < 20; ++n) store.add("node/s" + std::to_string(n), "cpus", (kBegin + second) * 1000, static_cast<float>(second));
+    for (int n = 0; n < 20; ++n)
+      store.add("node/s" + std::to_string(n), "cpus", (kBegin + second) * 1000, static_cast<float>(second));
     ASSERT_LE(store.bytes(), 120'000U);
   }
   EXPECT_LT(store.room()[0], TimeSeries::kFullRoom[0]);
   EXPECT_EQ(store.room()[1], TimeSeries::kFullRoom[1]);
-  EXPECT_EQ(store.find("node/s7", "cpus")->read(kBegin, kBegin + 3600, 10'000).size(), 360U);       // The hour, at 10 s.
-  EXPECT_EQ(store.find("node/s7", "cpus")->read(kBegin + 3540, kBegin + 3600, 10'000).size(), 60U);  // Its last minute, at 1 s.
+  EXPECT_EQ(store.find("node/s7", "cpus")->read(kBegin, kBegin + 3600, 10'000).size(), 360U);  // The hour, at 10 s.
+  EXPECT_EQ(store.find("node/s7", "cpus")->read(kBegin + 3540, kBegin + 3600, 10'000).size(),
+            60U);  // Its last minute, at 1 s.
 }
 
 TEST(SeriesStore, AStoreThatIsTooSmallForItsLeastKeepsSomeSeries) {

@@ -82,7 +82,8 @@ int64_t twice(int64_t value, int64_t work_ms, std::string ledger) {
 using Numbers = std::vector<double>;
 Numbers numbers_of(int64_t seed) {
   Numbers numbers(50'000);  // 400 kB: sent through the object stores.
-  for (size_t at = 0; at < numbers.size(); ++at) numbers[at] = static_cast<double>((static_cast<size_t>(seed) * 31 + at) % 1000);
+  for (size_t at = 0; at < numbers.size(); ++at)
+    numbers[at] = static_cast<double>((static_cast<size_t>(seed) * 31 + at) % 1000);
   return numbers;
 }
 double sum_of(const Numbers& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
@@ -111,7 +112,8 @@ class Results {
   std::vector<std::pair<std::string, double>> still_open() const {
     const std::lock_guard<std::mutex> hold(mutex_);
     std::vector<std::pair<std::string, double>> all;
-    for (const auto& [what, since] : open_) all.emplace_back(what, std::chrono::duration<double>(Clock::now() - since).count());
+    for (const auto& [what, since] : open_)
+      all.emplace_back(what, std::chrono::duration<double>(Clock::now() - since).count());
     std::sort(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
     return all;
   }
@@ -135,13 +137,15 @@ template <class T>
 void follow(const std::shared_ptr<Results>& results, std::string what, const volador::Future<T>& future) {
   results->begin(what);
   future.then([results, what = std::move(what)](const volador::Result<typename volador::Future<T>::Value>& result) {
-    if (!result) return results->end(what, fmt::format("error {} {}", to_string(result.error().code), result.error().message));
+    if (!result)
+      return results->end(what, fmt::format("error {} {}", to_string(result.error().code), result.error().message));
     results->end(what, text_of(*result));
   });
 }
 
 struct Given {
-  std::map<std::string, std::string> texts{{"kind", "counters"}, {"seed", "1"}, {"actors", "6"}, {"window", "20"}, {"work_ms", "2"}, {"bound_s", "30"}};
+  std::map<std::string, std::string> texts{{"kind", "counters"}, {"seed", "1"},    {"actors", "6"},
+                                           {"window", "20"},     {"work_ms", "2"}, {"bound_s", "30"}};
   int64_t number(const char* name) const { return std::stoll(texts.at(name)); }
   const std::string& text(const char* name) const { return texts.at(name); }
 };
@@ -181,7 +185,8 @@ template <class One>
 void run_stream(const Given& given, const std::shared_ptr<Results>& results, One one) {
   for (int64_t number = 1; !is_asked_to_stop(given); ++number) {
     one(number);
-    while (results->open() >= static_cast<size_t>(given.number("window")) && !is_asked_to_stop(given)) std::this_thread::sleep_for(10ms);
+    while (results->open() >= static_cast<size_t>(given.number("window")) && !is_asked_to_stop(given))
+      std::this_thread::sleep_for(10ms);
   }
   const auto end = Clock::now() + std::chrono::seconds(given.number("bound_s"));
   while (results->open() > 0 && Clock::now() < end) std::this_thread::sleep_for(20ms);
@@ -190,7 +195,10 @@ void run_stream(const Given& given, const std::shared_ptr<Results>& results, One
 void run_tasks(const Given& given, const std::shared_ptr<Results>& results) {
   run_stream(given, results, [&](int64_t number) {
     follow(results, fmt::format("task {}", number),
-           volador::task<&twice>(number, given.number("work_ms"), given.text("ledger")).resources({.cpus = 0.5}).max_retries(-1).submit());
+           volador::task<&twice>(number, given.number("work_ms"), given.text("ledger"))
+               .resources({.cpus = 0.5})
+               .max_retries(-1)
+               .submit());
   });
 }
 
@@ -200,14 +208,17 @@ void run_objects(const Given& given, const std::shared_ptr<Results>& results) {
   run_stream(given, results, [&](int64_t number) {
     if (number % 2 == 0) {
       auto made = volador::task<&make_numbers>(number).resources({.cpus = 0.5}).max_retries(-1).submit();
-      follow(results, fmt::format("made {}", number), volador::task<&sum_behind>(made).resources({.cpus = 0.5}).max_retries(-1).submit());
+      follow(results, fmt::format("made {}", number),
+             volador::task<&sum_behind>(made).resources({.cpus = 0.5}).max_retries(-1).submit());
       return;
     }
     try {
       const auto put = volador::put(numbers_of(number));
-      follow(results, fmt::format("put {}", number), volador::task<&sum_of>(put).resources({.cpus = 0.5}).max_retries(-1).submit());
+      follow(results, fmt::format("put {}", number),
+             volador::task<&sum_of>(put).resources({.cpus = 0.5}).max_retries(-1).submit());
     } catch (const volador::Exception& error) {
-      results->end(fmt::format("put {}", number), fmt::format("error {} {}", to_string(error.error().code), error.what()));
+      results->end(fmt::format("put {}", number),
+                   fmt::format("error {} {}", to_string(error.error().code), error.what()));
       std::this_thread::sleep_for(100ms);  // The store of this machine is temporarily unavailable.
     }
   });
@@ -238,7 +249,8 @@ int main(int argc, char** argv) try {
   }
   const auto left = results->still_open();
   fmt::print("{} ended, {} did not end within {} s\n", results->ended(), left.size(), given.number("bound_s"));
-  for (size_t at = 0; at < std::min<size_t>(left.size(), 20); ++at) fmt::print(stderr, "{} is under way for {:.1f} s\n", left[at].first, left[at].second);
+  for (size_t at = 0; at < std::min<size_t>(left.size(), 20); ++at)
+    fmt::print(stderr, "{} is under way for {:.1f} s\n", left[at].first, left[at].second);
   std::fflush(nullptr);
   if (left.empty()) return 0;
   ::_exit(3);  // Does not wait for hanging work.

@@ -35,9 +35,12 @@ std::vector<std::string> volador::fuzz::seeds() {
   JournalContents contents;
   contents.header = {.name = "digits", .metric = "accuracy", .mode = "max", .total = 4};
   std::vector<std::string> seeds = {written(contents)};
-  contents.records = {JournalSuggestion{0, Config{{"lr", 0.1}}}, JournalEvent{{}, {}, TrialStarted{trial, 1, "heron"}},
-                      JournalEvent{{}, {}, ResultReported{trial, 1, 1, {{"accuracy", 0.5}}}}, JournalEvent{{}, {}, Interrupt{}},
-                      JournalEvent{{}, {}, CheckpointSaved{trial, 1, 1, "3f2a90c1/checkpoint_000001"}}, JournalEnding{2, "interrupted"}};
+  contents.records = {JournalSuggestion{0, Config{{"lr", 0.1}}},
+                      JournalEvent{{}, {}, TrialStarted{trial, 1, "heron"}},
+                      JournalEvent{{}, {}, ResultReported{trial, 1, 1, {{"accuracy", 0.5}}}},
+                      JournalEvent{{}, {}, Interrupt{}},
+                      JournalEvent{{}, {}, CheckpointSaved{trial, 1, 1, "3f2a90c1/checkpoint_000001"}},
+                      JournalEnding{2, "interrupted"}};
   seeds.push_back(written(contents));
   return seeds;
 }

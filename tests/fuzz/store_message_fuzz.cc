@@ -33,11 +33,16 @@ class Input {
   int64_t number() {
     const uint8_t first = byte();
     switch (first) {
-      case 0xff: return INT64_MAX;
-      case 0xfe: return INT64_MIN;
-      case 0xfd: return -1;
-      case 0xfc: return int64_t{1} << 40;
-      default: return first % 16 == 15 ? int64_t{first} << 12 : first % 16;
+      case 0xff:
+        return INT64_MAX;
+      case 0xfe:
+        return INT64_MIN;
+      case 0xfd:
+        return -1;
+      case 0xfc:
+        return int64_t{1} << 40;
+      default:
+        return first % 16 == 15 ? int64_t{first} << 12 : first % 16;
     }
   }
   std::string bytes() {
@@ -61,7 +66,9 @@ class Store {
     const uint64_t client = 1 + input.byte() % 4;
     if (!connected_.contains(client)) connect(client);
     switch (input.byte() % 8) {
-      case 0: apply_actions(input.byte() % 8 == 0 ? table_.drop_spares() : table_.on_tick(now_)); break;
+      case 0:
+        apply_actions(input.byte() % 8 == 0 ? table_.drop_spares() : table_.on_tick(now_));
+        break;
       case 1:
         connected_.erase(client);
         apply_actions(table_.on_gone(now_, StoreSession{client}));
@@ -71,13 +78,16 @@ class Store {
         if (message.ParseFromString(input.bytes())) say(client, message);
         break;
       }
-      default: say(client, message(input)); break;
+      default:
+        say(client, message(input));
+        break;
     }
     settle(input);
     table_.check_invariants();
   }
   void leave() {
-    for (const uint64_t client : std::exchange(connected_, {})) apply_actions(table_.on_gone(now_, StoreSession{client}));
+    for (const uint64_t client : std::exchange(connected_, {}))
+      apply_actions(table_.on_gone(now_, StoreSession{client}));
     Input nothing(nullptr, 0);
     for (int round = 0; round < 50; ++round) {
       settle(nothing);
@@ -85,7 +95,9 @@ class Store {
       apply_actions(table_.on_tick(now_));
     }
     table_.check_invariants();
-    VOLADOR_CHECK(table_.objects() == 0 && table_.bytes_used() == 0, std::to_string(table_.objects()) + " objects, " + std::to_string(table_.bytes_used()) + " bytes are left");
+    VOLADOR_CHECK(
+        table_.objects() == 0 && table_.bytes_used() == 0,
+        std::to_string(table_.objects()) + " objects, " + std::to_string(table_.bytes_used()) + " bytes are left");
   }
 
  private:
@@ -104,7 +116,9 @@ class Store {
   void say(uint64_t client, const protocol::ToStore& message) {
     using Kind = protocol::ToStore;
     const auto kind = message.kind_case();
-    if (is_node(client) && kind != Kind::kAcquire && kind != Kind::kRelease && kind != Kind::kLend && kind != Kind::kFree) return;
+    if (is_node(client) && kind != Kind::kAcquire && kind != Kind::kRelease && kind != Kind::kLend &&
+        kind != Kind::kFree)
+      return;
     apply_actions(table_.on_message(now_, StoreSession{client}, message));
   }
   void connect(uint64_t client) {
@@ -117,7 +131,8 @@ class Store {
   }
   protocol::ObjectName name(Input& input) {
     const uint8_t which = input.byte();
-    protocol::ObjectName made = to_message(ObjectKey{which % 4 == 0 ? kThere : kHere, which / 4 % 5u, static_cast<uint64_t>(input.number())});
+    protocol::ObjectName made =
+        to_message(ObjectKey{which % 4 == 0 ? kThere : kHere, which / 4 % 5u, static_cast<uint64_t>(input.number())});
     made.set_address("127.0.0.1:2");
     return made;
   }
@@ -147,9 +162,15 @@ class Store {
         made.mutable_acquire()->set_claim(input.byte() % 3 == 0);
         *made.mutable_acquire()->mutable_name() = name(input);
         break;
-      case 5: *made.mutable_release()->mutable_name() = name(input); break;
-      case 6: *made.mutable_lend()->mutable_name() = name(input); break;
-      case 7: made.mutable_cancel_reserve()->set_request(static_cast<uint64_t>(input.number())); break;
+      case 5:
+        *made.mutable_release()->mutable_name() = name(input);
+        break;
+      case 6:
+        *made.mutable_lend()->mutable_name() = name(input);
+        break;
+      case 7:
+        made.mutable_cancel_reserve()->set_request(static_cast<uint64_t>(input.number()));
+        break;
       case 8:
         made.mutable_locate()->set_request(++requests_);
         *made.mutable_locate()->mutable_name() = name(input);
@@ -161,8 +182,12 @@ class Store {
         one.set_answer(static_cast<protocol::YieldObjects::Answer>(input.byte() % 3));
         break;
       }
-      case 10: *made.mutable_free()->mutable_name() = name(input); break;
-      default: made.mutable_hello()->set_pid(1); break;
+      case 10:
+        *made.mutable_free()->mutable_name() = name(input);
+        break;
+      default:
+        made.mutable_hello()->set_pid(1);
+        break;
     }
     return made;
   }
@@ -216,5 +241,6 @@ std::vector<std::string> volador::fuzz::seeds() {
   const std::string put = step({1, 0, 3, 0, 5}) + step({1, 0, 3, 1, 1, 5}) + step({1, 0, 3, 3, 1, 1, 0, 9});
   const std::string read = step({1, 1, 3, 4, 1, 5, 1}) + step({1, 1, 3, 6, 5, 1}) + step({1, 1, 3, 5, 5, 1});
   const std::string copy = step({1, 1, 3, 4, 1, 0, 1, 0}) + step({1, 3, 3, 4, 1, 5, 1}) + step({1, 1, 3, 10, 0, 1});
-  return {put, put + read, put + read + copy, put + copy + step({1, 0, 1}) + read, put + step({1, 3, 3, 10, 5, 1}) + step({8, 2, 0})};
+  return {put, put + read, put + read + copy, put + copy + step({1, 0, 1}) + read,
+          put + step({1, 3, 3, 10, 5, 1}) + step({8, 2, 0})};
 }

@@ -25,7 +25,9 @@ class ActorDirectoryTest : public testing::Test {
     spec.set_detached(detached);
     return directory.create(spec, {}, DriverId{{1}}, owner, number);
   }
-  void place(Actor& actor, uint8_t host) { directory.place(actor, {.node = kNode, .worker = "w", .host = HostId{{host}}, .gpus = {}, .since = kNow}); }
+  void place(Actor& actor, uint8_t host) {
+    directory.place(actor, {.node = kNode, .worker = "w", .host = HostId{{host}}, .gpus = {}, .since = kNow});
+  }
 
   Limits limits = [] {
     Limits made;
@@ -107,7 +109,8 @@ TEST_F(ActorDirectoryTest, ANameIsUniqueInItsNamespaceOnly) {
   EXPECT_EQ(directory.named("team-a", "hits"), &theirs);
   EXPECT_EQ(directory.named("team-b", "hits"), nullptr);
   elsewhere.set_actor_id(raw(ActorId{{3}}));
-  EXPECT_THAT(directory.check_room(elsewhere).error().message, testing::HasSubstr("is held by actor 02000000 (, pending) in namespace \"team-a\""));
+  EXPECT_THAT(directory.check_room(elsewhere).error().message,
+              testing::HasSubstr("is held by actor 02000000 (, pending) in namespace \"team-a\""));
   place(hits, 1);
   directory.die(hits, {});
   EXPECT_EQ(directory.named("default", "hits"), nullptr);

@@ -85,8 +85,10 @@ TEST(Backfill, WhoTakesWhatIsLeftDelaysNobody) {
     OccupiedNode node({.cpus = 8, .gpus = 3, .memory = 16, .custom = {{"licence", 4}}});
     const double parts[] = {0, 0, 0.25, 0.5, 1, 2, 3};
     const auto draw = [&] {
-      return amounts_of({.cpus = static_cast<double>(random.below(9)) / 2, .gpus = parts[random.below(7)],
-                         .memory = static_cast<int64_t>(random.below(6)), .custom = {{"licence", static_cast<double>(random.below(3))}}});
+      return amounts_of({.cpus = static_cast<double>(random.below(9)) / 2,
+                         .gpus = parts[random.below(7)],
+                         .memory = static_cast<int64_t>(random.below(6)),
+                         .custom = {{"licence", static_cast<double>(random.below(3))}}});
     };
     for (int number = 0; number < 8; ++number) node.run(draw());
     ResourceSet asked = draw();

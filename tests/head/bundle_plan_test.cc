@@ -121,7 +121,9 @@ TEST(BundlePlan, WhatWasLostGoesBesideWhatIsLeft) {
 
 // Returns a random filter: two of three nodes, one of three, or none.
 std::function<bool(Slot)> some_of(SeededRandom& random) {
-  return [rest = static_cast<Slot>(random.below(4)), other = random.below(2) == 0](Slot slot) { return (slot % 3 == rest) == other; };
+  return [rest = static_cast<Slot>(random.below(4)), other = random.below(2) == 0](Slot slot) {
+    return (slot % 3 == rest) == other;
+  };
 }
 
 TEST(BundlePlan, ABundleGoesOnlyWhereItSuitsAndOthersLeaveItTheRoom) {
@@ -129,7 +131,8 @@ TEST(BundlePlan, ABundleGoesOnlyWhereItSuitsAndOthersLeaveItTheRoom) {
   const auto only = [](Slot wanted) { return [wanted](Slot slot) { return slot == wanted; }; };
   for (const Strategy strategy : {Strategy::kPack, Strategy::kSpread, Strategy::kStrictSpread}) {
     // The first would take the fuller node 1, although the larger bundle normally comes first.
-    PlanRequest request{.strategy = strategy, .bundles = {{asks({.cpus = 1})}, {asks({.cpus = 1}), only(1)}}, .beside = {}};
+    PlanRequest request{
+        .strategy = strategy, .bundles = {{asks({.cpus = 1})}, {asks({.cpus = 1}), only(1)}}, .beside = {}};
     const Plan made = plan_bundles(request, nodes);
     ASSERT_TRUE(made.complete) << to_string(strategy);
     EXPECT_EQ(made.slots, (std::vector<Slot>{2, 1})) << to_string(strategy);
@@ -138,7 +141,8 @@ TEST(BundlePlan, ABundleGoesOnlyWhereItSuitsAndOthersLeaveItTheRoom) {
     EXPECT_FALSE(stuck.complete);
     EXPECT_EQ(stuck.stuck, 2U) << to_string(strategy);
   }
-  PlanRequest together{.strategy = Strategy::kStrictPack, .bundles = {{asks({.cpus = 1}), only(2)}, {asks({.cpus = 1})}}, .beside = {}};
+  PlanRequest together{
+      .strategy = Strategy::kStrictPack, .bundles = {{asks({.cpus = 1}), only(2)}, {asks({.cpus = 1})}}, .beside = {}};
   EXPECT_EQ(plan_bundles(together, nodes).slots, (std::vector<Slot>{2, 2}));
   together.bundles[1].suits = only(1);
   EXPECT_FALSE(plan_bundles(together, nodes).complete) << "no node suits both";

@@ -52,12 +52,14 @@ TEST(CapacityIndexTest, AgreesWithLookingAtEveryNode) {
       index.remove(slot);
       all.erase(slot);
     } else {
-      Capacity free = capacity(static_cast<int64_t>(random.below(3)), static_cast<int64_t>(random.below(4)), static_cast<int64_t>(random.below(3)));
+      Capacity free = capacity(static_cast<int64_t>(random.below(3)), static_cast<int64_t>(random.below(4)),
+                               static_cast<int64_t>(random.below(3)));
       if (random.below(3) == 0) free.custom = {static_cast<Amount>(random.below(3))};
       index.set(slot, free);
       all[slot] = free;
     }
-    Demand wanted = demand(static_cast<int64_t>(random.below(3)), static_cast<int64_t>(random.below(4)), static_cast<int64_t>(random.below(3)));
+    Demand wanted = demand(static_cast<int64_t>(random.below(3)), static_cast<int64_t>(random.below(4)),
+                           static_cast<int64_t>(random.below(3)));
     if (random.below(3) == 0) wanted.custom = {static_cast<Amount>(random.below(3))};
     std::optional<CapacityIndex::Slot> best;
     for (const auto& [candidate, free] : all) {

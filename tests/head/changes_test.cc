@@ -19,7 +19,8 @@ class ChangesTest : public CoreFixture {
     spec.set_name("trainers");
     spec.set_wait_if_infeasible(true);
     message.mutable_create_group()->set_request_id(spec.group_id());
-    for (int at = 0; at < bundles; ++at) (*spec.add_bundles()->mutable_amounts())["cpus"] = static_cast<int64_t>(cpus * kUnit);
+    for (int at = 0; at < bundles; ++at)
+      (*spec.add_bundles()->mutable_amounts())["cpus"] = static_cast<int64_t>(cpus * kUnit);
     send(message);
   }
   void spawn_in_group(uint8_t actor) {
@@ -177,7 +178,8 @@ TEST_F(QueueTest, ItHasTrialsActorsGroupsAndTasksInTheOrderOfService) {
   EXPECT_EQ(named.blocker().kind(), "trial");
   EXPECT_EQ(named.blocker().id(), trial.id());
   EXPECT_EQ(named.blocker().trial(), "3f2a");
-  EXPECT_THAT(named.reason(), HasSubstr("behind 1 request of higher priority, trial lr_0.1 of digits (" + trial.id().substr(0, 8) + ")"));
+  EXPECT_THAT(named.reason(), HasSubstr("behind 1 request of higher priority, trial lr_0.1 of digits (" +
+                                        trial.id().substr(0, 8) + ")"));
   const v1::QueueEntry& group = changes.queue(2);
   EXPECT_EQ(group.id(), to_string(changed_group()));
   EXPECT_EQ(group.name(), "trainers");
@@ -251,10 +253,12 @@ TEST_F(QueueTest, ItSaysForWhomANodeReservesWhat) {
   EXPECT_EQ(trainer.reserved(0).resources().at("gpus"), kUnit);
   EXPECT_THAT(trainer.reason(), HasSubstr("node n1 reserves cpus 4, gpus 1 for it"));
   const v1::QueueBlocker& blocker = queue.queue(1).blocker();
-  EXPECT_EQ(blocker.why() + " " + blocker.kind() + " " + blocker.name() + " " + blocker.node(), "reserved actor trainer n1");
+  EXPECT_EQ(blocker.why() + " " + blocker.kind() + " " + blocker.name() + " " + blocker.node(),
+            "reserved actor trainer n1");
   EXPECT_EQ(blocker.id(), trainer.id());
   EXPECT_EQ(blocker.resources().at("cpus"), 2 * kUnit);
-  EXPECT_THAT(queue.queue(1).reason(), HasSubstr("node n1 reserves cpus 2 for actor trainer (" + trainer.id().substr(0, 8) + ", Counter), which comes first"));
+  EXPECT_THAT(queue.queue(1).reason(), HasSubstr("node n1 reserves cpus 2 for actor trainer (" +
+                                                 trainer.id().substr(0, 8) + ", Counter), which comes first"));
 }
 
 }  // namespace

@@ -65,7 +65,8 @@ class CheckpointsTest : public CoreFixture {
   // The last reply to the host; no value: none.
   std::optional<protocol::Reply> answer() const {
     for (auto out = to_nodes.rbegin(); out != to_nodes.rend(); ++out) {
-      if (out->message.has_relayed() && out->message.relayed().message().has_reply()) return out->message.relayed().message().reply();
+      if (out->message.has_relayed() && out->message.relayed().message().has_reply())
+        return out->message.relayed().message().reply();
     }
     return {};
   }
@@ -85,7 +86,8 @@ TEST_F(CheckpointsTest, TheNextIncarnationStartsFromTheNewest) {
   keep(first, checkpoint(1, 2, "two"));
   ASSERT_TRUE(answer());
   EXPECT_EQ(answer()->error().code(), 0);
-  EXPECT_THAT(core->explainer().text(now, to_string(test_id<ActorId>(1))).value(), HasSubstr("checkpoint 2 of epoch 1"));
+  EXPECT_THAT(core->explainer().text(now, to_string(test_id<ActorId>(1))).value(),
+              HasSubstr("checkpoint 2 of epoch 1"));
   ended(kNode1, first);
   EXPECT_EQ(last_start().epoch(), 2u);
   EXPECT_EQ(last_start().checkpoint().archive(), "two");

@@ -52,10 +52,12 @@ class CoreFixture : public testing::Test {
       return {};
     });
   }
-  Result<Actions> control(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply, std::string_view by = {}) {
+  Result<Actions> control(const v1::ControlExperimentRequest& request, v1::ControlExperimentReply& reply,
+                          std::string_view by = {}) {
     return core->act(now, [&] { return core->experiments().control(request, reply, by); });
   }
-  Result<Actions> annotate(const v1::AnnotateExperimentRequest& request, v1::AnnotateExperimentReply& reply, std::string_view by = {}) {
+  Result<Actions> annotate(const v1::AnnotateExperimentRequest& request, v1::AnnotateExperimentReply& reply,
+                           std::string_view by = {}) {
     return core->act(now, [&] { return core->experiments().annotate(request, reply, by); });
   }
   Result<Actions> need_program(const std::string& sha256) {
@@ -73,7 +75,8 @@ class CoreFixture : public testing::Test {
     for (auto& out : actions.to_nodes) to_nodes.push_back(std::move(out));
     for (auto& out : actions.to_clients) {
       if (out.message.has_actor()) seen[out.message.actor().actor_id()] = out.message.actor();
-      if (out.message.has_reply() && out.message.reply().has_actor()) seen[out.message.reply().actor().actor_id()] = out.message.reply().actor();
+      if (out.message.has_reply() && out.message.reply().has_actor())
+        seen[out.message.reply().actor().actor_id()] = out.message.reply().actor();
       to_clients.push_back(std::move(out));
     }
     for (const auto session : actions.close_nodes) closed_nodes.push_back(session);
@@ -81,7 +84,8 @@ class CoreFixture : public testing::Test {
     core->check_invariants();
   }
 
-  protocol::WorkerMessage registration(uint8_t node, double cpus, int gpus = 0, const std::string& incarnation = "first") {
+  protocol::WorkerMessage registration(uint8_t node, double cpus, int gpus = 0,
+                                       const std::string& incarnation = "first") {
     protocol::WorkerMessage message;
     protocol::Register& reg = *message.mutable_register_();
     reg.set_protocol_version(1);
@@ -94,7 +98,8 @@ class CoreFixture : public testing::Test {
     reg.set_sent_boot_ns(now.time_since_epoch().count());
     return message;
   }
-  void join(NodeSession session, uint8_t node, double cpus, int gpus = 0, const std::map<std::string, std::string>& labels = {}) {
+  void join(NodeSession session, uint8_t node, double cpus, int gpus = 0,
+            const std::map<std::string, std::string>& labels = {}) {
     auto message = registration(node, cpus, gpus);
     for (const auto& [key, value] : labels) (*message.mutable_register_()->mutable_labels())[key] = value;
     take(core->on_node_message(now, session, message));
@@ -152,7 +157,8 @@ class CoreFixture : public testing::Test {
     report.mutable_address()->set_unix_path("/run/host.sock");
     report.set_pid(4711);
   }
-  void ended(NodeSession session, const protocol::StartHost& start, protocol::DeathCause::Kind kind = protocol::DeathCause::SIGNALED) {
+  void ended(NodeSession session, const protocol::StartHost& start,
+             protocol::DeathCause::Kind kind = protocol::DeathCause::SIGNALED) {
     protocol::WorkerMessage message;
     message.mutable_host_ended()->set_host_id(start.host_id());
     message.mutable_host_ended()->set_actor_id(start.spec().actor_id());
@@ -211,7 +217,9 @@ class CoreFixture : public testing::Test {
   }
   protocol::ActorInfo info(uint8_t actor) { return seen[raw(test_id<ActorId>(actor))]; }
   protocol::ActorState state(uint8_t actor) { return info(actor).state(); }
-  int64_t cpus_used() { return core->lists().status(now).used().count("cpus") > 0 ? core->lists().status(now).used().at("cpus") : 0; }
+  int64_t cpus_used() {
+    return core->lists().status(now).used().count("cpus") > 0 ? core->lists().status(now).used().at("cpus") : 0;
+  }
   void clear() {
     to_nodes.clear();
     to_clients.clear();

@@ -97,7 +97,8 @@ TEST_F(HeadNodesTest, ANodeHasTheMeasuresThatItsWorkerTellsAndNoOthers) {
   EXPECT_EQ(node.file_systems(0).free_bytes(), 40);
   take(core->on_node_lost(now, kNode1));
   pass(60s, {});
-  EXPECT_EQ(core->lists().nodes(now, {}).nodes(0).file_systems_size(), 0) << "what a dead node measured says nothing of now";
+  EXPECT_EQ(core->lists().nodes(now, {}).nodes(0).file_systems_size(), 0)
+      << "what a dead node measured says nothing of now";
 }
 
 TEST_F(HeadNodesTest, AReconnectConfirmsWhatRunsAndRepeatsAnOrderThatWasLost) {

@@ -58,7 +58,8 @@ TEST_F(HeadCoreTest, CallsThatComeWithAStartGoToItsHostWhereTheyMay) {
                 for (int i = 0; i < 17; ++i) spec.add_opening();
               }),
               HasSubstr("at most 16"));
-  EXPECT_THAT(refused([](auto& spec) { spec.add_opening()->set_arguments(std::string((16 << 20) + 1, 'x')); }), HasSubstr("pass large values in calls"));
+  EXPECT_THAT(refused([](auto& spec) { spec.add_opening()->set_arguments(std::string((16 << 20) + 1, 'x')); }),
+              HasSubstr("pass large values in calls"));
 }
 
 TEST_F(HeadCoreTest, RefusesAnActorWhoseDescriptionDoesNotFitIntoARow) {
@@ -171,7 +172,8 @@ TEST_F(HeadCoreTest, ARequestThatNoNodeCouldHoldIsRefused) {
   hello();
   spawn(1, 4);
   EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kInfeasible));
-  EXPECT_THAT(last_reply().error().message(), HasSubstr("actor Counter asks for cpus 4; the largest node (n1) has 2. It could never start."));
+  EXPECT_THAT(last_reply().error().message(),
+              HasSubstr("actor Counter asks for cpus 4; the largest node (n1) has 2. It could never start."));
   EXPECT_THAT(last_reply().error().message(), HasSubstr("ask at most 2, or join a larger node"));
   auto waits = spawn_message(2, 4);
   waits.mutable_spawn()->mutable_spec()->set_wait_if_infeasible(true);
@@ -191,8 +193,10 @@ TEST_F(HeadCoreTest, WithoutANodeRequestsWaitAndSaySo) {
   spawn(2);
   EXPECT_EQ(info(2).reason(), "waits for cpus 1: 1 of 1 in use on the only node");
   spawn(3);
-  EXPECT_EQ(info(3).reason(), "waits for cpus 1: 1 of 1 in use on the only node; behind 1 earlier request, actor Counter (02000000)");
-  EXPECT_THAT(*core->explainer().text(now, to_string(test_id<ActorId>(3))), HasSubstr("behind 1 earlier request, actor Counter (02000000)"));
+  EXPECT_EQ(info(3).reason(),
+            "waits for cpus 1: 1 of 1 in use on the only node; behind 1 earlier request, actor Counter (02000000)");
+  EXPECT_THAT(*core->explainer().text(now, to_string(test_id<ActorId>(3))),
+              HasSubstr("behind 1 earlier request, actor Counter (02000000)"));
 }
 
 TEST_F(HeadCoreTest, RowsAndExplanationsHaveTheirReasonsAsData) {
@@ -203,14 +207,16 @@ TEST_F(HeadCoreTest, RowsAndExplanationsHaveTheirReasonsAsData) {
   const auto chinese = [](const auto& row) { return reason_of(row).text(Language::kChinese); };
   const v1::ListActorsReply actors = core->lists().actors(now, {});
   const std::string waits = "等待 1 CPU：唯一的节点已用 1，共 1";
-  EXPECT_TRUE(std::any_of(actors.actors().begin(), actors.actors().end(), [&](const v1::Actor& row) { return chinese(row) == waits; }));
+  EXPECT_TRUE(std::any_of(actors.actors().begin(), actors.actors().end(),
+                          [&](const v1::Actor& row) { return chinese(row) == waits; }));
   EXPECT_EQ(chinese(core->lists().queue(now, {}).queue(0)), waits);
   // Structured data and text agree line by line.
   const auto explained = core->explainer().explain(now, to_string(test_id<ActorId>(2)));
   std::string text;
   for (const std::string& why : explained->why()) text += Reason::from_json(why)->text() + "\n";
   EXPECT_EQ(text, std::regex_replace(explained->text(), std::regex("(^|\n) +"), "$1"));
-  EXPECT_THAT(text, testing::AllOf(HasSubstr("waits for cpus 1: 1 of 1 in use on the only node"), HasSubstr("what it went through:\nmade  pending\n")));
+  EXPECT_THAT(text, testing::AllOf(HasSubstr("waits for cpus 1: 1 of 1 in use on the only node"),
+                                   HasSubstr("what it went through:\nmade  pending\n")));
 }
 
 TEST_F(HeadCoreTest, ASecondActorOfANameIsRefusedAndTheHolderNamed) {
@@ -222,7 +228,8 @@ TEST_F(HeadCoreTest, ASecondActorOfANameIsRefusedAndTheHolderNamed) {
   auto second = spawn_message(2);
   second.mutable_spawn()->mutable_spec()->set_name("hits");
   send(second);
-  EXPECT_THAT(last_reply().error().message(), HasSubstr("actor name \"hits\" is held by actor " + short_id(test_id<ActorId>(1))));
+  EXPECT_THAT(last_reply().error().message(),
+              HasSubstr("actor name \"hits\" is held by actor " + short_id(test_id<ActorId>(1))));
   protocol::ClientMessage find;
   find.mutable_find()->set_name("hits");
   send(find);

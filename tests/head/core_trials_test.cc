@@ -41,7 +41,8 @@ TEST_F(HeadTrialsTest, TrialsAreListedByTheirTags) {
   update.set_experiment("digits");
   update.set_state("running");
   update.set_trials_total(9);
-  for (const auto& [id, tags] : {std::pair<const char*, std::vector<const char*>>("t1", {"wide", "keep"}), {"t2", {"wide"}}, {"t3", {}}}) {
+  for (const auto& [id, tags] :
+       {std::pair<const char*, std::vector<const char*>>("t1", {"wide", "keep"}), {"t2", {"wide"}}, {"t3", {}}}) {
     protocol::TrialRow& row = *update.add_trials();
     row.set_trial_id(id);
     row.set_name(std::string("name of ") + id);
@@ -62,7 +63,8 @@ TEST_F(HeadTrialsTest, TrialsAreListedByTheirTags) {
   EXPECT_EQ(listed({"keep"}).trials(0).name(), "name of t1");
   EXPECT_EQ(listed({"keep"}).trials(0).tags_size(), 2);
   EXPECT_EQ(listed({"narrow"}).total(), 0);
-  EXPECT_THAT(*core->explainer().text(now, "name of t1"), ::testing::AllOf(HasSubstr("trial t1 (name of t1) of digits"), HasSubstr("tags: wide, keep")));
+  EXPECT_THAT(*core->explainer().text(now, "name of t1"),
+              ::testing::AllOf(HasSubstr("trial t1 (name of t1) of digits"), HasSubstr("tags: wide, keep")));
 }
 
 TEST_F(HeadTrialsTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
@@ -71,7 +73,8 @@ TEST_F(HeadTrialsTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
   protocol::ExperimentUpdate& update = *message.mutable_experiment();
   update.set_experiment("digits_2026");
   update.set_state("running");
-  for (const auto& [id, status] : {std::pair("3f2a90c1", "running"), std::pair("3f000000", "stopped"), std::pair("aa000000", "waiting")}) {
+  for (const auto& [id, status] :
+       {std::pair("3f2a90c1", "running"), std::pair("3f000000", "stopped"), std::pair("aa000000", "waiting")}) {
     protocol::TrialRow& row = *update.add_trials();
     row.set_trial_id(id);
     row.set_status(status);
@@ -106,7 +109,8 @@ TEST_F(HeadTrialsTest, WhatIsAskedOfAnExperimentGoesToTheDriverThatRunsIt) {
   EXPECT_EQ(refusal("digits", "bb").code, ErrorCode::kNotFound);
   EXPECT_EQ(refusal("", "").code, ErrorCode::kNotFound) << "no name is no name";
   request.set_act("add");
-  EXPECT_THAT(refusal("digits", "").message, HasSubstr("config: expected a JSON object of parameters, or the trial to clone"));
+  EXPECT_THAT(refusal("digits", "").message,
+              HasSubstr("config: expected a JSON object of parameters, or the trial to clone"));
   EXPECT_EQ(refusal("digits", "bb").code, ErrorCode::kNotFound) << "there is no such trial";
   request.set_trial("3f00");
   take(*control(request, reply));

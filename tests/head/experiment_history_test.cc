@@ -16,7 +16,8 @@ std::string record_of(const protocol::ExperimentUpdate& update, int64_t wall_ms,
   return record.SerializeAsString();
 }
 
-protocol::ExperimentUpdate update_of(const std::string& trial, const std::string& status, std::initializer_list<int64_t> steps) {
+protocol::ExperimentUpdate update_of(const std::string& trial, const std::string& status,
+                                     std::initializer_list<int64_t> steps) {
   protocol::ExperimentUpdate update;
   update.set_experiment("digits");
   update.set_state("running");
@@ -58,7 +59,8 @@ TEST(ExperimentHistoryTest, FoldsWhatComesAndWhatComesTwiceCountsOnce) {
   for (const std::string* one : {&first, &second, &second, &first}) EXPECT_TRUE(history.add(*one));
   EXPECT_EQ(steps_of(history, "a"), (std::vector<int64_t>{1, 2, 3, 4}));
   EXPECT_TRUE(history.add(record_of(update_of("a", "finished", {2, 5}), 300)));
-  EXPECT_EQ(steps_of(history, "a"), (std::vector<int64_t>{1, 2, 3, 4, 5})) << "steps that come again after a checkpoint are those that were there";
+  EXPECT_EQ(steps_of(history, "a"), (std::vector<int64_t>{1, 2, 3, 4, 5}))
+      << "steps that come again after a checkpoint are those that were there";
   const ExperimentHistory::Trial& trial = history.trials().at("a");
   EXPECT_EQ(trial.row.status(), "finished");
   EXPECT_EQ(trial.row.points_size(), 0);
@@ -89,7 +91,9 @@ TEST(ExperimentHistoryTest, WhatCannotBeReadChangesNothing) {
 
 TEST(ExperimentHistoryTest, ASummaryIsTheSameHistory) {
   ExperimentHistory history;
-  for (int trial = 0; trial < 50; ++trial) EXPECT_TRUE(history.add(record_of(update_of("t" + std::to_string(trial), trial % 2 == 0 ? "running" : "stopped", {1, 2, 3}), 100 + trial)));
+  for (int trial = 0; trial < 50; ++trial)
+    EXPECT_TRUE(history.add(record_of(
+        update_of("t" + std::to_string(trial), trial % 2 == 0 ? "running" : "stopped", {1, 2, 3}), 100 + trial)));
   protocol::ExperimentUpdate end = update_of("t0", "finished", {4});
   end.set_state("finished");
   end.set_directory("/runs/digits");
@@ -122,13 +126,15 @@ TEST(ExperimentHistoryTest, ASummaryIsTheSameHistory) {
 
 TEST(ExperimentHistoryTest, StaysWithinItsLimits) {
   ExperimentHistory history({.trials = 3, .rows_bytes = 1 << 20, .trial_points = 16, .points_bytes = 600});
-  for (int64_t step = 1; step <= 100; ++step) EXPECT_TRUE(history.add(record_of(update_of("a", "running", {step}), step)));
+  for (int64_t step = 1; step <= 100; ++step)
+    EXPECT_TRUE(history.add(record_of(update_of("a", "running", {step}), step)));
   const auto steps = steps_of(history, "a");
   EXPECT_LE(steps.size(), 16u);
   EXPECT_EQ(steps.front(), 1);
   EXPECT_EQ(steps.back(), 100);
   for (const char* trial : {"b", "c", "d", "e"}) {
-    for (int64_t step = 1; step <= 16; ++step) EXPECT_TRUE(history.add(record_of(update_of(trial, "running", {step}), step)));
+    for (int64_t step = 1; step <= 16; ++step)
+      EXPECT_TRUE(history.add(record_of(update_of(trial, "running", {step}), step)));
   }
   EXPECT_EQ(history.trials().size(), 3u);
   EXPECT_LE(history.points_bytes(), 600u);

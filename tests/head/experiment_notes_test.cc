@@ -16,7 +16,8 @@ v1::AnnotateExperimentRequest tags(std::vector<std::string> add, std::vector<std
 
 std::vector<std::string> tags_of(const ExperimentNotes& notes, const std::string& name, const std::string& directory) {
   const auto* record = notes.find(name, directory);
-  return record == nullptr ? std::vector<std::string>{} : std::vector<std::string>(record->tags().begin(), record->tags().end());
+  return record == nullptr ? std::vector<std::string>{}
+                           : std::vector<std::string>(record->tags().begin(), record->tags().end());
 }
 
 using Words = std::vector<std::string>;
@@ -71,7 +72,8 @@ TEST(ExperimentNotes, ARecordThatSaysNothingMoreLeavesTheJournal) {
 TEST(ExperimentNotes, WhatBreaksALimitChangesNothing) {
   ExperimentNotes notes;
   ASSERT_TRUE(notes.annotate("digits", "/runs/1", tags({"best"})));
-  for (const std::string& bad : {std::string(), std::string("two words"), std::string("a,b"), std::string(65, 'x'), std::string("a\tb")}) {
+  for (const std::string& bad :
+       {std::string(), std::string("two words"), std::string("a,b"), std::string(65, 'x'), std::string("a\tb")}) {
     const auto change = notes.annotate("digits", "/runs/1", tags({"good", bad}, {"best"}));
     ASSERT_FALSE(change);
     EXPECT_EQ(change.error().code, ErrorCode::kInvalidArgument);

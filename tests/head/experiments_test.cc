@@ -10,7 +10,8 @@ namespace {
 
 const DriverId kFormer{{7}}, kOther{{8}};
 
-protocol::ExperimentUpdate update_of(const std::string& name, const std::string& state, std::initializer_list<const char*> trials = {}) {
+protocol::ExperimentUpdate update_of(const std::string& name, const std::string& state,
+                                     std::initializer_list<const char*> trials = {}) {
   protocol::ExperimentUpdate update;
   update.set_experiment(name);
   update.set_state(state);
@@ -196,18 +197,23 @@ TEST_F(ExperimentsTest, TellsWhenTheyStartPauseFinishAndWhichTrialsFail) {
     return told(core->on_client_message(now, kDriver1, message).events);
   };
   const std::string id = to_string(test_id<DriverId>(kDriverNumber));
-  EXPECT_THAT(events(update_of("digits", "running", {"t1"})), ::testing::ElementsAre("experiment started experiment=digits driver=program id=" + id));
+  EXPECT_THAT(events(update_of("digits", "running", {"t1"})),
+              ::testing::ElementsAre("experiment started experiment=digits driver=program id=" + id));
   EXPECT_THAT(events(update_of("digits", "running", {"t2"})), ::testing::IsEmpty()) << "it ran before";
   EXPECT_THAT(events(update_of("digits", "paused")), ::testing::ElementsAre("experiment paused experiment=digits"));
   EXPECT_THAT(events(update_of("digits", "running")), ::testing::ElementsAre("experiment resumed experiment=digits"));
-  EXPECT_THAT(events(failed_trials({"t1"})), ::testing::ElementsAre("trial failed experiment=digits trial=t1 error=out of memory"));
+  EXPECT_THAT(events(failed_trials({"t1"})),
+              ::testing::ElementsAre("trial failed experiment=digits trial=t1 error=out of memory"));
   EXPECT_THAT(events(failed_trials({"t1"})), ::testing::IsEmpty()) << "it had failed before";
   protocol::ExperimentUpdate end = update_of("digits", "finished");
   end.set_metric("accuracy");
   end.mutable_best()->set_trial("t2");
   end.mutable_best()->set_value(0.98123);
-  EXPECT_THAT(events(end), ::testing::ElementsAre("experiment.finished: experiment finished experiment=digits best=accuracy 0.9812 trial=t2 failed=1"));
-  EXPECT_THAT(events(update_of("other", "failed")), ::testing::ElementsAre("experiment.failed: experiment failed experiment=other failed=0"));
+  EXPECT_THAT(events(end),
+              ::testing::ElementsAre(
+                  "experiment.finished: experiment finished experiment=digits best=accuracy 0.9812 trial=t2 failed=1"));
+  EXPECT_THAT(events(update_of("other", "failed")),
+              ::testing::ElementsAre("experiment.failed: experiment failed experiment=other failed=0"));
 }
 
 TEST_F(ExperimentsTest, AFloodOfFailedTrialsIsNotToldOneByOne) {
@@ -222,7 +228,8 @@ TEST_F(ExperimentsTest, AFloodOfFailedTrialsIsNotToldOneByOne) {
   *message.mutable_experiment() = update;
   const auto events = told(core->on_client_message(now, kDriver1, message).events);
   EXPECT_EQ(events.size(), 52u) << "the start, 50 trials and a last word";
-  EXPECT_THAT(events, ::testing::Contains("more trials of an experiment failed, they are not listed one by one experiment=digits"));
+  EXPECT_THAT(events, ::testing::Contains(
+                          "more trials of an experiment failed, they are not listed one by one experiment=digits"));
   *message.mutable_experiment() = failed_trials({"later"});
   EXPECT_THAT(told(core->on_client_message(now, kDriver1, message).events), ::testing::IsEmpty());
 }
@@ -233,7 +240,9 @@ TEST_F(ExperimentsTest, TellsThatOneCrashedWithItsProgramAndWhoseItWas) {
   EXPECT_EQ(core->lists().status(now).experiments(0).driver_id(), to_string(test_id<DriverId>(kDriverNumber)));
   protocol::ClientMessage goodbye;
   goodbye.mutable_goodbye();
-  EXPECT_THAT(told(core->on_client_message(now, kDriver1, goodbye).events), ::testing::Contains("experiment.crashed: experiment crashed: its program has left experiment=digits failed=0"));
+  EXPECT_THAT(
+      told(core->on_client_message(now, kDriver1, goodbye).events),
+      ::testing::Contains("experiment.crashed: experiment crashed: its program has left experiment=digits failed=0"));
 }
 
 TEST_F(ExperimentsTest, ADriverThatIsGoneInterruptsWhatIsKept) {
@@ -270,7 +279,8 @@ TEST_F(ExperimentsTest, ADriverThatComesBackGoesOnWithItsRows) {
   EXPECT_TRUE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t1", "t2"}), 1));
   say(update_of("digits", "running", {"t2", "t3"}));
   EXPECT_EQ(core->lists().trials(now, {})->trials_size(), 3);
-  EXPECT_FALSE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t4"}), 1)) << "it has spoken since";
+  EXPECT_FALSE(core->restore_experiment(driver, "m1", update_of("digits", "running", {"t4"}), 1))
+      << "it has spoken since";
 }
 
 protocol::ExperimentUpdate numbered(uint64_t number, const char* trial) {
@@ -283,10 +293,13 @@ TEST_F(ExperimentsTest, AnUpdateThatComesAgainIsTakenOnceAndWhatIsKeptIsTold) {
   hello();
   const auto driver = test_id<DriverId>(kDriverNumber);
   EXPECT_EQ(say(numbered(4, "t1")).at(0).number, 4u);
-  const auto told = [](const Actions& actions) { return actions.to_clients.empty() ? 0 : actions.to_clients.back().message.kept().number(); };
+  const auto told = [](const Actions& actions) {
+    return actions.to_clients.empty() ? 0 : actions.to_clients.back().message.kept().number();
+  };
   EXPECT_EQ(told(core->on_experiment_kept(now, driver, "digits", 4)), 4u);
   EXPECT_EQ(told(core->on_experiment_kept(now, kOther, "digits", 4)), 0u) << "nobody is there";
-  EXPECT_EQ(say(numbered(9, "t2")).size(), 1u) << "numbers may leave some out: those of the program's other experiments";
+  EXPECT_EQ(say(numbered(9, "t2")).size(), 1u)
+      << "numbers may leave some out: those of the program's other experiments";
   protocol::ClientMessage again;
   *again.mutable_experiment() = numbered(9, "t3");
   const Actions actions = core->on_client_message(now, kDriver1, again);

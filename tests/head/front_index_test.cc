@@ -9,8 +9,12 @@
 namespace volador::head {
 namespace {
 
-RequestOrder order(int32_t priority, uint64_t sequence) { return {.priority = priority, .sequence = sequence, .holder = {}}; }
-Demand asks(Amount gpus, Amount cpus, Amount memory) { return {.gpus = gpus, .cpus = cpus, .memory = memory, .custom = {}}; }
+RequestOrder order(int32_t priority, uint64_t sequence) {
+  return {.priority = priority, .sequence = sequence, .holder = {}};
+}
+Demand asks(Amount gpus, Amount cpus, Amount memory) {
+  return {.gpus = gpus, .cpus = cpus, .memory = memory, .custom = {}};
+}
 
 TEST(FrontIndex, FindsTheFirstThatTheAmountsHold) {
   FrontIndex<int> index;
@@ -48,7 +52,8 @@ TEST(FrontIndex, AgreesWithLookingAtEveryEntry) {
       index.erase(at);
       all.erase(known);
     } else if (grows) {
-      const Demand demand = asks(random.below(4) == 0 ? kUnit : 0, static_cast<Amount>(random.below(100)), static_cast<Amount>(random.below(100)));
+      const Demand demand = asks(random.below(4) == 0 ? kUnit : 0, static_cast<Amount>(random.below(100)),
+                                 static_cast<Amount>(random.below(100)));
       index.insert(at, demand, &shape);
       all.emplace(at, demand);
     } else if (!all.empty()) {
@@ -57,7 +62,8 @@ TEST(FrontIndex, AgreesWithLookingAtEveryEntry) {
     }
     ASSERT_EQ(index.size(), all.size());
 
-    const Amounts most{random.below(2) == 0 ? kUnit : 0, static_cast<Amount>(random.below(30)), static_cast<Amount>(random.below(30))};
+    const Amounts most{random.below(2) == 0 ? kUnit : 0, static_cast<Amount>(random.below(30)),
+                       static_cast<Amount>(random.below(30))};
     const auto from = order(static_cast<int32_t>(random.below(3)), random.below(4'000));
     const auto until = order(static_cast<int32_t>(random.below(3)), random.below(4'000));
     const bool open_begin = random.below(2) == 0;

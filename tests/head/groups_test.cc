@@ -149,7 +149,9 @@ TEST_F(GroupsTest, LabelsThatNoNodeHasAreRefusedAndNamed) {
   rule.add_values("c");
   send(message);
   EXPECT_EQ(last_reply().error().code(), static_cast<int>(ErrorCode::kInfeasible));
-  EXPECT_THAT(last_reply().error().message(), AllOf(HasSubstr("bundle 1 of"), HasSubstr("labels zone=c; no node has it"), HasSubstr("--labels=zone=c")));
+  EXPECT_THAT(
+      last_reply().error().message(),
+      AllOf(HasSubstr("bundle 1 of"), HasSubstr("labels zone=c; no node has it"), HasSubstr("--labels=zone=c")));
   // Each bundle fits on a node, but strict packing needs a single node for both.
   join(kNode2, 2, 4, 0, {{"zone", "c"}});
   protocol::LabelRule& other = *spec.mutable_bundle_labels(0)->add_rules();
@@ -261,7 +263,8 @@ TEST_F(GroupsTest, RemovalEndsTheActorsInItAndGivesBackWhatTheyHeldWhenTheyHaveE
   clear();
   remove(1);
   ASSERT_FALSE(to_clients.empty());
-  EXPECT_TRUE(to_clients.back().message.has_reply()) << "who hears that it is removed has heard that its actors are dead";
+  EXPECT_TRUE(to_clients.back().message.has_reply())
+      << "who hears that it is removed has heard that its actors are dead";
   EXPECT_FALSE(to_clients.back().message.reply().has_actor());
   EXPECT_EQ(state(1), protocol::DEAD);
   EXPECT_EQ(state(2), protocol::DEAD);

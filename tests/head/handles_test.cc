@@ -244,7 +244,8 @@ TEST_F(HandlesTest, DetachedActorsAndThoseOfNoCountLiveOn) {
 
 class ObjectHandlesTest : public HandlesTest {
  protected:
-  void store_says(NodeSession session, uint64_t sequence, std::vector<ActorId> held, std::vector<ActorId> released = {}, bool all = false) {
+  void store_says(NodeSession session, uint64_t sequence, std::vector<ActorId> held, std::vector<ActorId> released = {},
+                  bool all = false) {
     protocol::WorkerMessage message;
     auto& said = *message.mutable_holds();
     said.set_sequence(sequence);
@@ -312,7 +313,8 @@ class LightHandlesTest : public ObjectHandlesTest {
   std::vector<ActorId> ended_lights() {
     std::vector<ActorId> all;
     for (const auto& out : to_nodes) {
-      for (const std::string& light : out.message.relayed().message().end_lights().actors()) all.push_back(id_from_raw<ActorId>(light));
+      for (const std::string& light : out.message.relayed().message().end_lights().actors())
+        all.push_back(id_from_raw<ActorId>(light));
     }
     return all;
   }

@@ -10,14 +10,15 @@
 namespace volador::head {
 namespace {
 
-using ::testing::HasSubstr;
 using security::TokenRole;
+using ::testing::HasSubstr;
 
 class OwnershipTest : public CoreFixture {
  protected:
   static constexpr ClientSession kAda{1}, kBob{2}, kOperator{3};
 
-  void hello_with(ClientSession session, uint8_t driver, const std::string& token, TokenRole role = TokenRole::kDriver) {
+  void hello_with(ClientSession session, uint8_t driver, const std::string& token,
+                  TokenRole role = TokenRole::kDriver) {
     protocol::ClientMessage message;
     protocol::Hello& body = *message.mutable_hello();
     body.set_protocol_version(1);
@@ -59,7 +60,8 @@ TEST_F(OwnershipTest, ProgramsOfAnotherTokenAreRefusedAndToldTheRule) {
   spawn(5, 1, 0, kAda);
   send(kill_message(5), kBob);
   EXPECT_EQ(refusal(), kDenied);
-  EXPECT_THAT(last_reply().error().message(), HasSubstr("belongs to token ada; a program may kill what programs of its own token bob created"));
+  EXPECT_THAT(last_reply().error().message(),
+              HasSubstr("belongs to token ada; a program may kill what programs of its own token bob created"));
   EXPECT_NE(state(5), protocol::DEAD);
 }
 

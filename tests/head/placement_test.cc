@@ -32,9 +32,16 @@ class PlacementTest : public testing::Test {
     placement.set_placeable(node(number), "");
   }
   PlacementRequest request(uint32_t number, Resources asked, int32_t priority = 0) {
-    return {.actor = actor(number), .resources = *ResourceSet::from(asked), .wishes = {}, .program = "p", .priority = priority, .sequence = ++sequence};
+    return {.actor = actor(number),
+            .resources = *ResourceSet::from(asked),
+            .wishes = {},
+            .program = "p",
+            .priority = priority,
+            .sequence = ++sequence};
   }
-  void submit(uint32_t number, Resources asked, int32_t priority = 0) { placement.submit(now, request(number, asked, priority)); }
+  void submit(uint32_t number, Resources asked, int32_t priority = 0) {
+    placement.submit(now, request(number, asked, priority));
+  }
   // Returns the placed actors in order; records their locations.
   std::vector<ActorId> schedule() {
     std::vector<ActorId> actors;
@@ -47,7 +54,9 @@ class PlacementTest : public testing::Test {
   }
 
   std::string explain(HolderId holder) const {
-    return placement.explain(holder, [](HolderId other) { return Reason::said("actor " + to_string(other).substr(4, 4)); }).text();
+    return placement
+        .explain(holder, [](HolderId other) { return Reason::said("actor " + to_string(other).substr(4, 4)); })
+        .text();
   }
   std::optional<NodeId> reserved_for(HolderId holder) const {
     const auto reserved = placement.reserved_for(holder);
@@ -214,8 +223,10 @@ TEST_F(PlacementTest, ANodeMayBeAskedForByName) {
   PlacementRequest never = request(4, {.cpus = 3});
   never.wishes.node = "n1";
   EXPECT_TRUE(placement.check_feasible(there, "it"));
-  EXPECT_THAT(placement.check_feasible(nowhere, "it").error().message, HasSubstr("it asks for node n9; no node of this name has joined"));
-  EXPECT_THAT(placement.check_feasible(never, "it").error().message, HasSubstr("asks for cpus 3; the largest node named n1 (n1) has 2"));
+  EXPECT_THAT(placement.check_feasible(nowhere, "it").error().message,
+              HasSubstr("it asks for node n9; no node of this name has joined"));
+  EXPECT_THAT(placement.check_feasible(never, "it").error().message,
+              HasSubstr("asks for cpus 3; the largest node named n1 (n1) has 2"));
   for (const PlacementRequest& one : {there, too_much, nowhere}) placement.submit(now, one);
   EXPECT_EQ(schedule(), std::vector{actor(1)});
   EXPECT_EQ(where[actor(1)], node(2)) << "not the fullest one";
@@ -297,18 +308,22 @@ TEST_F(PlacementTest, CpusOfWhoWaitsAreOthersUntilItGoesOn) {
   EXPECT_EQ(schedule(), (std::vector{actor(3), actor(5)}));
   // CPUs lent by an earlier head are adopted in full.
   placement.set_node(node(1), "n1", {}, *ResourceSet::from({.cpus = 2}), {});
-  for (uint32_t number = 6; number <= 7; ++number) EXPECT_TRUE(placement.adopt(node(1), actor(number), *ResourceSet::from({.cpus = 2}), {}));
+  for (uint32_t number = 6; number <= 7; ++number)
+    EXPECT_TRUE(placement.adopt(node(1), actor(number), *ResourceSet::from({.cpus = 2}), {}));
   EXPECT_FALSE(placement.adopt(node(1), actor(8), *ResourceSet::from({.gpus = 1}), {0}));
 }
 
 TEST_F(PlacementTest, WhatCanNeverRunIsNamedWithTheLargestNode) {
   EXPECT_TRUE(placement.check_feasible(request(1, {.gpus = 2}), "trial 3f2a"));  // No node yet: unknown.
   add_node(1, {.cpus = 16, .gpus = 1, .memory = int64_t{8} << 30});
-  const auto message = [&](Resources asked) { return placement.check_feasible(request(9, asked), "trial 3f2a").error().message; };
+  const auto message = [&](Resources asked) {
+    return placement.check_feasible(request(9, asked), "trial 3f2a").error().message;
+  };
   EXPECT_EQ(message({.gpus = 2}),
             "trial 3f2a asks for gpus 2; the largest node (n1) has 1. It could never start.\n"
             "  resources.gpus: ask at most 1, or join a larger node and set wait_if_infeasible.");
-  EXPECT_THAT(message({.memory = int64_t{9} << 30}), HasSubstr("asks for memory 9 GiB; the largest node (n1) has 8 GiB"));
+  EXPECT_THAT(message({.memory = int64_t{9} << 30}),
+              HasSubstr("asks for memory 9 GiB; the largest node (n1) has 8 GiB"));
   EXPECT_THAT(message({.custom = {{"licence", 1}}}), HasSubstr("asks for licence 1; no node has any"));
   add_node(2, {.cpus = 64});
   EXPECT_THAT(message({.cpus = 32, .gpus = 1}), HasSubstr("no node has all of it together"));
@@ -326,7 +341,8 @@ TEST_F(PlacementTest, EveryWaitingRequestSaysWhy) {
   submit(3, {.cpus = 2}, 1);
   schedule();
   EXPECT_EQ(explain(actor(3)), "waits for cpus 2: 1 of 2 in use on the only node");
-  EXPECT_EQ(explain(actor(2)), "waits for cpus 2: 1 of 2 in use on the only node; behind 1 request of higher priority, actor 0003");
+  EXPECT_EQ(explain(actor(2)),
+            "waits for cpus 2: 1 of 2 in use on the only node; behind 1 request of higher priority, actor 0003");
   add_node(2, {.cpus = 1});
   schedule();
   EXPECT_EQ(explain(actor(3)), "waits for cpus 2: 1 of 2 in use on n1, the only node that could hold it");
@@ -364,7 +380,9 @@ TEST_F(PlacementTest, RandomRequestsNeverBreakItAndNothingThatFitsIsLeftWaiting)
     now += 300ms;
     placement.on_tick(now);
     const double gpus[] = {0, 0, 0, 0.25, 0.5, 1, 2};
-    PlacementRequest one = request(number, {.cpus = static_cast<double>(random.below(9)) / 2, .gpus = gpus[random.below(7)]}, static_cast<int32_t>(random.below(3)));
+    PlacementRequest one =
+        request(number, {.cpus = static_cast<double>(random.below(9)) / 2, .gpus = gpus[random.below(7)]},
+                static_cast<int32_t>(random.below(3)));
     if (random.below(4) == 0) one.wishes.labels = {{"zone", "a"}};
     if (random.below(8) == 0) one.wishes.node = "n" + std::to_string(1 + random.below(22));
     if (random.below(2) == 0) one.wishes.node_preferred = !one.wishes.node.empty();
@@ -387,7 +405,8 @@ TEST_F(PlacementTest, RandomRequestsNeverBreakItAndNothingThatFitsIsLeftWaiting)
         placement.take_back_cpus(some);
       }
     }
-    if (random.below(10) == 0) placement.set_placeable(node(1 + static_cast<uint32_t>(random.below(20))), random.below(2) == 0 ? "" : "suspect");
+    if (random.below(10) == 0)
+      placement.set_placeable(node(1 + static_cast<uint32_t>(random.below(20))), random.below(2) == 0 ? "" : "suspect");
     schedule();
     for (const auto& [id, waiting] : requests) {
       if (!placement.waits(id)) continue;
@@ -616,7 +635,9 @@ class RandomQueueTest : public PlacementTest {
   };
   void add_random_node(SeededRandom& random) {
     const double gpus = static_cast<double>(random.below(3));
-    add_node(next_node++, {.cpus = static_cast<double>(4 + random.below(5)), .gpus = gpus, .custom = {{"licence", static_cast<double>(random.below(3))}}});
+    add_node(next_node++, {.cpus = static_cast<double>(4 + random.below(5)),
+                           .gpus = gpus,
+                           .custom = {{"licence", static_cast<double>(random.below(3))}}});
   }
   void arrive(const PlacementRequest& one, std::chrono::seconds runs) {
     placement.submit(now, one);
@@ -644,7 +665,8 @@ class RandomQueueTest : public PlacementTest {
     std::map<NodeId, std::vector<std::pair<RequestOrder, ResourceSet>>> reserved;
     for (const auto& [id, one] : waiting) {
       for (const auto& reservation : placement.reserved_for(id)) {
-        reserved[reservation.node].emplace_back(RequestOrder{one.request.priority, one.request.sequence, id}, reservation.resources);
+        reserved[reservation.node].emplace_back(RequestOrder{one.request.priority, one.request.sequence, id},
+                                                reservation.resources);
       }
     }
     for (const auto& [id, one] : waiting) {
@@ -657,11 +679,13 @@ class RandomQueueTest : public PlacementTest {
         }
         const auto leaves_enough = [&](const auto& asked) {
           if (asked.first == "gpus") return before.get("gpus") == 0;
-          return entry.free.get(asked.first) - (asked.first == "cpus" ? entry.lent_cpus : 0) - asked.second >= before.get(asked.first);
+          return entry.free.get(asked.first) - (asked.first == "cpus" ? entry.lent_cpus : 0) - asked.second >=
+                 before.get(asked.first);
         };
         const auto& asked = one.request.resources.entries();
         EXPECT_FALSE(std::all_of(asked.begin(), asked.end(), leaves_enough))
-            << to_string(one.request.resources) << " waits beside " << to_string(entry.free) << ", " << to_string(before) << " reserved: " << explain(id);
+            << to_string(one.request.resources) << " waits beside " << to_string(entry.free) << ", "
+            << to_string(before) << " reserved: " << explain(id);
       }
     }
   }
@@ -681,13 +705,17 @@ TEST_F(RandomQueueTest, NobodyWaitsForWhatNoEarlierRequestCanUse) {
     for (int step = 0; step < 500 && !HasFailure(); ++step) {
       const double gpus[] = {0, 0, 0, 0.25, 0.5, 1, 2};
       for (uint64_t count = random.below(4); count > 0; --count) {
-        PlacementRequest one = request(next_actor++, {.cpus = static_cast<double>(random.below(13)) / 2, .gpus = gpus[random.below(7)],
-                                                      .custom = {{"licence", random.below(5) == 0 ? 1.0 : 0.0}}},
+        PlacementRequest one = request(next_actor++,
+                                       {.cpus = static_cast<double>(random.below(13)) / 2,
+                                        .gpus = gpus[random.below(7)],
+                                        .custom = {{"licence", random.below(5) == 0 ? 1.0 : 0.0}}},
                                        static_cast<int32_t>(random.below(3)));
         arrive(one, std::chrono::seconds(1 + random.below(random.below(10) == 0 ? 2000 : 60)));
       }
       if (random.below(40) == 0) add_random_node(random);
-      if (random.below(20) == 0) placement.set_placeable(node(1 + static_cast<uint32_t>(random.below(next_node - 1))), random.below(3) == 0 ? "suspect" : "");
+      if (random.below(20) == 0)
+        placement.set_placeable(node(1 + static_cast<uint32_t>(random.below(next_node - 1))),
+                                random.below(3) == 0 ? "suspect" : "");
       if (!ends.empty() && random.below(3) == 0) {
         const ActorId some = std::next(ends.begin(), static_cast<std::ptrdiff_t>(random.below(ends.size())))->second;
         random.below(2) == 0 ? placement.lend_cpus(some) : placement.take_back_cpus(some);
@@ -729,7 +757,9 @@ TEST_F(ReservationTest, AGroupReservesForEachOfItsBundles) {
   group.holder = actor(500);
   group.strategy = Strategy::kStrictSpread;
   group.sequence = 2;
-  for (uint32_t number = 0; number < 3; ++number) group.bundles.push_back({.holder = actor(501 + number), .resources = *ResourceSet::from({.cpus = 4}), .index = number});
+  for (uint32_t number = 0; number < 3; ++number)
+    group.bundles.push_back(
+        {.holder = actor(501 + number), .resources = *ResourceSet::from({.cpus = 4}), .index = number});
   for (uint32_t number = 1; number <= 3; ++number) add_node(number, {.cpus = 4, .gpus = 1});
   uint32_t next = 1;
   sequence = 10;
@@ -774,7 +804,8 @@ TEST_F(PlacementTest, LabelsOfNodesThatLeftAreForgotten) {
   placement.submit(now, patient);
   for (uint32_t number = 1; number <= 1000; ++number) {
     add_node(number, {.cpus = 1}, {{"host", "h" + std::to_string(number)}});
-    EXPECT_EQ(schedule().size(), number == 900 ? 1u : 0u) << "its own answer for each set of labels, also where numbers are used again";
+    EXPECT_EQ(schedule().size(), number == 900 ? 1u : 0u)
+        << "its own answer for each set of labels, also where numbers are used again";
     if (number > 3) placement.remove_node(node(number - 3));
   }
   EXPECT_EQ(placement.label_sets(), 3u);

@@ -78,7 +78,8 @@ TEST_F(RecordFileTest, DamageIsNeverReadAsARecord) {
     std::ofstream(file_, std::ios::binary) << damaged;
     const auto records = read(true);
     EXPECT_LT(records.size(), 3u) << at;
-    for (size_t record = 0; record < records.size(); ++record) EXPECT_EQ(records[record], (std::vector<std::string>{"one", "two", "three"})[record]);
+    for (size_t record = 0; record < records.size(); ++record)
+      EXPECT_EQ(records[record], (std::vector<std::string>{"one", "two", "three"})[record]);
   }
 }
 

@@ -42,7 +42,8 @@ TEST_F(RunningActors, OneWithoutAProcessSaysWhy) {
   EXPECT_EQ(running->node_name, "n1");
   EXPECT_EQ(running->session, kNode1);
   take(core->on_node_lost(now, kNode1));
-  EXPECT_THAT(core->lookups().find_running(id(1)).error().message, HasSubstr("runs on node n1, which is not connected now"));
+  EXPECT_THAT(core->lookups().find_running(id(1)).error().message,
+              HasSubstr("runs on node n1, which is not connected now"));
   join(kNode1, 1, 1);
   send(kill_message(1));
   EXPECT_THAT(core->lookups().find_running(id(1)).error().message, HasSubstr("is dead"));

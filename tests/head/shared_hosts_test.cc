@@ -68,7 +68,8 @@ TEST_F(SharedHostsInTheHead, LogsOfOneAreThoseOfAllThatShareItsProcess) {
   EXPECT_EQ(source->writers, (std::vector<ActorId>{test_id<ActorId>(last), test_id<ActorId>(1)}));
   send(kill_message(1));
   ended(node_of(first), first, protocol::DeathCause::KILLED);
-  EXPECT_EQ(core->lookups().find_log_source(to_string(test_id<ActorId>(last)))->writers.size(), 2u) << "what it wrote is still there";
+  EXPECT_EQ(core->lookups().find_log_source(to_string(test_id<ActorId>(last)))->writers.size(), 2u)
+      << "what it wrote is still there";
 }
 
 TEST_F(SharedHostsInTheHead, ANodeCannotClaimTheIdOfAnotherNodesHost) {

@@ -14,7 +14,8 @@ using testing::HasSubstr;
 
 constexpr BootTime kTablesNow{1000s};
 
-protocol::Register registration(uint8_t number, const std::string& name, const std::string& incarnation = "w", int64_t sent = 10) {
+protocol::Register registration(uint8_t number, const std::string& name, const std::string& incarnation = "w",
+                                int64_t sent = 10) {
   protocol::Register message;
   message.set_node_id(raw(NodeId{{number}}));
   message.set_name(name);
@@ -46,7 +47,8 @@ TEST(NodeTableTest, TellsWhatARegistrationMeans) {
 TEST(NodeTableTest, ANameIsFreeWhenItsNodeIsDead) {
   NodeTable nodes{Limits{}};
   nodes.admit(kTablesNow, NodeSession{1}, registration(1, "a"), {});
-  EXPECT_THAT(nodes.check(NodeSession{2}, registration(2, "a")).error().message, HasSubstr("node name \"a\" is taken by node 01000000"));
+  EXPECT_THAT(nodes.check(NodeSession{2}, registration(2, "a")).error().message,
+              HasSubstr("node name \"a\" is taken by node 01000000"));
   nodes.mark_dead(*nodes.find(NodeId{{1}}), Reason::said("silent"), true);
   EXPECT_TRUE(nodes.check(NodeSession{2}, registration(2, "a")));
   nodes.check_invariants();
@@ -54,7 +56,8 @@ TEST(NodeTableTest, ANameIsFreeWhenItsNodeIsDead) {
 
 TEST(NodeTableTest, CountsLostNodesUntilAMemberHasTheirName) {
   NodeTable nodes{Limits{}};
-  for (uint8_t number = 1; number <= 3; ++number) nodes.admit(kTablesNow, NodeSession{number}, registration(number, "n" + std::to_string(number)), {});
+  for (uint8_t number = 1; number <= 3; ++number)
+    nodes.admit(kTablesNow, NodeSession{number}, registration(number, "n" + std::to_string(number)), {});
   nodes.mark_dead(*nodes.find(NodeId{{1}}), Reason::said("silent"), true);
   nodes.mark_dead(*nodes.find(NodeId{{2}}), Reason::said("it was stopped"), false);
   EXPECT_EQ(nodes.lost_nodes(), 1u) << "a stopped node is not lost";
@@ -67,7 +70,8 @@ TEST(NodeTableTest, BadRegistrationsAreRefusedWithTheRule) {
   Limits limits;
   limits.nodes = 1;
   NodeTable nodes{limits};
-  EXPECT_THAT(nodes.check(NodeSession{1}, registration(1, "")).error().message, HasSubstr("node name: expected 1 to 256 bytes"));
+  EXPECT_THAT(nodes.check(NodeSession{1}, registration(1, "")).error().message,
+              HasSubstr("node name: expected 1 to 256 bytes"));
   EXPECT_THAT(nodes.check(NodeSession{1}, {}).error().message, HasSubstr("node_id takes 16 bytes"));
   nodes.admit(kTablesNow, NodeSession{1}, registration(1, "a"), {});
   EXPECT_EQ(nodes.check(NodeSession{2}, registration(2, "b")).error().code, ErrorCode::kUnavailable);
@@ -166,7 +170,11 @@ TEST(ExperimentTableTest, TrialsAreFoundByTheirNames) {
   protocol::ExperimentUpdate update;
   update.set_experiment("digits");
   update.set_state("running");
-  const std::pair<const char*, const char*> trials[] = {{"3f2a90c1", "7_lr=0.1"}, {"7_lr0000", "wide"}, {"aa000000", "twin"}, {"bb000000", "twin"}, {"cc000000", "much too long a name"}};
+  const std::pair<const char*, const char*> trials[] = {{"3f2a90c1", "7_lr=0.1"},
+                                                        {"7_lr0000", "wide"},
+                                                        {"aa000000", "twin"},
+                                                        {"bb000000", "twin"},
+                                                        {"cc000000", "much too long a name"}};
   for (const auto& [id, name] : trials) {
     protocol::TrialRow& row = *update.add_trials();
     row.set_trial_id(id);
@@ -212,7 +220,8 @@ TEST(ExperimentTableTest, KeepsTheSchedulersRungsUntilNewOnesCome) {
 TEST(WireTest, ResourcesAreCheckedFieldByField) {
   protocol::ResourceMap map;
   (*map.mutable_amounts())["gpus"] = kUnit * 3 / 2;
-  EXPECT_THAT(resources_from(map, {}).error().message, HasSubstr("resources.gpus: expected a whole number above 1, got 1.5"));
+  EXPECT_THAT(resources_from(map, {}).error().message,
+              HasSubstr("resources.gpus: expected a whole number above 1, got 1.5"));
   (*map.mutable_amounts())["gpus"] = -1;
   EXPECT_THAT(resources_from(map, {}).error().message, HasSubstr("resources.gpus: expected 0 to"));
   (*map.mutable_amounts())["gpus"] = kUnit / 2;

@@ -21,7 +21,8 @@ class CoreRunnerTest : public testing::Test {
  protected:
   Result<void> store(std::string key) {
     std::promise<Result<void>> done;
-    runner_.store({{"tokens", std::move(key), "value"}}, [&done](Result<void> stored) { done.set_value(std::move(stored)); });
+    runner_.store({{"tokens", std::move(key), "value"}},
+                  [&done](Result<void> stored) { done.set_value(std::move(stored)); });
     return done.get_future().get();
   }
 
@@ -30,7 +31,8 @@ class CoreRunnerTest : public testing::Test {
   std::shared_ptr<MemoryStore> rows_ = std::make_shared<MemoryStore>();
   MemoryJournal journal_{rows_};
   HeadCore core_{Options{}, random_};
-  JournalWriter writer_{journal_, {}, [](const Error& error) { ADD_FAILURE() << "the head would end: " << error.message; }};
+  JournalWriter writer_{
+      journal_, {}, [](const Error& error) { ADD_FAILURE() << "the head would end: " << error.message; }};
   LogRings logs_;
   LoopSystem loops_{1};
   CoreRunner runner_{{.core = core_, .writer = writer_, .logs = logs_, .clock = clock_, .loops = loops_}};

@@ -29,7 +29,11 @@ class ExperimentKeeperTest : public ::testing::Test {
       row.set_step(step);
       row.add_points()->set_step(step);
     }
-    return {.experiment = experiment, .driver = kDriver, .machine_id = "m", .update = update.SerializeAsString(), .open = state == "running"};
+    return {.experiment = experiment,
+            .driver = kDriver,
+            .machine_id = "m",
+            .update = update.SerializeAsString(),
+            .open = state == "running"};
   }
   void keep(const std::vector<ExperimentNews>& all) {
     auto keeper = open();
@@ -59,7 +63,9 @@ class ExperimentKeeperTest : public ::testing::Test {
     for (const auto& file : files()) {
       std::ifstream in(file, std::ios::binary);
       const std::string bytes(std::istreambuf_iterator<char>(in), {});
-      if (bytes.find(experiment) != std::string::npos) std::filesystem::last_write_time(file, std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
+      if (bytes.find(experiment) != std::string::npos)
+        std::filesystem::last_write_time(file,
+                                         std::filesystem::file_time_type::clock::now() - std::chrono::hours(hours));
     }
   }
 
@@ -69,7 +75,8 @@ class ExperimentKeeperTest : public ::testing::Test {
 };
 
 TEST_F(ExperimentKeeperTest, WhatRanAndWhatHadEndedComeBack) {
-  keep({news("runs", "running", 2), news("ended", "running", 3), news("runs", "running", 2, 2), news("ended", "finished", 3, 2)});
+  keep({news("runs", "running", 2), news("ended", "running", 3), news("runs", "running", 2, 2),
+        news("ended", "finished", 3, 2)});
   auto keeper = open();
   const auto ran = keeper->read_open();
   ASSERT_EQ(ran.size(), 1u);
@@ -154,7 +161,8 @@ TEST_F(ExperimentKeeperTest, ALongFileIsSummedUp) {
 }
 
 TEST_F(ExperimentKeeperTest, TheOldestMakeRoomThoseThatEndedFirst) {
-  keep({news("runs", "running", 1), news("first", "finished", 1), news("second", "finished", 1), news("third", "failed", 1)});
+  keep({news("runs", "running", 1), news("first", "finished", 1), news("second", "finished", 1),
+        news("third", "failed", 1)});
   age("runs", 9), age("first", 7), age("third", 5), age("second", 3);
   options_.files_max = 3;
   EXPECT_EQ(ended(), (std::vector<std::string>{"third", "second"}));

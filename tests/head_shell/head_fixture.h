@@ -35,7 +35,8 @@ class Inbox {
     changed_.notify_all();
   }
   // Returns the next message for which `wanted` holds; drops earlier ones.
-  std::optional<Message> next(const std::function<bool(const Message&)>& wanted, std::chrono::milliseconds limit = std::chrono::seconds(10)) {
+  std::optional<Message> next(const std::function<bool(const Message&)>& wanted,
+                              std::chrono::milliseconds limit = std::chrono::seconds(10)) {
     const auto until = std::chrono::steady_clock::now() + limit;
     std::unique_lock lock(mutex_);
     while (true) {
@@ -56,22 +57,29 @@ class Inbox {
 
 class HeadFixture : public ::testing::Test {
  protected:
-  Result<std::unique_ptr<HeadProcess>> try_start(HeadOptions options) { return HeadProcess::start(std::move(options), clock_, random_); }
+  Result<std::unique_ptr<HeadProcess>> try_start(HeadOptions options) {
+    return HeadProcess::start(std::move(options), clock_, random_);
+  }
   void start(HeadOptions options) {
     auto started = try_start(std::move(options));
     ASSERT_TRUE(started.has_value()) << started.error().message;
     head_ = std::move(*started);
   }
   void start() { start(options()); }
-  HeadOptions options(std::string cluster = "heron") { return {.paths = *Paths::from({.volador_home = directory_.path(), .uid = getuid()}), .cluster = std::move(cluster)}; }
+  HeadOptions options(std::string cluster = "heron") {
+    return {.paths = *Paths::from({.volador_home = directory_.path(), .uid = getuid()}), .cluster = std::move(cluster)};
+  }
 
   security::JoinToken token(const std::string& text) { return *security::parse_token(text); }
-  Result<control::Joined> try_join(security::Role role, const security::JoinToken& with, const std::string& name = "someone") {
+  Result<control::Joined> try_join(security::Role role, const security::JoinToken& with,
+                                   const std::string& name = "someone") {
     return control::join({.address = head_->ready().address, .token = with, .role = role, .name = name}, clock_);
   }
   security::Credentials join(security::Role role, const std::string& name = "someone") {
     const HeadReady& ready = head_->ready();
-    const auto& text = role == security::Role::kOperator ? ready.operator_token : role == security::Role::kDriver ? ready.driver_token : ready.join_token;
+    const auto& text = role == security::Role::kOperator ? ready.operator_token
+                       : role == security::Role::kDriver ? ready.driver_token
+                                                         : ready.join_token;
     auto joined = try_join(role, token(text), name);
     EXPECT_TRUE(joined.has_value()) << joined.error().message;
     return joined ? joined->credentials : security::Credentials{};
@@ -111,7 +119,8 @@ class HeadFixture : public ::testing::Test {
     auto is_kept = kept->get_future().share();
     driver->link = control::connect_client_link(
         {.address = head_->ready().address, .credentials = join(security::Role::kDriver, "driver")},
-        {.on_message = [raw_driver = driver.get()](const protocol::HeadMessage& message) { raw_driver->inbox.add(message); },
+        {.on_message = [raw_driver =
+                            driver.get()](const protocol::HeadMessage& message) { raw_driver->inbox.add(message); },
          .on_state =
              [raw_driver = driver.get(), hello, is_kept](control::LinkState state, const Error&) {
                is_kept.wait();
@@ -130,15 +139,20 @@ class HeadFixture : public ::testing::Test {
     Inbox<protocol::HeadToWorker> inbox;
     std::unique_ptr<control::WorkerLink> link;
   };
-  std::unique_ptr<Node> serve_as(const std::string& name, const security::Credentials& credentials) { return serve_on(name, {}, credentials); }
-  std::unique_ptr<Node> serve_on(const std::string& name, const std::string& machine, const security::Credentials& credentials) {
+  std::unique_ptr<Node> serve_as(const std::string& name, const security::Credentials& credentials) {
+    return serve_on(name, {}, credentials);
+  }
+  std::unique_ptr<Node> serve_on(const std::string& name, const std::string& machine,
+                                 const security::Credentials& credentials) {
     auto node = std::make_unique<Node>();
     auto connected = std::make_shared<std::promise<void>>();
-    node->link = control::connect_worker_link({.address = head_->ready().address, .credentials = credentials},
-                                              {.on_message = [raw_node = node.get()](const protocol::HeadToWorker& message) { raw_node->inbox.add(message); },
-                                               .on_state = [connected, told = false](control::LinkState, const Error&) mutable {
-                                                 if (!std::exchange(told, true)) connected->set_value();
-                                               }});
+    node->link = control::connect_worker_link(
+        {.address = head_->ready().address, .credentials = credentials},
+        {.on_message = [raw_node = node.get()](const protocol::HeadToWorker& message) { raw_node->inbox.add(message); },
+         .on_state =
+             [connected, told = false](control::LinkState, const Error&) mutable {
+               if (!std::exchange(told, true)) connected->set_value();
+             }});
     connected->get_future().wait();
     protocol::WorkerMessage message;
     auto& registration = *message.mutable_register_();
@@ -168,7 +182,9 @@ class HeadFixture : public ::testing::Test {
     return message;
   }
   static std::function<bool(const protocol::HeadMessage&)> reply_to(ActorId actor) {
-    return [actor](const protocol::HeadMessage& message) { return message.has_reply() && message.reply().request_id() == raw(actor); };
+    return [actor](const protocol::HeadMessage& message) {
+      return message.has_reply() && message.reply().request_id() == raw(actor);
+    };
   }
 
   volador::TemporaryDirectory directory_;

@@ -54,7 +54,10 @@ TEST_F(HeadProcessTest, ATokenJoinsOnlyAsItsRole) {
   const auto program = try_join(Role::kDriver, token(head_->ready().join_token));
   ASSERT_FALSE(program.has_value()) << "a join token lets a machine in, and no program";
   EXPECT_EQ(program.error().code, ErrorCode::kPermissionDenied);
-  EXPECT_EQ(program.error().message, security::check_joins_as(token(head_->ready().join_token).id, security::TokenRole::kJoin, Role::kDriver).error().message);
+  EXPECT_EQ(program.error().message,
+            security::check_joins_as(token(head_->ready().join_token).id, security::TokenRole::kJoin, Role::kDriver)
+                .error()
+                .message);
   EXPECT_EQ(try_join(Role::kHost, token(head_->ready().operator_token)).error().code, ErrorCode::kInvalidArgument);
 }
 
@@ -100,7 +103,8 @@ TEST_F(HeadProcessTest, ClocksTooFarApartAndOtherVersionsAreRefusedByName) {
   start();
   const auto joined = token(head_->ready().join_token);
   const auto authority = join(Role::kNode).authority_pem;
-  const control::Channel channel(head_->ready().address, {.certificate_pem = {}, .key_pem = {}, .authority_pem = authority});
+  const control::Channel channel(head_->ready().address,
+                                 {.certificate_pem = {}, .key_pem = {}, .authority_pem = authority});
   const auto stub = protocol::Control::NewStub(channel.grpc());
   const auto error_of = [&](int protocol_version, std::chrono::minutes skew) {
     protocol::JoinRequest request;
@@ -131,7 +135,8 @@ TEST_F(HeadProcessTest, WhoGuessesIsSlowedDown) {
   const auto refused = try_join(Role::kNode, token(head_->ready().join_token));
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
-  EXPECT_NE(refused.error().message.find("too many wrong tokens from 127.0.0.1"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("too many wrong tokens from 127.0.0.1"), std::string::npos)
+      << refused.error().message;
 }
 
 // Methods allowed for each role; repeated here so that a change of the head's table must be made in two places.
@@ -213,7 +218,8 @@ grpc::Status call_with_an_empty_message(const std::shared_ptr<grpc::Channel>& ch
 
 TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
   start();
-  std::map<std::string, security::Credentials> members{{"driver", join(Role::kDriver)}, {"node", join(Role::kNode, "node")}, {"operator", join(Role::kOperator)}};
+  std::map<std::string, security::Credentials> members{
+      {"driver", join(Role::kDriver)}, {"node", join(Role::kNode, "node")}, {"operator", join(Role::kOperator)}};
   members["none"] = {.certificate_pem = {}, .key_pem = {}, .authority_pem = members["node"].authority_pem};
   {
     auto driver = drive();
@@ -226,7 +232,8 @@ TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
     ASSERT_TRUE(host.has_value()) << host.error().message;
     members["host"] = *host;
   }
-  for (const operations::Entry& entry : operations::catalogue()) EXPECT_TRUE(kAllowed.contains(entry.path)) << entry.path;
+  for (const operations::Entry& entry : operations::catalogue())
+    EXPECT_TRUE(kAllowed.contains(entry.path)) << entry.path;
   for (const auto& [role, credentials] : members) {
     const control::Channel channel(head_->ready().address, credentials);
     for (const auto& [method, allowed] : kAllowed) {
@@ -234,8 +241,10 @@ TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
       const bool may = (" " + allowed + " ").find(" " + role + " ") != std::string::npos;
       const auto refused = role == "none" ? grpc::StatusCode::UNAUTHENTICATED : grpc::StatusCode::PERMISSION_DENIED;
       if (may) {
-        EXPECT_NE(status.error_code(), grpc::StatusCode::UNAUTHENTICATED) << role << " " << method << ": " << status.error_message();
-        EXPECT_NE(status.error_code(), grpc::StatusCode::PERMISSION_DENIED) << role << " " << method << ": " << status.error_message();
+        EXPECT_NE(status.error_code(), grpc::StatusCode::UNAUTHENTICATED)
+            << role << " " << method << ": " << status.error_message();
+        EXPECT_NE(status.error_code(), grpc::StatusCode::PERMISSION_DENIED)
+            << role << " " << method << ": " << status.error_message();
       } else if (allowed.empty()) {
         EXPECT_FALSE(status.ok()) << role << " " << method;
       } else {
@@ -277,7 +286,10 @@ TEST_F(HeadProcessTest, ANodeGetsCertificatesOnlyForHostsThatWerePlacedOnIt) {
   ended.mutable_host_ended()->set_epoch(started->start_host().epoch());
   ended.mutable_host_ended()->mutable_cause()->set_kind(protocol::DeathCause::EXITED);
   node->link->send(ended);
-  ASSERT_TRUE(driver->inbox.next([&](const auto& message) { return message.has_actor() && message.actor().state() == protocol::DEAD; }).has_value());
+  ASSERT_TRUE(
+      driver->inbox
+          .next([&](const auto& message) { return message.has_actor() && message.actor().state() == protocol::DEAD; })
+          .has_value());
   EXPECT_FALSE(control::certify_host(channel, host, 5s).has_value());
   node->link->close();
 }
@@ -287,11 +299,14 @@ TEST_F(HeadProcessTest, CertificatesOfAnotherClusterAreNotAccepted) {
   const auto own = join(Role::kOperator);
   const auto other = security::Authority::create(new_id<ClusterId>(random_), clock_.wall());
   const auto request = security::make_key_request(Role::kOperator, "mallory");
-  auto signed_elsewhere = other->sign(request->csr_pem, {.role = Role::kOperator, .name = "mallory", .token_id = {}, .now = clock_.wall()});
+  auto signed_elsewhere =
+      other->sign(request->csr_pem, {.role = Role::kOperator, .name = "mallory", .token_id = {}, .now = clock_.wall()});
   ASSERT_TRUE(signed_elsewhere.has_value()) << signed_elsewhere.error().message;
-  const control::Channel channel(head_->ready().address, {.certificate_pem = *signed_elsewhere, .key_pem = request->key_pem, .authority_pem = own.authority_pem});
-  control::ClusterApi api(std::make_shared<control::Channel>(head_->ready().address,
-                                                             security::Credentials{*signed_elsewhere, request->key_pem, own.authority_pem}));
+  const control::Channel channel(
+      head_->ready().address,
+      {.certificate_pem = *signed_elsewhere, .key_pem = request->key_pem, .authority_pem = own.authority_pem});
+  control::ClusterApi api(std::make_shared<control::Channel>(
+      head_->ready().address, security::Credentials{*signed_elsewhere, request->key_pem, own.authority_pem}));
   EXPECT_FALSE(api.call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
 }
 
@@ -303,16 +318,25 @@ TEST_F(HeadProcessTest, TheApiTakesBearerTokensByRole) {
   EXPECT_EQ(status->address(), head_->ready().address);
   auto drives = api(head_->ready().driver_token);
   EXPECT_TRUE(drives->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
-  EXPECT_EQ(drives->call<v1::ListTokensReply>("Cluster/ListTokens", v1::ListTokensRequest()).error().code, ErrorCode::kPermissionDenied);
-  EXPECT_NE(drives->call<v1::ListTokensReply>("Cluster/ListTokens", v1::ListTokensRequest()).error().message.find("volador token create --role=operator"), std::string::npos);
+  EXPECT_EQ(drives->call<v1::ListTokensReply>("Cluster/ListTokens", v1::ListTokensRequest()).error().code,
+            ErrorCode::kPermissionDenied);
+  EXPECT_NE(drives->call<v1::ListTokensReply>("Cluster/ListTokens", v1::ListTokensRequest())
+                .error()
+                .message.find("volador token create --role=operator"),
+            std::string::npos);
   const auto machine = api(head_->ready().join_token)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest());
   ASSERT_FALSE(machine.has_value()) << "a join token makes nodes, and no node reads the API";
   EXPECT_EQ(machine.error().code, ErrorCode::kPermissionDenied);
-  EXPECT_THAT(machine.error().message, ::testing::HasSubstr("is for role viewer, driver or operator; token " + token(head_->ready().join_token).id + " has role join. "));
+  EXPECT_THAT(machine.error().message, ::testing::HasSubstr("is for role viewer, driver or operator; token " +
+                                                            token(head_->ready().join_token).id + " has role join. "));
   EXPECT_THAT(machine.error().message, ::testing::HasSubstr("volador token create --role=viewer"));
   auto guessed = token(head_->ready().operator_token);
   guessed.secret = security::Secret::random(security::kTokenSecretBytes);
-  EXPECT_EQ(api(security::token_text(guessed).reveal())->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).error().code, ErrorCode::kUnauthenticated);
+  EXPECT_EQ(api(security::token_text(guessed).reveal())
+                ->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest())
+                .error()
+                .code,
+            ErrorCode::kUnauthenticated);
 }
 
 TEST_F(HeadProcessTest, ARevokedTokenEndsStreamsAndCallsOfWhoJoinedWithIt) {
@@ -345,10 +369,13 @@ TEST_F(HeadProcessTest, TheAuditLogHasWhoAskedForWhatAndOnlyOperatorsReadIt) {
   ASSERT_TRUE(audit.has_value()) << audit.error().message;
   ASSERT_EQ(audit->entries_size(), 3);
   EXPECT_EQ(audit->total(), 3);
-  EXPECT_EQ(audit->entries(0).action() + " " + audit->entries(0).object() + " " + audit->entries(0).outcome(), "drain mars kNotFound");
-  EXPECT_EQ(audit->entries(1).action() + " " + audit->entries(1).object() + " " + audit->entries(1).outcome(), "kill moon kNotFound");
+  EXPECT_EQ(audit->entries(0).action() + " " + audit->entries(0).object() + " " + audit->entries(0).outcome(),
+            "drain mars kNotFound");
+  EXPECT_EQ(audit->entries(1).action() + " " + audit->entries(1).object() + " " + audit->entries(1).outcome(),
+            "kill moon kNotFound");
   EXPECT_THAT(audit->entries(1).message(), ::testing::HasSubstr("\"moon\""));
-  EXPECT_EQ(audit->entries(2).action() + " " + audit->entries(2).object() + " " + audit->entries(2).outcome(), "create_token " + made->token().id() + " viewer done");
+  EXPECT_EQ(audit->entries(2).action() + " " + audit->entries(2).object() + " " + audit->entries(2).outcome(),
+            "create_token " + made->token().id() + " viewer done");
   for (const v1::AuditEntry& entry : audit->entries()) EXPECT_EQ(entry.by(), token(head_->ready().operator_token).id);
   all.set_filter("kill");
   EXPECT_EQ(operates->call<v1::ListAuditReply>("Cluster/ListAudit", all)->total(), 1);
@@ -357,8 +384,10 @@ TEST_F(HeadProcessTest, TheAuditLogHasWhoAskedForWhatAndOnlyOperatorsReadIt) {
   audit = operates->call<v1::ListAuditReply>("Cluster/ListAudit", all);
   EXPECT_EQ(audit->entries_size(), 1);
   EXPECT_EQ(audit->total(), 3);
-  EXPECT_EQ(api(made->text())->call<v1::ListAuditReply>("Cluster/ListAudit", all).error().code, ErrorCode::kPermissionDenied);
-  EXPECT_EQ(api(head_->ready().driver_token)->call<v1::ListAuditReply>("Cluster/ListAudit", all).error().code, ErrorCode::kPermissionDenied);
+  EXPECT_EQ(api(made->text())->call<v1::ListAuditReply>("Cluster/ListAudit", all).error().code,
+            ErrorCode::kPermissionDenied);
+  EXPECT_EQ(api(head_->ready().driver_token)->call<v1::ListAuditReply>("Cluster/ListAudit", all).error().code,
+            ErrorCode::kPermissionDenied);
 }
 
 TEST_F(HeadProcessTest, TheMachinesOwnTokenHasASuccessorOnceItIsRevoked) {
@@ -367,9 +396,12 @@ TEST_F(HeadProcessTest, TheMachinesOwnTokenHasASuccessorOnceItIsRevoked) {
   v1::RevokeTokenRequest revoke;
   revoke.set_id(token(own).id);
   ASSERT_TRUE(api(own)->call<v1::RevokeTokenReply>("Cluster/RevokeToken", revoke).has_value());
-  EXPECT_EQ(api(own)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).error().code, ErrorCode::kUnauthenticated);
+  EXPECT_EQ(api(own)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).error().code,
+            ErrorCode::kUnauthenticated);
   const auto current = [this] { return load_access(options().paths, "heron").value().token; };
-  for (const auto until = std::chrono::steady_clock::now() + 5s; current() == own && std::chrono::steady_clock::now() < until;) std::this_thread::sleep_for(1ms);
+  for (const auto until = std::chrono::steady_clock::now() + 5s;
+       current() == own && std::chrono::steady_clock::now() < until;)
+    std::this_thread::sleep_for(1ms);
   const std::string successor = current();
   ASSERT_NE(successor, own);
   EXPECT_TRUE(api(successor)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
@@ -425,26 +457,32 @@ TEST_F(HeadProcessTest, WhatIsNotStoredIsNotAcknowledged) {
   driver->link->send(spawn_message(*driver, first));
   EXPECT_FALSE(driver->inbox.next(reply_to(first), 300ms).has_value());
   // The head is read-only: it serves requests and rejects those that it could not store.
-  EXPECT_TRUE(api(head_->ready().operator_token)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
+  EXPECT_TRUE(
+      api(head_->ready().operator_token)->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).has_value());
   driver->link->send(spawn_message(*driver, second));
   auto refused = driver->inbox.next(reply_to(second));
   ASSERT_TRUE(refused.has_value());
   EXPECT_EQ(refused->reply().error().code(), static_cast<int>(ErrorCode::kUnavailable));
-  EXPECT_NE(refused->reply().error().message().find("read-only"), std::string::npos) << refused->reply().error().message();
+  EXPECT_NE(refused->reply().error().message().find("read-only"), std::string::npos)
+      << refused->reply().error().message();
   ASSERT_TRUE(redis.start());
   auto stored = driver->inbox.next(reply_to(first));
   ASSERT_TRUE(stored.has_value());
   EXPECT_EQ(stored->reply().error().code(), 0) << stored->reply().error().message();
   head_->stop();
   start(with_redis);
-  EXPECT_EQ(api(head_->ready().operator_token)->call<v1::ListActorsReply>("Cluster/ListActors", v1::ListRequest())->actors_size(), 1);
+  EXPECT_EQ(api(head_->ready().operator_token)
+                ->call<v1::ListActorsReply>("Cluster/ListActors", v1::ListRequest())
+                ->actors_size(),
+            1);
 }
 
 TEST_F(HeadProcessTest, ASecondHeadOnTheFolderAndATakenPortAreRefusedByName) {
   start();
   auto second = try_start(options());
   ASSERT_FALSE(second.has_value());
-  EXPECT_NE(second.error().message.find("pid " + std::to_string(getpid())), std::string::npos) << second.error().message;
+  EXPECT_NE(second.error().message.find("pid " + std::to_string(getpid())), std::string::npos)
+      << second.error().message;
   HeadOptions taken = options("crane");
   taken.port = std::stoi(head_->ready().address.substr(head_->ready().address.rfind(':') + 1));
   auto third = try_start(taken);

@@ -77,7 +77,9 @@ TEST(LogLines, ALineKeepsTheTimeAtWhichItWasReadUnlessItSaysItsOwn) {
   const auto plain = to_api({.source = "a", .node = "n", .text = "loss nan: failed", .time_ms = 7});
   EXPECT_EQ(plain.time_ms(), 7);
   EXPECT_EQ(plain.level(), "error");
-  EXPECT_EQ(to_api({.source = "a", .node = "n", .text = "2026-11-23T01:26:28.000Z info  worker \"x\"", .time_ms = 7}).time_ms(), kMs);
+  EXPECT_EQ(to_api({.source = "a", .node = "n", .text = "2026-11-23T01:26:28.000Z info  worker \"x\"", .time_ms = 7})
+                .time_ms(),
+            kMs);
 }
 
 }  // namespace

@@ -77,7 +77,8 @@ TEST_F(TokenTableTest, ARevokedTokenIsRefusedAlsoAfterLoading) {
 
 TEST_F(TokenTableTest, OneDigitRevokesNothing) {
   const auto created = create();
-  for (size_t digits = 0; digits < 4; ++digits) EXPECT_FALSE(table_.revoke(created.token.id.substr(0, digits)).has_value()) << digits;
+  for (size_t digits = 0; digits < 4; ++digits)
+    EXPECT_FALSE(table_.revoke(created.token.id.substr(0, digits)).has_value()) << digits;
   EXPECT_NE(table_.revoke(created.token.id.substr(0, 1)).error().message.find("at least 4 digits"), std::string::npos);
   EXPECT_TRUE(table_.check(created.token.id, created.token.secret.reveal(), kNow).has_value());
   EXPECT_TRUE(table_.revoke(created.token.id.substr(0, 4)).has_value());
@@ -249,8 +250,15 @@ TEST(ClusterIdentity, SurvivesItsFileAndNothingElseDoes) {
   const auto file = directory.path() / "cluster.json";
   EXPECT_EQ(load_identity(file).error().code, ErrorCode::kNotFound);
   SeededRandom random(4);
-  const ClusterIdentity identity{.name = "heron", .id = new_id<ClusterId>(random), .bind = "127.0.0.1", .port = 6380, .advertise = "127.0.0.1:6380",
-                                 .generation = 3, .operator_token = "o", .join_token = "j", .driver_token = "d"};
+  const ClusterIdentity identity{.name = "heron",
+                                 .id = new_id<ClusterId>(random),
+                                 .bind = "127.0.0.1",
+                                 .port = 6380,
+                                 .advertise = "127.0.0.1:6380",
+                                 .generation = 3,
+                                 .operator_token = "o",
+                                 .join_token = "j",
+                                 .driver_token = "d"};
   ASSERT_TRUE(save_identity(file, identity).has_value());
   EXPECT_EQ(*load_identity(file), identity);
   std::ofstream(file) << "{\"name\": 3}";

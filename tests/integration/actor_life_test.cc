@@ -12,10 +12,10 @@
 #include <ctime>
 #include <filesystem>
 #include <fstream>
-#include <sstream>
 #include <mutex>
 #include <optional>
 #include <set>
+#include <sstream>
 #include <thread>
 
 #include "tests/cli/cluster/run_volador.h"
@@ -40,7 +40,9 @@ class Patient {
   std::string directory() { return std::filesystem::current_path().string(); }
   std::string where() { return volador::self().actor_namespace; }
   volador::ActorId sibling(std::string name) { return volador::get_actor<Patient>(name).id(); }
-  volador::ActorId child(std::string name) { return volador::actor<Patient>().name(std::move(name)).with_creator().spawn().id(); }
+  volador::ActorId child(std::string name) {
+    return volador::actor<Patient>().name(std::move(name)).with_creator().spawn().id();
+  }
   void says(const std::string& words) {
     std::puts(words.c_str());
     std::fflush(stdout);
@@ -379,7 +381,8 @@ TEST(StoppedCluster, EndsWhatWaitsForIt) {
   const auto ended = call.result();
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, volador::ErrorCode::kCancelled);
-  EXPECT_THAT(ended.error().message, AllOf(HasSubstr("the cluster "), HasSubstr(" was stopped at "), HasSubstr("(volador, pid "), HasSubstr("it does not come back")));
+  EXPECT_THAT(ended.error().message, AllOf(HasSubstr("the cluster "), HasSubstr(" was stopped at "),
+                                           HasSubstr("(volador, pid "), HasSubstr("it does not come back")));
   try {
     (void)volador::actor<Patient>().spawn();
     FAIL() << "there is no cluster";

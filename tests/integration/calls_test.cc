@@ -58,7 +58,8 @@ class Door {
 VOLADOR_ACTOR(Door, &Door::enter, &Door::open, &Door::inside, &Door::note);
 
 TEST(Concurrency, SoManyCallsRunAtOnceAndNoMore) {
-  auto door = volador::actor<Door>().max_concurrency(4).concurrency_group<&Door::inside, &Door::open>("control", 1).spawn();
+  auto door =
+      volador::actor<Door>().max_concurrency(4).concurrency_group<&Door::inside, &Door::open>("control", 1).spawn();
   std::vector<volador::Future<int>> inside;
   for (int i = 0; i < 6; ++i) inside.push_back(door.call<&Door::enter>());
   while (door.call<&Door::inside>().get(60s) < 4) std::this_thread::sleep_for(2ms);
@@ -88,9 +89,14 @@ TEST(Concurrency, WhatCannotBeIsRefusedAtOnce) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(refused([] { volador::actor<Door>().max_concurrency(0).spawn(); }), HasSubstr("expected 1 or more, got 0"));
+  EXPECT_THAT(refused([] { volador::actor<Door>().max_concurrency(0).spawn(); }),
+              HasSubstr("expected 1 or more, got 0"));
   EXPECT_THAT(refused([] { volador::actor<Door>().max_concurrency(2000).spawn(); }), HasSubstr("the limit is 1000"));
-  EXPECT_THAT(refused([] { volador::actor<Door>().concurrency_group<&Door::note>("a", 1).concurrency_group<&Door::note>("b", 1).spawn(); }), HasSubstr("one group"));
+  EXPECT_THAT(
+      refused([] {
+        volador::actor<Door>().concurrency_group<&Door::note>("a", 1).concurrency_group<&Door::note>("b", 1).spawn();
+      }),
+      HasSubstr("one group"));
   EXPECT_THAT(refused([] { volador::actor<Door>().max_task_retries(-2).spawn(); }), HasSubstr("max_task_retries"));
 }
 
@@ -118,11 +124,15 @@ class Worker {
   std::atomic<bool> running_{false};
   int count_ = 0;
 };
-VOLADOR_ACTOR(Worker, &Worker::until_cancelled, &Worker::cancelled, &Worker::running, &Worker::count, &Worker::ask, &Worker::left,
-              &Worker::left_of_a_nested_call, &Worker::leave);
+VOLADOR_ACTOR(Worker, &Worker::until_cancelled, &Worker::cancelled, &Worker::running, &Worker::count, &Worker::ask,
+              &Worker::left, &Worker::left_of_a_nested_call, &Worker::leave);
 
-std::string Worker::ask(const volador::ActorHandle<Worker>& other) { return other.call<&Worker::until_cancelled>().get(); }
-double Worker::left_of_a_nested_call(const volador::ActorHandle<Worker>& other) { return other.call<&Worker::left>().get(); }
+std::string Worker::ask(const volador::ActorHandle<Worker>& other) {
+  return other.call<&Worker::until_cancelled>().get();
+}
+double Worker::left_of_a_nested_call(const volador::ActorHandle<Worker>& other) {
+  return other.call<&Worker::left>().get();
+}
 
 auto two_lanes() {
   return volador::actor<Worker>().concurrency_group<&Worker::cancelled, &Worker::running>("looking", 1).spawn();
@@ -318,13 +328,18 @@ TEST(Retries, ThroughManyDeathsEveryCallIsAnsweredInOrderAndRunsOnceAnIncarnatio
 }
 
 TEST(Retries, AsOftenAsAllowedThenTheOutcomeIsUnknown) {
-  auto door = volador::actor<Door>().max_restarts(-1).max_task_retries(1).concurrency_group<&Door::inside>("looking", 1).spawn();
+  auto door = volador::actor<Door>()
+                  .max_restarts(-1)
+                  .max_task_retries(1)
+                  .concurrency_group<&Door::inside>("looking", 1)
+                  .spawn();
   auto call = door.call<&Door::enter>();
   for (int death = 0; death < 2; ++death) {
     wait_until([&] { return door.call<&Door::inside>().get(60s) == 1; });
     const auto status = door.status();
     ::kill(status.pid, SIGKILL);
-    wait_until([&] { return door.status().epoch > status.epoch && door.status().state == volador::ActorState::kAlive; });
+    wait_until(
+        [&] { return door.status().epoch > status.epoch && door.status().state == volador::ActorState::kAlive; });
   }
   const auto ended = call.result(60s);
   ASSERT_FALSE(ended);
@@ -402,11 +417,13 @@ class Reader {
   std::atomic<int> pushed_{0};
   std::atomic<volador::ErrorCode> ended_by_{};
 };
-VOLADOR_ACTOR(Reader, &Reader::rows, &Reader::steps, &Reader::allow, &Reader::endless, &Reader::fails_after, &Reader::dies_after, &Reader::pushed,
-              &Reader::ended_by, &Reader::refs);
+VOLADOR_ACTOR(Reader, &Reader::rows, &Reader::steps, &Reader::allow, &Reader::endless, &Reader::fails_after,
+              &Reader::dies_after, &Reader::pushed, &Reader::ended_by, &Reader::refs);
 
 auto reader() {
-  return volador::actor<Reader>().concurrency_group<&Reader::allow, &Reader::pushed, &Reader::ended_by>("control", 1).spawn();
+  return volador::actor<Reader>()
+      .concurrency_group<&Reader::allow, &Reader::pushed, &Reader::ended_by>("control", 1)
+      .spawn();
 }
 
 TEST(Stream, BringsEverythingInOrder) {
@@ -444,7 +461,8 @@ TEST(Stream, AReaderThatIsSlowHoldsUpTheMethodAndOneThatLeavesEndsIt) {
     }
     EXPECT_LT(before, 1000) << "10 MB on their way would be too many";
   }
-  wait_until([&] { return actor.call<&Reader::ended_by>().get(60s) == static_cast<int>(volador::ErrorCode::kCancelled); });
+  wait_until(
+      [&] { return actor.call<&Reader::ended_by>().get(60s) == static_cast<int>(volador::ErrorCode::kCancelled); });
   EXPECT_EQ(actor.stream<&Reader::rows>(1).next()->number, 0) << "the actor goes on";
 }
 

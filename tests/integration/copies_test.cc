@@ -40,7 +40,9 @@ using ParcelRef = volador::Ref<Parcel>;
 // Puts its argument on its own node.
 class Packer {
  public:
-  ParcelRef pack(NumbersRef numbers, std::vector<ActorHandle<Cell>> cells) { return volador::put(Parcel{std::move(numbers), std::move(cells)}); }
+  ParcelRef pack(NumbersRef numbers, std::vector<ActorHandle<Cell>> cells) {
+    return volador::put(Parcel{std::move(numbers), std::move(cells)});
+  }
 };
 VOLADOR_ACTOR(Packer, &Packer::pack);
 
@@ -53,12 +55,14 @@ TEST(Copies, WhatIsInOneOutlivesTheNodeThatPutIt) {
   std::iota(counted.begin(), counted.end(), 7);
   auto numbers = volador::put(counted);
   const auto probe = volador::actor<Packer>().node("second").spawn();
-  const bool second_is_other = home_of(probe.call<&Packer::pack>(numbers, std::vector<ActorHandle<Cell>>{}).get(60s)) != home_of(numbers);
+  const bool second_is_other =
+      home_of(probe.call<&Packer::pack>(numbers, std::vector<ActorHandle<Cell>>{}).get(60s)) != home_of(numbers);
   const std::string other = second_is_other ? "second" : "first";
   const std::string here = second_is_other ? "first" : "second";
   const auto packer = volador::actor<Packer>().node(other).spawn();
   std::vector<ActorHandle<Cell>> cells;
-  for (const Isolation isolation : {Isolation::kProcess, Isolation::kShared}) cells.push_back(volador::actor<Cell>(20).isolation(isolation).node(here).spawn());
+  for (const Isolation isolation : {Isolation::kProcess, Isolation::kShared})
+    cells.push_back(volador::actor<Cell>(20).isolation(isolation).node(here).spawn());
   ParcelRef parcel = packer.call<&Packer::pack>(numbers, cells).get(60s);
   ASSERT_NE(home_of(parcel), home_of(numbers));
   EXPECT_EQ(parcel.get(60s).cells.size(), 2u);  // It has been copied here now.

@@ -33,7 +33,8 @@ VOLADOR_ACTOR(Trainer, &Trainer::devices, &Trainer::node);
 
 // Each worker has two simulated GPUs.
 struct TwoWorkersWithGpus : volador::testing::TwoWorkers {
-  TwoWorkersWithGpus() : TwoWorkers({"--num-gpus=2", "--labels=zone=a,disk=ssd"}, {"--num-gpus=2", "--labels=zone=b"}) {}
+  TwoWorkersWithGpus()
+      : TwoWorkers({"--num-gpus=2", "--labels=zone=a,disk=ssd"}, {"--num-gpus=2", "--labels=zone=b"}) {}
 };
 TwoWorkersWithGpus* workers = nullptr;
 
@@ -87,9 +88,14 @@ TEST(Nodes, AreChosenByNameByLabelsAndApart) {
   const auto where = [](volador::ActorBuilder<Trainer> builder) { return std::move(builder).spawn(); };
   EXPECT_EQ(where(volador::actor<Trainer>().node("second")).call<&Trainer::node>().get(60s), "second");
   EXPECT_EQ(where(volador::actor<Trainer>().prefer_node("gone")).call<&Trainer::node>().get(60s).empty(), false);
-  EXPECT_EQ(where(volador::actor<Trainer>().label("zone", volador::label_in({"b", "c"}))).call<&Trainer::node>().get(60s), "second");
-  EXPECT_EQ(where(volador::actor<Trainer>().label("zone", volador::label_not_in({"b"}))).call<&Trainer::node>().get(60s), "first");
-  EXPECT_EQ(where(volador::actor<Trainer>().label("disk", volador::label_absent())).call<&Trainer::node>().get(60s), "second");
+  EXPECT_EQ(
+      where(volador::actor<Trainer>().label("zone", volador::label_in({"b", "c"}))).call<&Trainer::node>().get(60s),
+      "second");
+  EXPECT_EQ(
+      where(volador::actor<Trainer>().label("zone", volador::label_not_in({"b"}))).call<&Trainer::node>().get(60s),
+      "first");
+  EXPECT_EQ(where(volador::actor<Trainer>().label("disk", volador::label_absent())).call<&Trainer::node>().get(60s),
+            "second");
   EXPECT_EQ(volador::task<&node_of_task>().label("disk", volador::label_exists()).submit().get(60s), "first");
   EXPECT_EQ(volador::task<&node_of_task>().node("second").submit().get(60s), "second");
 
@@ -98,7 +104,8 @@ TEST(Nodes, AreChosenByNameByLabelsAndApart) {
   for (int i = 0; i < 3; ++i) replicas.push_back(volador::actor<Trainer>().apart("replicas").spawn());
   for (int i = 0; i < 2; ++i) nodes.insert(replicas[static_cast<size_t>(i)].call<&Trainer::node>().get(60s));
   EXPECT_EQ(nodes, (std::set<std::string>{"first", "second"}));
-  EXPECT_THAT(workers->run({"explain", to_string(replicas[2].id())}).out, HasSubstr("apart replicas: each of the 2 nodes"));
+  EXPECT_THAT(workers->run({"explain", to_string(replicas[2].id())}).out,
+              HasSubstr("apart replicas: each of the 2 nodes"));
   replicas[0].kill();
   EXPECT_EQ(nodes.count(replicas[2].call<&Trainer::node>().get(60s)), 1u);
 
@@ -112,15 +119,18 @@ TEST(Nodes, AreChosenByNameByLabelsAndApart) {
   };
   EXPECT_THAT(refused(volador::actor<Trainer>().node("third")), HasSubstr("no node of this name has joined"));
   EXPECT_THAT(refused(volador::actor<Trainer>().label("zone", "d")), HasSubstr("--labels=zone=d"));
-  EXPECT_THAT(refused(volador::actor<Trainer>().label("zone", volador::label_in({}))), HasSubstr("expected at least one value"));
+  EXPECT_THAT(refused(volador::actor<Trainer>().label("zone", volador::label_in({}))),
+              HasSubstr("expected at least one value"));
 }
 
 TEST(Groups, TasksRunInTheirBundles) {
-  const auto group = volador::placement_group({{.cpus = 1}, {.cpus = 1}}, Strategy::kStrictSpread, {.labels = {{"zone", volador::label_exists()}}});
+  const auto group = volador::placement_group({{.cpus = 1}, {.cpus = 1}}, Strategy::kStrictSpread,
+                                              {.labels = {{"zone", volador::label_exists()}}});
   group.ready().get(60s);
   const auto status = group.status();
   for (int bundle = 0; bundle < 2; ++bundle) {
-    EXPECT_EQ(volador::task<&node_of_task>().in(group, bundle).submit().get(60s), status.bundles[static_cast<size_t>(bundle)].node_name);
+    EXPECT_EQ(volador::task<&node_of_task>().in(group, bundle).submit().get(60s),
+              status.bundles[static_cast<size_t>(bundle)].node_name);
   }
   group.remove().get(60s);
   EXPECT_EQ(volador::task<&node_of_task>().in(group).submit().result(60s).error().code, volador::ErrorCode::kNotFound);
@@ -128,15 +138,20 @@ TEST(Groups, TasksRunInTheirBundles) {
 }
 
 TEST(Groups, BundlesLieOnNodesWithTheirOwnLabels) {
-  const auto group = volador::placement_group({{.cpus = 1}, {.cpus = 1}}, Strategy::kPack,
-                                              {.bundle_labels = {{{"zone", "b"}}, {{"zone", volador::label_not_in({"b"})}, {"disk", volador::label_exists()}}}});
+  const auto group = volador::placement_group(
+      {{.cpus = 1}, {.cpus = 1}}, Strategy::kPack,
+      {.bundle_labels = {{{"zone", "b"}},
+                         {{"zone", volador::label_not_in({"b"})}, {"disk", volador::label_exists()}}}});
   group.ready().get(60s);
   const auto status = group.status();
   EXPECT_EQ(status.bundles[0].node_name, "second");
   EXPECT_EQ(status.bundles[1].node_name, "first");
-  EXPECT_THAT(workers->run({"explain", to_string(group.id())}).out, HasSubstr("bundle 1: cpus 1 with disk, zone not in (b) on node first"));
+  EXPECT_THAT(workers->run({"explain", to_string(group.id())}).out,
+              HasSubstr("bundle 1: cpus 1 with disk, zone not in (b) on node first"));
   group.remove().get(60s);
-  const auto refused = volador::placement_group_async({{.cpus = 1}, {.cpus = 1}}, Strategy::kPack, {.bundle_labels = {{}, {{"zone", "d"}}}}).result(60s);
+  const auto refused = volador::placement_group_async({{.cpus = 1}, {.cpus = 1}}, Strategy::kPack,
+                                                      {.bundle_labels = {{}, {{"zone", "d"}}}})
+                           .result(60s);
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("bundle 1 of"));
   EXPECT_THAT(refused.error().message, HasSubstr("--labels=zone=d"));
@@ -251,7 +266,8 @@ namespace tune = volador::tune;
 
 // Its helper runs in the other bundle.
 void trains_with_a_helper(const tune::Config& config) {
-  const auto helper = volador::actor<Trainer>().resources({.cpus = 1, .gpus = 1}).in(tune::placement_group(), 1).spawn();
+  const auto helper =
+      volador::actor<Trainer>().resources({.cpus = 1, .gpus = 1}).in(tune::placement_group(), 1).spawn();
   const std::string there = helper.call<&Trainer::node>().get(60s);
   const double apart = there != volador::self().node_name;
   const double device = std::stod(helper.call<&Trainer::devices>().get(60s));

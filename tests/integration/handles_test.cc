@@ -63,7 +63,9 @@ class Shelf {
 VOLADOR_ACTOR(Shelf, &Shelf::keep, &Shelf::value, &Shelf::drop);
 
 TeamRef put_team(ActorHandle<Cell> cell) { return volador::put(Team{"put by a task", {std::move(cell)}}); }
-volador::Ref<std::vector<TeamRef>> put_teams(ActorHandle<Cell> cell) { return volador::put(std::vector<TeamRef>{put_team(std::move(cell))}); }
+volador::Ref<std::vector<TeamRef>> put_teams(ActorHandle<Cell> cell) {
+  return volador::put(std::vector<TeamRef>{put_team(std::move(cell))});
+}
 
 int ask(ActorHandle<Cell> cell) {
   std::this_thread::sleep_for(1500ms);
@@ -76,7 +78,8 @@ ActorHandle<Cell> look_at(const ActorHandle<Cell>& cell) { return ActorHandle<Ce
 volador::ActorStatus wait_dead(const ActorHandle<Cell>& cell) {
   const auto end = std::chrono::steady_clock::now() + 30s;
   auto status = cell.status();
-  for (; status.state != ActorState::kDead && std::chrono::steady_clock::now() < end; status = cell.status()) std::this_thread::sleep_for(10ms);
+  for (; status.state != ActorState::kDead && std::chrono::steady_clock::now() < end; status = cell.status())
+    std::this_thread::sleep_for(10ms);
   return status;
 }
 void expect_unheld(const ActorHandle<Cell>& cell) {

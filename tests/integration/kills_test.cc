@@ -20,8 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 namespace fs = std::filesystem;
 
-constexpr size_t kActors = 12;       // At a time.
-constexpr int kKillsOfAnActor = 3;   // Then it is replaced: the restart delay grows with repeated early deaths.
+constexpr size_t kActors = 12;         // At a time.
+constexpr int kKillsOfAnActor = 3;     // Then it is replaced: the restart delay grows with repeated early deaths.
 constexpr size_t kCallsUnderWay = 30;  // Per actor.
 
 // Records executed calls in a file per incarnation.
@@ -35,7 +35,8 @@ class Scribe {
   }
   uint64_t run(uint64_t number) {
     const std::string line = std::to_string(number) + "\n";
-    if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw std::runtime_error("cannot write");
+    if (::write(file_, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      throw std::runtime_error("cannot write");
     return number;
   }
 
@@ -87,7 +88,11 @@ class Kills : public ::testing::TestWithParam<int> {
     };
     const auto begin = [&](Place& place) {
       end_all(place);
-      place.actor = volador::actor<Scribe>(folder_.path().string()).resources({}).max_restarts(-1).max_task_retries(GetParam()).spawn();
+      place.actor = volador::actor<Scribe>(folder_.path().string())
+                        .resources({})
+                        .max_restarts(-1)
+                        .max_task_retries(GetParam())
+                        .spawn();
       place.kills = 0;
       place.killed_epoch = 0;
     };
@@ -156,7 +161,8 @@ TEST_P(Kills, ACallEndsAndRunsOnceInAnIncarnation) {
   EXPECT_GT(ledger.incarnations, static_cast<size_t>(kills()) / 2);
   std::printf("%zu calls, %zu incarnations, %zu of unknown outcome\n", ended.size(), ledger.incarnations, unknown);
 }
-INSTANTIATE_TEST_SUITE_P(Retries, Kills, ::testing::Values(0, -1), [](const auto& retries) { return retries.param == 0 ? "None" : "Always"; });
+INSTANTIATE_TEST_SUITE_P(Retries, Kills, ::testing::Values(0, -1),
+                         [](const auto& retries) { return retries.param == 0 ? "None" : "Always"; });
 
 }  // namespace
 

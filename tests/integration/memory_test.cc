@@ -37,7 +37,8 @@ TEST(Memory, WhereItRunsShortTheLargestActorThatComesBackEndsAndTheReasonIsSaid)
   const auto first = greedy.status().epoch;
   const auto taken = greedy.call<&Hoard::take>(kLarge).result(60s);  // The process may be killed after the response.
   while (greedy.status().epoch == first) std::this_thread::sleep_for(5ms);
-  EXPECT_THAT(greedy.status().death.message, testing::AllOf(HasSubstr("ran out of memory"), HasSubstr("--memory-threshold")));
+  EXPECT_THAT(greedy.status().death.message,
+              testing::AllOf(HasSubstr("ran out of memory"), HasSubstr("--memory-threshold")));
   EXPECT_EQ(greedy.call<&Hoard::held>().get(60s), 0) << "a new incarnation";
   EXPECT_EQ(precious.call<&Hoard::held>().get(60s), kSmall) << "it lives on";
 }

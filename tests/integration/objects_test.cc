@@ -23,7 +23,9 @@ constexpr size_t kLarge = 100'000;  // Numbers: far above the inline limit of a 
 double sum(const std::vector<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
 double sum_array(const Array<double>& numbers) { return std::accumulate(numbers.begin(), numbers.end(), 0.0); }
 double sum_ref(const Ref<std::vector<double>>& numbers) { return sum(numbers.get()); }
-Ref<std::vector<double>> make_numbers(size_t count, double value) { return volador::put(std::vector<double>(count, value)); }
+Ref<std::vector<double>> make_numbers(size_t count, double value) {
+  return volador::put(std::vector<double>(count, value));
+}
 std::vector<Ref<std::vector<double>>> make_many(size_t count) {
   std::vector<Ref<std::vector<double>>> all;
   for (size_t i = 0; i < count; ++i) all.push_back(make_numbers(kLarge, static_cast<double>(i)));
@@ -173,7 +175,9 @@ TEST(Objects, MoreThanFitsIsAnErrorAndNothingIsLost) {
 }
 
 // Number of this process's descriptors, and of its shared memory mappings.
-size_t descriptors() { return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {})); }
+size_t descriptors() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
+}
 size_t mappings() {
   std::ifstream maps("/proc/self/maps");
   size_t count = 0;
@@ -191,7 +195,7 @@ bool eventually(const F& condition) {
 
 TEST(Objects, AHundredThousandComeAndGoAndLeaveNoDescriptorAndNoMapping) {
   const std::vector<double> numbers(2'500, 1.0);  // 20 kB: stored.
-  EXPECT_TRUE(volador::put(numbers).is_valid());    // Opens the connection to the store.
+  EXPECT_TRUE(volador::put(numbers).is_valid());  // Opens the connection to the store.
   EXPECT_TRUE(eventually([] { return mappings() == 0; })) << "of the tests before";
   const size_t open_before = descriptors();
   for (int i = 0; i < 100'000; ++i) ASSERT_TRUE(volador::put(numbers).is_valid());
@@ -239,7 +243,8 @@ TEST(Objects, LargeArgumentsByValueTravelThroughSharedMemory) {
 TEST(Objects, ALargeArgumentByValueKeepsTheReferencesInIt) {
   const auto batches = volador::actor<Batches>().spawn();
   {
-    const Batch batch{volador::put(std::vector<double>(kLarge, 2.0)), std::vector<Layer>(4, Layer{"layer", std::vector<float>(50'000, 0.5F)})};
+    const Batch batch{volador::put(std::vector<double>(kLarge, 2.0)),
+                      std::vector<Layer>(4, Layer{"layer", std::vector<float>(50'000, 0.5F)})};
     batches.call<&Batches::keep>(batch).get(60s);
   }
   EXPECT_EQ(batches.call<&Batches::total>().get(60s), 2.0 * kLarge + 100'000.0);

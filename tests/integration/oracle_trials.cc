@@ -12,7 +12,6 @@
 #include <sstream>
 #include <thread>
 
-
 uint64_t next_value(uint64_t value, uint64_t seed, int64_t step) {
   uint64_t z = value + 0x9e3779b97f4a7c15ULL * (seed + 1) + static_cast<uint64_t>(step);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -34,9 +33,11 @@ class Oracle : public tune::Trainable {
     value_ = next_value(value_, seed_, step_);
     timespec now{};
     clock_gettime(CLOCK_BOOTTIME, &now);
-    const std::string line = fmt::format("{} {} {} {} {}\n", seed_, tune::get_context().attempt, getpid(), step_, now.tv_sec * 1'000'000'000LL + now.tv_nsec);
+    const std::string line = fmt::format("{} {} {} {} {}\n", seed_, tune::get_context().attempt, getpid(), step_,
+                                         now.tv_sec * 1'000'000'000LL + now.tv_nsec);
     const int file = open(ledger_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-    if (file < 0 || write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size())) throw std::runtime_error("no ledger: " + ledger_);
+    if (file < 0 || write(file, line.data(), line.size()) != static_cast<ssize_t>(line.size()))
+      throw std::runtime_error("no ledger: " + ledger_);
     close(file);
     return {{"value", static_cast<double>(value_)}};
   }
@@ -76,7 +77,9 @@ VOLADOR_TRAINABLE(Oracle);
 // oracle_trials trials=N steps=N step_ms=N every=N storage=DIR ledger=FILE [failures=N] [frozen_mb=N]
 int main(int argc, char** argv) try {
   auto cluster = volador::init(argc, argv);
-  std::map<std::string, std::string> given{{"trials", "8"}, {"steps", "20"}, {"step_ms", "100"}, {"every", "5"}, {"failures", "3"}, {"step_timeout_ms", "0"}, {"frozen_mb", "0"}};
+  std::map<std::string, std::string> given{{"trials", "8"},   {"steps", "20"},   {"step_ms", "100"},
+                                           {"every", "5"},    {"failures", "3"}, {"step_timeout_ms", "0"},
+                                           {"frozen_mb", "0"}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');
@@ -88,7 +91,10 @@ int main(int argc, char** argv) try {
   for (int64_t seed = 0; seed < number("trials"); ++seed) seeds.push_back(seed);
   auto analysis = tune::run<Oracle>({
       .name = "oracle",
-      .space = {{"seed", tune::grid_search(seeds)}, {"step_ms", number("step_ms")}, {"ledger", given.at("ledger")}, {"frozen_mb", number("frozen_mb")}},
+      .space = {{"seed", tune::grid_search(seeds)},
+                {"step_ms", number("step_ms")},
+                {"ledger", given.at("ledger")},
+                {"frozen_mb", number("frozen_mb")}},
       .metric = "value",
       .mode = tune::Mode::kMax,
       .stop = {{"training_iteration", static_cast<double>(number("steps"))}},

@@ -46,7 +46,8 @@ class Desk {
     return answered;
   }
   int wanted() {
-    return static_cast<int>(std::count_if(waiting_.begin(), waiting_.end(), [](const auto& one) { return !one.is_cancelled(); }));
+    return static_cast<int>(
+        std::count_if(waiting_.begin(), waiting_.end(), [](const auto& one) { return !one.is_cancelled(); }));
   }
 
  private:
@@ -69,7 +70,8 @@ TEST(Deferred, AnotherCallAnswersAndTheThreadIsFreeMeanwhile) {
 TEST(Deferred, AnswersAtOnceFailsThrowsOrIsDropped) {
   auto desk = volador::actor<Desk>().spawn();
   desk.call<&Desk::knock>(0).get(60s);
-  EXPECT_EQ(error_of([&] { desk.call<&Desk::knock>(1).get(60s); }), (volador::Error{volador::ErrorCode::kNotFound, "nobody is at home"}));
+  EXPECT_EQ(error_of([&] { desk.call<&Desk::knock>(1).get(60s); }),
+            (volador::Error{volador::ErrorCode::kNotFound, "nobody is at home"}));
   EXPECT_EQ(error_of([&] { desk.call<&Desk::knock>(2).get(60s); }).code, volador::ErrorCode::kApplication);
   const auto dropped = error_of([&] { desk.call<&Desk::knock>(3).get(60s); });
   EXPECT_EQ(dropped.code, volador::ErrorCode::kApplication);
@@ -140,8 +142,10 @@ TEST(Queue, ManyProducersAndConsumersInOtherProcesses) {
   constexpr int kEach = 200, kSides = 3;
   std::vector<volador::Future<std::vector<int>>> consumers;
   std::vector<volador::Future<int>> producers;
-  for (int i = 0; i < kSides; ++i) consumers.push_back(volador::task<&consume>(queue, kEach).resources({.cpus = 0.1}).submit());
-  for (int i = 0; i < kSides; ++i) producers.push_back(volador::task<&produce>(queue, i * kEach, kEach).resources({.cpus = 0.1}).submit());
+  for (int i = 0; i < kSides; ++i)
+    consumers.push_back(volador::task<&consume>(queue, kEach).resources({.cpus = 0.1}).submit());
+  for (int i = 0; i < kSides; ++i)
+    producers.push_back(volador::task<&produce>(queue, i * kEach, kEach).resources({.cpus = 0.1}).submit());
   volador::get(producers, 60s);
   std::vector<int> all;
   for (const auto& got : volador::get(consumers, 60s)) {
@@ -184,11 +188,16 @@ TEST(Queue, IsFoundByNameAndOnlyAsWhatItIs) {
 
 TEST(Names, AnotherClassIsNamedWithTheOneThatItIs) {
   const auto desk = volador::actor<Desk>().name("desk").spawn();
-  for (const auto& error : {error_of([] { volador::get_actor<volador::internal::QueueActor<int>>("desk"); }), error_of([] { Queue<int>::find("desk"); })}) {
+  for (const auto& error : {error_of([] { volador::get_actor<volador::internal::QueueActor<int>>("desk"); }),
+                            error_of([] { Queue<int>::find("desk"); })}) {
     EXPECT_EQ(error.code, volador::ErrorCode::kInvalidArgument) << error.message;
-    EXPECT_THAT(error.message, testing::AllOf(HasSubstr("Desk"), HasSubstr("QueueActor<int>"), HasSubstr("get_actor<")));
+    EXPECT_THAT(error.message,
+                testing::AllOf(HasSubstr("Desk"), HasSubstr("QueueActor<int>"), HasSubstr("get_actor<")));
   }
-  EXPECT_EQ(error_of([] { volador::actor<volador::internal::QueueActor<int>>(uint64_t{1}).name("desk").get_or_create(); }).code, volador::ErrorCode::kInvalidArgument);
+  EXPECT_EQ(error_of([] {
+              volador::actor<volador::internal::QueueActor<int>>(uint64_t{1}).name("desk").get_or_create();
+            }).code,
+            volador::ErrorCode::kInvalidArgument);
   EXPECT_EQ(volador::get_actor<Desk>("desk"), desk);
 }
 
@@ -214,7 +223,8 @@ TEST(Queue, ShutdownEndsThoseWhoWaitAndLaterCalls) {
 }
 
 TEST(Queue, RefusesWhatCannotBe) {
-  EXPECT_THAT(error_of([] { Queue<int>::create({.capacity = 0}); }).message, HasSubstr("expected 1 to 100000000, got 0"));
+  EXPECT_THAT(error_of([] { Queue<int>::create({.capacity = 0}); }).message,
+              HasSubstr("expected 1 to 100000000, got 0"));
   EXPECT_THAT(error_of([] { Queue<int>().put(1); }).message, HasSubstr("Queue<T>::create()"));
 }
 

@@ -60,7 +60,11 @@ VOLADOR_ACTOR(Borrower, &Borrower::keep, &Borrower::sum, &Borrower::trouble, &Bo
 class Submitter {
  public:
   NumbersRef submit(std::string node, int64_t first, int milliseconds) {
-    return volador::task<&count_from>(std::vector<int64_t>{first}, milliseconds).prefer_node(std::move(node)).submit().get(60s).at(0);
+    return volador::task<&count_from>(std::vector<int64_t>{first}, milliseconds)
+        .prefer_node(std::move(node))
+        .submit()
+        .get(60s)
+        .at(0);
   }
 };
 VOLADOR_ACTOR(Submitter, &Submitter::submit);
@@ -85,10 +89,12 @@ TEST(Rebuild, WhatADeadNodeHadIsMadeAgainByItsTasksOrLostByName) {
                                                                          // objects now.
   const std::string survivor = victim == "first" ? "second" : "first";
   const auto borrower = volador::actor<Borrower>().node(survivor).spawn();
-  const auto submitter = volador::actor<Submitter>().node(survivor).spawn(), doomed = volador::actor<Submitter>().node(survivor).spawn();
+  const auto submitter = volador::actor<Submitter>().node(survivor).spawn(),
+             doomed = volador::actor<Submitter>().node(survivor).spawn();
   // Starts the processes of their tasks.
   for (const auto& one : {submitter, doomed}) one.call<&Submitter::submit>(victim, 0, 0).get(60s);
-  auto of_actor = submitter.call<&Submitter::submit>(victim, 6000, 1000), of_doomed = doomed.call<&Submitter::submit>(victim, 7000, 1000);
+  auto of_actor = submitter.call<&Submitter::submit>(victim, 6000, 1000),
+       of_doomed = doomed.call<&Submitter::submit>(victim, 7000, 1000);
   auto made = on(victim, {1000, 2000, 3000, 4000, 5000}, 1000);
   std::this_thread::sleep_for(700ms);
   ASSERT_EQ(::kill(pid, SIGSTOP), 0);  // The task ends, but its objects never arrive here.
@@ -105,7 +111,7 @@ TEST(Rebuild, WhatADeadNodeHadIsMadeAgainByItsTasksOrLostByName) {
   borrower.call<&Borrower::keep>(of_actor.get(60s)).get(60s);
   borrower.call<&Borrower::keep>(of_doomed.get(60s)).get(60s);
 
-  EXPECT_EQ(sum(first.get(120s)), sum_from(1000));  // Read by this process.
+  EXPECT_EQ(sum(first.get(120s)), sum_from(1000));                            // Read by this process.
   EXPECT_EQ(volador::task<&sum>(second).submit().get(120s), sum_from(2000));  // Read by a task, which is run again.
   EXPECT_EQ(sum(volador::task<&twice>(second).submit().get(60s).get(60s)), 2 * sum_from(2000));
   EXPECT_EQ(borrower.call<&Borrower::sum>(size_t{0}).get(120s), sum_from(4000));  // Borrowers request reconstruction

@@ -51,7 +51,9 @@ VOLADOR_ACTOR(Forgetful, &Forgetful::add);
 class Brittle {
  public:
   int touch() { return ++touched_; }
-  void save_checkpoint(const std::filesystem::path& directory) const { std::ofstream(directory / "touched") << touched_; }
+  void save_checkpoint(const std::filesystem::path& directory) const {
+    std::ofstream(directory / "touched") << touched_;
+  }
   void load_checkpoint(const std::filesystem::path&) { throw std::runtime_error("cannot read my own writing"); }
 
  private:
@@ -64,7 +66,8 @@ void kill_host(const volador::ActorHandle<T>& actor) {
   const auto status = actor.status();
   ASSERT_EQ(status.state, volador::ActorState::kAlive);
   ASSERT_EQ(::kill(status.pid, SIGKILL), 0);
-  while (actor.status().epoch == status.epoch && actor.status().state != volador::ActorState::kDead) std::this_thread::sleep_for(5ms);
+  while (actor.status().epoch == status.epoch && actor.status().state != volador::ActorState::kDead)
+    std::this_thread::sleep_for(5ms);
 }
 
 TEST(Restarts, NothingThatWasAnsweredIsLostWithACheckpointACall) {
@@ -105,7 +108,8 @@ TEST(Restarts, WhatCannotBeKeptIsSaidByTheCallThatAskedForIt) {
   EXPECT_EQ(counter.call<&Counter::add>(1).get(60s), 2);
   const auto large = counter.call<&Counter::grow>(9).result(60s);
   ASSERT_FALSE(large);
-  EXPECT_THAT(large.error().message, testing::AllOf(HasSubstr("ran, but its checkpoint was not kept"), HasSubstr("at most")));
+  EXPECT_THAT(large.error().message,
+              testing::AllOf(HasSubstr("ran, but its checkpoint was not kept"), HasSubstr("at most")));
   counter.call<&Counter::grow>(0).get(60s);
   const auto thrown = counter.call<&Counter::refuse_to_save>().result(60s);
   ASSERT_FALSE(thrown);

@@ -166,8 +166,9 @@ TEST(ResourceChanging, ATrialGoesOnWithWhatAnotherOneLeaves) {
   EXPECT_EQ(cpus.back(), 4) << "all of the cluster, once it is alone";
   EXPECT_TRUE(std::is_sorted(cpus.begin(), cpus.end()));
   const auto story = tune::tell_story(tune::read_journal(analysis.directory()).value(), to_string(longer), 5).value();
-  const auto told = std::count_if(story.moments.begin(), story.moments.end(),
-                                  [](const auto& moment) { return moment.text.text().starts_with("resized after step"); });
+  const auto told = std::count_if(story.moments.begin(), story.moments.end(), [](const auto& moment) {
+    return moment.text.text().starts_with("resized after step");
+  });
   EXPECT_EQ(told, static_cast<std::ptrdiff_t>(cpus.size()) - 1);
   // Replaying the same events gives the same decisions.
   options.resume = analysis.directory();

@@ -22,7 +22,9 @@ class Cell {
   }
   int add(int amount) { return value_ += amount; }
   int pid() { return ::getpid(); }
-  std::string who() { return volador::self().name + " " + volador::self().class_name + " " + std::to_string(volador::self().restarts); }
+  std::string who() {
+    return volador::self().name + " " + volador::self().class_name + " " + std::to_string(volador::self().restarts);
+  }
   std::string folder() {
     std::ofstream(volador::self().scratch_directory() / "file") << "x";
     return volador::self().scratch_directory();
@@ -47,8 +49,8 @@ class Cell {
  private:
   int value_;
 };
-VOLADOR_ACTOR(Cell, &Cell::add, &Cell::pid, &Cell::who, &Cell::folder, &Cell::crash, &Cell::slow, &Cell::leave, &Cell::fail, &Cell::rows, &Cell::chain,
-              &Cell::child);
+VOLADOR_ACTOR(Cell, &Cell::add, &Cell::pid, &Cell::who, &Cell::folder, &Cell::crash, &Cell::slow, &Cell::leave,
+              &Cell::fail, &Cell::rows, &Cell::chain, &Cell::child);
 
 int Cell::chain(std::vector<volador::ActorHandle<Cell>> others) {
   if (others.empty()) return value_;
@@ -56,7 +58,9 @@ int Cell::chain(std::vector<volador::ActorHandle<Cell>> others) {
   others.pop_back();
   return value_ + next.call<&Cell::chain>(others).get(60s);
 }
-volador::ActorHandle<Cell> Cell::child(int start) { return volador::actor<Cell>(start).isolation(Isolation::kShared).spawn(); }
+volador::ActorHandle<Cell> Cell::child(int start) {
+  return volador::actor<Cell>(start).isolation(Isolation::kShared).spawn();
+}
 
 class Saved {
  public:
@@ -89,14 +93,16 @@ TEST(Shared, ManyActorsLiveInOneProcessAndAnswerInOrder) {
     for (size_t at = 0; at < cells.size(); ++at) sums[at].push_back(cells[at].call<&Cell::add>(1));
   }
   for (size_t at = 0; at < cells.size(); ++at) {
-    for (int round = 0; round < 200; ++round) ASSERT_EQ(sums[at][static_cast<size_t>(round)].get(60s), static_cast<int>(at) + round + 1);
+    for (int round = 0; round < 200; ++round)
+      ASSERT_EQ(sums[at][static_cast<size_t>(round)].get(60s), static_cast<int>(at) + round + 1);
   }
   for (const auto& cell : cells) cell.kill();
 }
 
 TEST(Shared, OneHasANameAndItsOwnContext) {
   const auto cell = shared(1).name("the-cell").spawn();
-  EXPECT_THAT(cell.call<&Cell::who>().get(60s), testing::AllOf(testing::StartsWith("the-cell "), testing::EndsWith("Cell 0")));
+  EXPECT_THAT(cell.call<&Cell::who>().get(60s),
+              testing::AllOf(testing::StartsWith("the-cell "), testing::EndsWith("Cell 0")));
   EXPECT_EQ(volador::get_actor<Cell>("the-cell"), cell);
   const std::filesystem::path folder = cell.call<&Cell::folder>().get(60s);
   EXPECT_TRUE(std::filesystem::exists(folder / "file"));

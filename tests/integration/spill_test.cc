@@ -42,7 +42,8 @@ TEST(Spill, MoreThanFitsIsPutAndReadBackHereAndByTasks) {
   std::vector<Ref<Array<double>>> refs;
   for (int i = 0; i < 50; ++i) refs.push_back(make(i));  // 200 MB through 64 MiB.
   for (int i = 0; i < 50; ++i) ASSERT_EQ(sum(refs[static_cast<size_t>(i)].get()), 1.0 * i * kNumbers) << i;
-  for (int i = 0; i < 50; i += 7) ASSERT_EQ(volador::task<&sum>(refs[static_cast<size_t>(i)]).submit().get(60s), 1.0 * i * kNumbers) << i;
+  for (int i = 0; i < 50; i += 7)
+    ASSERT_EQ(volador::task<&sum>(refs[static_cast<size_t>(i)]).submit().get(60s), 1.0 * i * kNumbers) << i;
 }
 
 TEST(Spill, WhatTasksPutIsSpilledAndReadAfterTheirProcessesEnded) {
@@ -80,7 +81,8 @@ TEST(Wait, GivesBackWhatHasComeFirst) {
   EXPECT_EQ(ready[0].get()[0], 1.0);
   EXPECT_EQ(pending[0].get()[0], 3.0);
   const auto one = volador::task<&make_later>(5.0, 0.1).submit().get(60s);
-  EXPECT_EQ(volador::wait(std::vector{one, Ref<Array<double>>()}).first.size(), 2u) << "an empty one is ready: its get() says what it is";
+  EXPECT_EQ(volador::wait(std::vector{one, Ref<Array<double>>()}).first.size(), 2u)
+      << "an empty one is ready: its get() says what it is";
 }
 
 TEST(Free, AnObjectGivenUpIsGoneForAllAndItsReaderReadsOn) {
@@ -90,7 +92,8 @@ TEST(Free, AnObjectGivenUpIsGoneForAllAndItsReaderReadsOn) {
   volador::free(ref);
   const auto lost = [&ref] { return volador::task<&is_lost>(ref).submit().get(60s); };
   bool gone = lost();
-  for (const auto end = std::chrono::steady_clock::now() + 20s; !gone && std::chrono::steady_clock::now() < end;) gone = lost();  // Through the store.
+  for (const auto end = std::chrono::steady_clock::now() + 20s; !gone && std::chrono::steady_clock::now() < end;)
+    gone = lost();  // Through the store.
   EXPECT_TRUE(gone);
   EXPECT_EQ(sum(array), 7.0 * kNumbers);
   try {
@@ -106,8 +109,9 @@ TEST(Free, AnObjectGivenUpIsGoneForAllAndItsReaderReadsOn) {
 TEST(Spill, AKilledWorkerLeavesNothingOnDisk) {
   volador::testing::VoladorUser user;
   const auto folder = user.home() / "fast-disk";
-  const auto started = user.run({"start", "--head", "--port=0", "--cluster=heron", "--name=one", "--object-store-memory=32MiB",
-                                 "--object-spill-limit=200MiB", "--object-spill-directory=" + folder.string(), "--json"});
+  const auto started =
+      user.run({"start", "--head", "--port=0", "--cluster=heron", "--name=one", "--object-store-memory=32MiB",
+                "--object-spill-limit=200MiB", "--object-spill-directory=" + folder.string(), "--json"});
   ASSERT_EQ(started.code, 0) << started.error;
   const auto writer = user.start("/proc/self/exe", {"--put", "30"});
   const auto nodes = [&] { return user.run({"memory", "--json"}).json(); };
@@ -121,7 +125,8 @@ TEST(Spill, AKilledWorkerLeavesNothingOnDisk) {
   EXPECT_THAT(text, HasSubstr("spill_test.cc:"));
   EXPECT_THAT(text, HasSubstr("spilled"));
   const auto objects = user.run({"list", "objects", "--json"}).json();
-  EXPECT_TRUE(std::any_of(objects["objects"].begin(), objects["objects"].end(), [](const auto& one) { return one["state"] == "spilled"; }));
+  EXPECT_TRUE(std::any_of(objects["objects"].begin(), objects["objects"].end(),
+                          [](const auto& one) { return one["state"] == "spilled"; }));
   EXPECT_TRUE(std::filesystem::is_empty(folder)) << "the file has no name";
   std::ifstream pid_file(user.home() / "clusters/heron/nodes/one/worker.pid");
   pid_t worker = 0;
@@ -129,7 +134,8 @@ TEST(Spill, AKilledWorkerLeavesNothingOnDisk) {
   const auto holds_spilled_file = [&] {
     std::error_code gone;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(worker) + "/fd", gone)) {
-      if (std::filesystem::read_symlink(entry.path(), gone).string().find("fast-disk") != std::string::npos) return true;
+      if (std::filesystem::read_symlink(entry.path(), gone).string().find("fast-disk") != std::string::npos)
+        return true;
     }
     return false;
   };
@@ -153,7 +159,10 @@ int put_and_keep(int count) {
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "--put") return put_and_keep(std::atoi(argv[2]));
-  const auto cluster = volador::init({.address = "local", .num_cpus = 4, .object_store_memory = int64_t{64} << 20, .object_spill_limit = int64_t{512} << 20});
+  const auto cluster = volador::init({.address = "local",
+                                      .num_cpus = 4,
+                                      .object_store_memory = int64_t{64} << 20,
+                                      .object_spill_limit = int64_t{512} << 20});
   testing::InitGoogleTest(&argc, argv);
   return RUN_ALL_TESTS();
 }

@@ -82,7 +82,8 @@ TEST(Tasks, ManyRunAndComeBackInOrder) {
 TEST(Tasks, RunSideBySideInProcessesOfTheirOwn) {
   std::vector<volador::Future<int>> pids;
   const volador::TemporaryDirectory folder;
-  for (int i = 0; i < 4; ++i) pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).submit());
+  for (int i = 0; i < 4; ++i)
+    pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).submit());
   std::set<int> seen;
   for (const auto& pid : pids) seen.insert(pid.get(60s));
   EXPECT_EQ(seen.size(), 4u);
@@ -98,7 +99,8 @@ TEST(Tasks, ThatWaitForEachOtherMeetAlthoughTheyAreKnownAsShort) {
   for (int round = 0; round < 3; ++round) {
     const volador::TemporaryDirectory folder;
     std::vector<volador::Future<int>> pids;
-    for (int i = 0; i < 4; ++i) pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).submit());
+    for (int i = 0; i < 4; ++i)
+      pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).submit());
     std::set<int> seen;
     for (const auto& pid : pids) seen.insert(pid.get(60s));
     EXPECT_EQ(seen.size(), 4u);
@@ -121,7 +123,8 @@ TEST(Tasks, ThatAreCalledBackRunOnce) {
   constexpr int kTasks = 3000;
   const auto file = [&](int i) { return (folder.path() / std::to_string(i)).string(); };
   std::vector<volador::Future<int>> futures;
-  for (int i = 0; i < kTasks; ++i) futures.push_back(volador::task<&runs_once>(file(i), i % 500 == 100 ? 300 : 0).max_retries(i % 3).submit());
+  for (int i = 0; i < kTasks; ++i)
+    futures.push_back(volador::task<&runs_once>(file(i), i % 500 == 100 ? 300 : 0).max_retries(i % 3).submit());
   for (const auto& future : futures) EXPECT_EQ(future.get(60s), 1);
   for (int i = 0; i < kTasks; ++i) EXPECT_EQ(std::filesystem::file_size(file(i)), 1u) << i;
 }
@@ -157,14 +160,26 @@ TEST(Tasks, WhatTheyThrowArrivesAndADeadProcessIsTriedAgain) {
   const auto dead = volador::task<&fails>("die").max_retries(1).submit().result(60s);
   ASSERT_FALSE(dead);
   EXPECT_EQ(dead.error().code, volador::ErrorCode::kActorDied);
-  EXPECT_THAT(dead.error().message, testing::AllOf(HasSubstr("task fails was executed 2 times"), HasSubstr("signal 6")));
+  EXPECT_THAT(dead.error().message,
+              testing::AllOf(HasSubstr("task fails was executed 2 times"), HasSubstr("signal 6")));
 
   const auto folder = std::filesystem::temp_directory_path() / ("volador-tasks-" + std::to_string(getpid()));
   std::filesystem::create_directories(folder);
   EXPECT_EQ(volador::task<&succeeds_at_the_third>((folder / "dies").string(), true).submit().get(60s), 3);
-  EXPECT_EQ(volador::task<&succeeds_at_the_third>((folder / "throws").string(), false).retry_on<std::out_of_range>().submit().get(60s), 3);
-  EXPECT_EQ(volador::task<&succeeds_at_the_third>((folder / "derived").string(), false).retry_on<std::logic_error>().submit().get(60s), 3);
-  EXPECT_FALSE(volador::task<&succeeds_at_the_third>((folder / "another").string(), false).retry_on<std::runtime_error>().submit().result(60s));
+  EXPECT_EQ(volador::task<&succeeds_at_the_third>((folder / "throws").string(), false)
+                .retry_on<std::out_of_range>()
+                .submit()
+                .get(60s),
+            3);
+  EXPECT_EQ(volador::task<&succeeds_at_the_third>((folder / "derived").string(), false)
+                .retry_on<std::logic_error>()
+                .submit()
+                .get(60s),
+            3);
+  EXPECT_FALSE(volador::task<&succeeds_at_the_third>((folder / "another").string(), false)
+                   .retry_on<std::runtime_error>()
+                   .submit()
+                   .result(60s));
   EXPECT_FALSE(volador::task<&succeeds_at_the_third>((folder / "not_listed").string(), false).submit().result(60s));
   std::filesystem::remove_all(folder);
 }
@@ -173,7 +188,8 @@ TEST(Tasks, WhatNoNodeCouldEverRunIsRefused) {
   const auto refused = volador::task<&square>(1).resources({.cpus = 400}).submit().result(60s);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, volador::ErrorCode::kInfeasible);
-  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("join a larger node first")) << "tasks have no option to wait";
+  EXPECT_THAT(refused.error().message, ::testing::HasSubstr("join a larger node first"))
+      << "tasks have no option to wait";
   EXPECT_THROW((void)volador::task<&square>(1).max_retries(-2).submit(), volador::Exception);
 }
 
@@ -202,7 +218,8 @@ TEST(Tasks, AnIdleRunnerLendsItsCpus) {
   for (int round = 0; round < 20 && !met; ++round) {
     const volador::TemporaryDirectory folder;
     std::vector<volador::Future<int>> pids;
-    for (int i = 0; i < 4; ++i) pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).submit());
+    for (int i = 0; i < 4; ++i)
+      pids.push_back(volador::task<&pid_when_together>(folder.path().string(), size_t{4}).submit());
     std::set<int> before;
     for (const auto& pid : pids) before.insert(pid.get(60s));
     const auto worker = volador::actor<Worker>().resources({.cpus = 4}).spawn();

@@ -32,7 +32,8 @@ void speaks(const tune::Config& config) {
   while (true) {
     ++step;
     std::fprintf(stderr, "step %lld\n", static_cast<long long>(step));
-    std::ofstream(tune::artifacts_directory() / ("step_" + std::to_string(step) + ".txt")) << tune::get_context().trial_name;
+    std::ofstream(tune::artifacts_directory() / ("step_" + std::to_string(step) + ".txt"))
+        << tune::get_context().trial_name;
     tune::report({{"height", config.real("rate") * static_cast<double>(step)}}, [](const fs::path&) {});
   }
 }
@@ -52,12 +53,15 @@ void dies_once(const tune::Config&) {
 void carries_weights(const tune::Config&) {
   std::string weights(3 << 20, '\0');  // Incompressible.
   uint64_t state = 1;
-  for (char& weight : weights) weight = static_cast<char>((state = state * 6364136223846793005ULL + 1442695040888963407ULL) >> 56);
+  for (char& weight : weights)
+    weight = static_cast<char>((state = state * 6364136223846793005ULL + 1442695040888963407ULL) >> 56);
   int64_t step = 0;
   if (const auto checkpoint = tune::get_checkpoint()) {
     step = checkpoint->step();
-    if (text_of(checkpoint->path() / "model" / "weights") != weights) throw std::runtime_error("other weights came back");
-    if (text_of(checkpoint->path() / "step") != std::to_string(step)) throw std::runtime_error("another step came back");
+    if (text_of(checkpoint->path() / "model" / "weights") != weights)
+      throw std::runtime_error("other weights came back");
+    if (text_of(checkpoint->path() / "step") != std::to_string(step))
+      throw std::runtime_error("another step came back");
   }
   while (step < 5) {
     ++step;
@@ -73,7 +77,10 @@ void carries_weights(const tune::Config&) {
 class Trials : public testing::Test {
  protected:
   tune::RunOptions options() const {
-    return {.name = "trials", .storage_path = folder_.path(), .raise_on_failed_trial = false, .progress = tune::Progress::kSilent};
+    return {.name = "trials",
+            .storage_path = folder_.path(),
+            .raise_on_failed_trial = false,
+            .progress = tune::Progress::kSilent};
   }
   volador::TemporaryDirectory folder_;
 };
@@ -90,7 +97,8 @@ TEST_F(Trials, WhatTheyPrintAndLeaveComesToTheirFoldersByName) {
   for (const tune::Trial& trial : analysis.trials()) {
     EXPECT_EQ(trial.status, tune::TrialStatus::kFinished) << trial.error;
     const fs::path folder = analysis.directory() / trial.folder;
-    for (int step = 1; step <= 3; ++step) EXPECT_EQ(text_of(folder / "artifacts" / ("step_" + std::to_string(step) + ".txt")), trial.name);
+    for (int step = 1; step <= 3; ++step)
+      EXPECT_EQ(text_of(folder / "artifacts" / ("step_" + std::to_string(step) + ".txt")), trial.name);
     EXPECT_THAT(text_of(folder / "stdout"), HasSubstr("at rate " + trial.config["rate"].to_json()));
     EXPECT_THAT(text_of(folder / "stderr"), HasSubstr("step 1\n"));
   }
@@ -126,7 +134,8 @@ TEST_F(Trials, AFileOfACheckpointThatStaysAsItIsTravelsOnce) {
     const std::string said = text_of(folder / "checkpoint.json");
     const std::string key = "\"received_bytes\":";
     ASSERT_THAT(said, HasSubstr(key));
-    EXPECT_LT(std::stoll(said.substr(said.find(key) + key.size())), 300) << "only the small file, also of another process";
+    EXPECT_LT(std::stoll(said.substr(said.find(key) + key.size())), 300)
+        << "only the small file, also of another process";
   }
   EXPECT_EQ(text_of(analysis.best_checkpoint({.metric = "height", .mode = tune::Mode::kMax}).path() / "step"), "5");
 }

@@ -24,7 +24,8 @@ TEST(BlockPoolTest, NoBlockIsGivenOutTwice) {
       for (void* block : blocks) Pool::give(block);
       blocks.clear();
       for (int i = 0; i < 10; ++i) blocks.push_back(Pool::take());
-    }).join();
+    })
+        .join();
   }
   for (void* block : blocks) Pool::give(block);
 }

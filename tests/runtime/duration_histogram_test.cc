@@ -9,8 +9,9 @@ using namespace std::chrono_literals;
 
 TEST(DurationHistogram, CountsEachInItsBucket) {
   DurationHistogram histogram;
-  for (const auto took : {std::chrono::nanoseconds(-5), std::chrono::nanoseconds(0), std::chrono::nanoseconds(50us), std::chrono::nanoseconds(50us) + 1ns,
-                          std::chrono::nanoseconds(1s), std::chrono::nanoseconds(2s)})
+  for (const auto took :
+       {std::chrono::nanoseconds(-5), std::chrono::nanoseconds(0), std::chrono::nanoseconds(50us),
+        std::chrono::nanoseconds(50us) + 1ns, std::chrono::nanoseconds(1s), std::chrono::nanoseconds(2s)})
     histogram.add(took);
   const auto counts = histogram.counts();
   EXPECT_EQ(counts.total, 6u);

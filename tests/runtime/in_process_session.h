@@ -42,7 +42,8 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
       const std::lock_guard<std::mutex> hold(mutex_);
       std::vector<std::shared_ptr<Remote>> dying;  // Their replacements, which start at once, survive.
       for (auto& [id, remote] : actors_) {
-        if (display.empty() ? remote->status.state == ActorState::kAlive : remote->request.display == display) dying.push_back(remote);
+        if (display.empty() ? remote->status.state == ActorState::kAlive : remote->request.display == display)
+          dying.push_back(remote);
       }
       for (auto& remote : dying) end(*remote, how, lost, later);
     }
@@ -101,14 +102,20 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
       const std::lock_guard<std::mutex> hold(mutex_);
       if (left_) return make_error(*left_);
       if (!request.resources.fits_in(total_)) {
-        Reason next = reason("next.most", reason("option.resources"), "cpus", to_string(total_), reason("option.and_wait"));
-        return make_error(error_of(ErrorCode::kInfeasible, reason("infeasible.start", request.display, reason("lacks.most", request.resources, Reason(), "local", to_string(total_)), std::move(next))));
+        Reason next =
+            reason("next.most", reason("option.resources"), "cpus", to_string(total_), reason("option.and_wait"));
+        return make_error(error_of(
+            ErrorCode::kInfeasible,
+            reason("infeasible.start", request.display,
+                   reason("lacks.most", request.resources, Reason(), "local", to_string(total_)), std::move(next))));
       }
       remote->status.id = new_id<ActorId>(random_);
       remote->status.reason = "for a CPU: all in use";
       remote->status.why = remote->status.reason;
       remote->request = request;
-      for (const auto& call : remote->request.opening) remote->calls.push_back({call->method, call->arguments, [call](Result<std::string> result) { call->on_end(std::move(result)); }});
+      for (const auto& call : remote->request.opening)
+        remote->calls.push_back(
+            {call->method, call->arguments, [call](Result<std::string> result) { call->on_end(std::move(result)); }});
       remote->request.opening.clear();
       ++spawned_;
       actors_[remote->status.id] = remote;
@@ -121,7 +128,10 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   }
   // Called before spawn() returns, when the actor may already respond to its opening calls. Set before the first spawn.
   void before_spawned(std::function<void()> function) { before_spawned_ = std::move(function); }
-  Result<ActorId> find(const std::string& name, const std::string& /*actor_namespace*/, const std::string& /*class_name*/) override { return make_error(ErrorCode::kNotFound, name); }
+  Result<ActorId> find(const std::string& name, const std::string& /*actor_namespace*/,
+                       const std::string& /*class_name*/) override {
+    return make_error(ErrorCode::kNotFound, name);
+  }
 
   void cancel(const ActorId&, uint64_t) override {}
   void start(std::shared_ptr<OutgoingCall> call) override {
@@ -200,7 +210,8 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
   using Later = std::vector<UniqueFunction<void()>>;
 
   void tell(Remote& remote, Later& later) {
-    for (auto& [number, function] : remote.listeners) later.push_back([function, status = remote.status] { function(status); });
+    for (auto& [number, function] : remote.listeners)
+      later.push_back([function, status = remote.status] { function(status); });
   }
 
   void place(Later& later) {
@@ -235,7 +246,10 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
     remote.ending = true;
     // Only `done` of the running call is taken: its arguments are being read outside the lock.
     const auto fail = [&](Call& call) {
-      if (call.done) later.push_back([done = std::exchange(call.done, nullptr), death = remote.status.death]() mutable { done(make_error(death)); });
+      if (call.done)
+        later.push_back([done = std::exchange(call.done, nullptr), death = remote.status.death]() mutable {
+          done(make_error(death));
+        });
     };
     if (remote.running) fail(*remote.running);
     for (Call& call : remote.calls) fail(call);
@@ -276,7 +290,8 @@ class InProcessSession final : public Session, public std::enable_shared_from_th
       hold.lock();
       remote->running.reset();
       auto done = std::move(call->done);
-      if (lose_every_ > 0 && ++replies_ % lose_every_ == 0) reply = make_error(ErrorCode::kUnknownOutcome, "the connection was lost");
+      if (lose_every_ > 0 && ++replies_ % lose_every_ == 0)
+        reply = make_error(ErrorCode::kUnknownOutcome, "the connection was lost");
       if (!done) continue;
       hold.unlock();
       done(std::move(reply));

@@ -60,7 +60,8 @@ TEST(Log, ADiskThatHangsHoldsUpNobody) {
   log::drain();
   log::configure({});
   ::close(reader);
-  for (const int number : {0, kLines / 2, kLines - 1}) EXPECT_NE(text.find(fmt::format("number={} ", number)), std::string::npos);
+  for (const int number : {0, kLines / 2, kLines - 1})
+    EXPECT_NE(text.find(fmt::format("number={} ", number)), std::string::npos);
 }
 
 }  // namespace

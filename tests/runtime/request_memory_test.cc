@@ -10,7 +10,9 @@ using Memory = RequestMemory<Result<std::string>>;
 class RequestMemoryTest : public ::testing::Test {
  protected:
   Memory::Respond once(const std::string& id, const std::string& what, const std::string& by = "ann") {
-    return memory_.once({.by = by, .id = id, .what = what}, [this](const Result<std::string>& answer) { got_.push_back(answer ? *answer : answer.error().message); });
+    return memory_.once({.by = by, .id = id, .what = what}, [this](const Result<std::string>& answer) {
+      got_.push_back(answer ? *answer : answer.error().message);
+    });
   }
   std::vector<std::string> got_;
   Memory memory_{{.refusal = [](const Error& error) -> Result<std::string> { return make_error(error); },

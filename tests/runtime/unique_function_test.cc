@@ -9,7 +9,9 @@ namespace volador {
 namespace {
 
 TEST(UniqueFunctionTest, CallsWhatItWasGivenAndTakesAndReturnsValues) {
-  UniqueFunction<int(std::unique_ptr<int>)> function = [bonus = std::make_unique<int>(2)](std::unique_ptr<int> value) { return *value + *bonus; };
+  UniqueFunction<int(std::unique_ptr<int>)> function = [bonus = std::make_unique<int>(2)](std::unique_ptr<int> value) {
+    return *value + *bonus;
+  };
   ASSERT_TRUE(function);
   EXPECT_EQ(function(std::make_unique<int>(40)), 42);
   UniqueFunction<int(std::unique_ptr<int>)> other = std::move(function);

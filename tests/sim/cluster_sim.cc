@@ -22,31 +22,43 @@ std::string digits(const std::string& bytes) { return bytes.empty() ? "" : short
 std::string brief(const protocol::WorkerMessage& m) {
   using Kind = protocol::WorkerMessage;
   switch (m.kind_case()) {
-    case Kind::kRegister: return fmt::format("Register {} with {} hosts", m.register_().incarnation(), m.register_().hosts_size());
-    case Kind::kHeartbeat: return fmt::format("Heartbeat {}", m.heartbeat().sequence());
-    case Kind::kHostReady: return fmt::format("HostReady {} of {}", digits(m.host_ready().host_id()), digits(m.host_ready().actor_id()));
-    case Kind::kHostEnded: return fmt::format("HostEnded {} of {}", digits(m.host_ended().host_id()), digits(m.host_ended().actor_id()));
-    default: return fmt::format("worker message {}", static_cast<int>(m.kind_case()));
+    case Kind::kRegister:
+      return fmt::format("Register {} with {} hosts", m.register_().incarnation(), m.register_().hosts_size());
+    case Kind::kHeartbeat:
+      return fmt::format("Heartbeat {}", m.heartbeat().sequence());
+    case Kind::kHostReady:
+      return fmt::format("HostReady {} of {}", digits(m.host_ready().host_id()), digits(m.host_ready().actor_id()));
+    case Kind::kHostEnded:
+      return fmt::format("HostEnded {} of {}", digits(m.host_ended().host_id()), digits(m.host_ended().actor_id()));
+    default:
+      return fmt::format("worker message {}", static_cast<int>(m.kind_case()));
   }
 }
 std::string brief(const protocol::HeadToWorker& m) {
   using Kind = protocol::HeadToWorker;
   switch (m.kind_case()) {
-    case Kind::kRegistered: return fmt::format("Registered, {} stale", m.registered().stale_hosts_size());
-    case Kind::kHeartbeatAck: return fmt::format("HeartbeatAck {}", m.heartbeat_ack().sequence());
+    case Kind::kRegistered:
+      return fmt::format("Registered, {} stale", m.registered().stale_hosts_size());
+    case Kind::kHeartbeatAck:
+      return fmt::format("HeartbeatAck {}", m.heartbeat_ack().sequence());
     case Kind::kStartHost:
-      return fmt::format("StartHost {} of {} epoch {}", digits(m.start_host().host_id()), digits(m.start_host().spec().actor_id()), m.start_host().epoch());
-    case Kind::kEndHost: return fmt::format("EndHost {} grace {}", digits(m.end_host().host_id()), m.end_host().grace_ms());
-    default: return fmt::format("head to worker {}", static_cast<int>(m.kind_case()));
+      return fmt::format("StartHost {} of {} epoch {}", digits(m.start_host().host_id()),
+                         digits(m.start_host().spec().actor_id()), m.start_host().epoch());
+    case Kind::kEndHost:
+      return fmt::format("EndHost {} grace {}", digits(m.end_host().host_id()), m.end_host().grace_ms());
+    default:
+      return fmt::format("head to worker {}", static_cast<int>(m.kind_case()));
   }
 }
 std::string brief(const protocol::ClientMessage& m) {
   return fmt::format("client message {} {}", static_cast<int>(m.kind_case()),
-                     digits(m.has_spawn() ? m.spawn().request_id() : m.has_kill() ? m.kill().actor_id() : m.watch().actor_id()));
+                     digits(m.has_spawn()  ? m.spawn().request_id()
+                            : m.has_kill() ? m.kill().actor_id()
+                                           : m.watch().actor_id()));
 }
 std::string brief(const protocol::HeadMessage& m) {
-  return fmt::format("to client {} {} {} version {}", static_cast<int>(m.kind_case()), digits(m.reply().request_id()), digits(m.actor().actor_id()),
-                     m.actor().version());
+  return fmt::format("to client {} {} {} version {}", static_cast<int>(m.kind_case()), digits(m.reply().request_id()),
+                     digits(m.actor().actor_id()), m.actor().version());
 }
 
 }  // namespace
@@ -100,12 +112,14 @@ void ClusterSim::note(std::string_view what, std::string_view detail) {
 }
 
 void ClusterSim::fail(const std::string& what) const {
-  throw std::runtime_error(fmt::format("seed {} at {:.3f} s: {}", seed_, std::chrono::duration<double>(now_).count(), what));
+  throw std::runtime_error(
+      fmt::format("seed {} at {:.3f} s: {}", seed_, std::chrono::duration<double>(now_).count(), what));
 }
 
 void ClusterSim::run(Time busy) {
   start_head();
-  for (auto& node : nodes_) after(random_between(0ms, 500ms), [this, index = node->index] { boot_worker(*nodes_[index]); });
+  for (auto& node : nodes_)
+    after(random_between(0ms, 500ms), [this, index = node->index] { boot_worker(*nodes_[index]); });
   after(random_between(0ms, 500ms), [this] { start_driver(); });
   after(100ms, [this] { commit_round(); });
   after(2s, [this] { next_fault(); });
@@ -234,7 +248,9 @@ void ClusterSim::commit_next() {
     for (const auto& mutation : batch.actions.journal) {
       // The order of a value's maps is not fixed: its bytes are summed.
       const std::string value = mutation.value.value_or("");
-      const uint64_t sum = std::accumulate(value.begin(), value.end(), uint64_t{0}, [](uint64_t before, char byte) { return before + static_cast<uint8_t>(byte); });
+      const uint64_t sum = std::accumulate(value.begin(), value.end(), uint64_t{0}, [](uint64_t before, char byte) {
+        return before + static_cast<uint8_t>(byte);
+      });
       note(mutation.table, fmt::format("{} {} {}", to_string(id_from_raw<ActorId>(mutation.key)), value.size(), sum));
       if (mutation.value) {
         rows_[{mutation.table, mutation.key}] = *mutation.value;
@@ -252,7 +268,8 @@ void ClusterSim::commit_next() {
 
 void ClusterSim::release(head::Actions actions) {
   for (auto& out : actions.to_nodes) {
-    if (out.message.has_registered() && out.message.registered().stale_hosts_size() > 0) sometimes_.happened("a stale host was refused at its return");
+    if (out.message.has_registered() && out.message.registered().stale_hosts_size() > 0)
+      sometimes_.happened("a stale host was refused at its return");
     if (out.message.has_end_host() && out.message.end_host().cause().kind() == protocol::DeathCause::LEASE_LOST) {
       sometimes_.happened("a stale epoch was refused");
     }
@@ -319,14 +336,16 @@ void ClusterSim::deliver(uint64_t id, bool to_head) {
   Payload payload = std::move(queue.front());
   queue.pop_front();
   const bool fin = std::holds_alternative<Fin>(payload);
-  std::visit([&](const auto& message) {
-    const std::string other_end = fmt::format("{} {}", link->is_node ? "node" : "driver", link->peer);
-    if constexpr (std::is_same_v<std::decay_t<decltype(message)>, Fin>) {
-      note("end of stream", other_end);
-    } else {
-      note(brief(message), fmt::format("{} {}", other_end, message.ByteSizeLong()));
-    }
-  }, payload);
+  std::visit(
+      [&](const auto& message) {
+        const std::string other_end = fmt::format("{} {}", link->is_node ? "node" : "driver", link->peer);
+        if constexpr (std::is_same_v<std::decay_t<decltype(message)>, Fin>) {
+          note("end of stream", other_end);
+        } else {
+          note(brief(message), fmt::format("{} {}", other_end, message.ByteSizeLong()));
+        }
+      },
+      payload);
   if (to_head) {
     if (!link->head_open || link->head_number != head_number_ || !head_) return;
     const bool is_node = link->is_node;
@@ -335,10 +354,12 @@ void ClusterSim::deliver(uint64_t id, bool to_head) {
     with_head([&](head::HeadCore& head, BootTime now) {
       if (is_node) {
         const head::NodeSession session{id};
-        return fin ? head.on_node_lost(now, session) : head.on_node_message(now, session, std::get<protocol::WorkerMessage>(payload));
+        return fin ? head.on_node_lost(now, session)
+                   : head.on_node_message(now, session, std::get<protocol::WorkerMessage>(payload));
       }
       const head::ClientSession session{id};
-      return fin ? head.on_client_lost(now, session) : head.on_client_message(now, session, std::get<protocol::ClientMessage>(payload));
+      return fin ? head.on_client_lost(now, session)
+                 : head.on_client_message(now, session, std::get<protocol::ClientMessage>(payload));
     });
   } else {
     if (!link->peer_open) return;

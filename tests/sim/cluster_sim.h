@@ -29,10 +29,10 @@ namespace volador::sim {
 using Time = std::chrono::nanoseconds;  // Since the start of the run.
 
 struct Faults {
-  bool cuts = true;          // A connection ends; both sides see it.
-  bool stalls = true;        // Nothing is delivered for a while, then everything in order.
-  bool repeats = true;       // A message is delivered a second time, at once or later.
-  bool node_freezes = true;  // Worker and hosts stop running temporarily.
+  bool cuts = true;            // A connection ends; both sides see it.
+  bool stalls = true;          // Nothing is delivered for a while, then everything in order.
+  bool repeats = true;         // A message is delivered a second time, at once or later.
+  bool node_freezes = true;    // Worker and hosts stop running temporarily.
   bool worker_freezes = true;  // Only the worker does.
   bool worker_crashes = true;  // Its hosts follow within a second; a new worker starts on the machine.
   bool machine_crashes = true;
@@ -69,15 +69,16 @@ class ClusterSim {
 
  private:
   struct Fin {};
-  using Payload = std::variant<Fin, protocol::WorkerMessage, protocol::HeadToWorker, protocol::ClientMessage, protocol::HeadMessage>;
+  using Payload = std::variant<Fin, protocol::WorkerMessage, protocol::HeadToWorker, protocol::ClientMessage,
+                               protocol::HeadMessage>;
 
   struct Connection {
     uint64_t id = 0;
     bool is_node = false;
-    size_t peer = 0;            // Index of the node or driver.
+    size_t peer = 0;  // Index of the node or driver.
     bool peer_open = true;
     bool head_open = true;
-    uint64_t head_number = 0;   // The head process that it is connected to.
+    uint64_t head_number = 0;  // The head process that it is connected to.
     Time stalled_until{0};
     std::deque<Payload> to_head;
     std::deque<Payload> to_peer;
@@ -114,9 +115,9 @@ class ClusterSim {
     uint64_t connection = 0;  // 0: none.
     Time worker_frozen_until{0};
     Time hosts_frozen_until{0};
-    std::map<HostId, Host> hosts;     // Hosts of this worker process.
-    worker::SharedHosts shared;       // Hosts that share a process.
-    std::map<HostId, Host> orphans;   // Hosts of a crashed worker, until they are gone.
+    std::map<HostId, Host> hosts;    // Hosts of this worker process.
+    worker::SharedHosts shared;      // Hosts that share a process.
+    std::map<HostId, Host> orphans;  // Hosts of a crashed worker, until they are gone.
     std::shared_ptr<Page> page;
   };
   struct Request {
@@ -134,7 +135,7 @@ class ClusterSim {
     std::map<std::string, Request> open;  // Unanswered requests by id.
     std::map<ActorId, protocol::ActorInfo> seen;
     std::set<ActorId> acknowledged;
-    std::set<GroupId> groups;  // Acknowledged, not removed.
+    std::set<GroupId> groups;   // Acknowledged, not removed.
     std::set<ActorId> handles;  // Handles on actors that end with them.
     uint64_t holds_said = 0;
   };

@@ -78,7 +78,9 @@ void ClusterSim::driver_received(Driver& driver, Payload&& payload) {
         sometimes_.happened("a placement group was refused");
       } else {
         driver.groups.insert(open->second.group);
-        sometimes_.happened(message.reply().group().state() == protocol::GROUP_READY ? "a placement group was ready at once" : "a placement group waited");
+        sometimes_.happened(message.reply().group().state() == protocol::GROUP_READY
+                                ? "a placement group was ready at once"
+                                : "a placement group waited");
       }
     } else if (open->second.is_spawn) {
       if (!message.reply().has_error()) {
@@ -217,7 +219,8 @@ void ClusterSim::pass_or_drop_handle(Driver& driver) {
     if (chance(0.3)) {
       after(random_between(0ms, 5s), [this, n = node.index, g = node.generation, id = host->first, actor] {
         const auto found = nodes_[n]->hosts.find(id);
-        if (nodes_[n]->generation != g || found == nodes_[n]->hosts.end() || found->second.handles.erase(actor) == 0) return;
+        if (nodes_[n]->generation != g || found == nodes_[n]->hosts.end() || found->second.handles.erase(actor) == 0)
+          return;
         protocol::HoldActors released;
         released.add_released(raw(actor));
         host_says(n, g, id, std::move(released));
@@ -251,7 +254,8 @@ void ClusterSim::check_handles() const {
     const bool unheld = row.state() == "dead" && row.reason().find("had a handle") != std::string::npos;
     if (unheld) sometimes_.happened("an actor ended with its last handle");
     if (unheld && held.contains(id)) fail(fmt::format("actor {} ended although somebody has a handle on it", row.id()));
-    if (row.state() != "dead" && !held.contains(id)) fail(fmt::format("actor {} is {} although nobody has a handle on it", row.id(), row.state()));
+    if (row.state() != "dead" && !held.contains(id))
+      fail(fmt::format("actor {} is {} although nobody has a handle on it", row.id(), row.state()));
   }
 }
 

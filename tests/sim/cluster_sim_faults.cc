@@ -132,8 +132,10 @@ void ClusterSim::check_healed() {
   for (const auto& node : nodes_) {
     if (!node->orphans.empty()) fail("orphans after everything was healed");
     for (const auto& [id, host] : node->hosts) {
-      if (local(*node) >= host.page->deadline) fail(fmt::format("node {} has no lease after everything was healed", node->name));
-      if (!running.emplace(to_string(host.actor), &host).second) fail(fmt::format("actor {} runs twice", to_string(host.actor)));
+      if (local(*node) >= host.page->deadline)
+        fail(fmt::format("node {} has no lease after everything was healed", node->name));
+      if (!running.emplace(to_string(host.actor), &host).second)
+        fail(fmt::format("actor {} runs twice", to_string(host.actor)));
     }
   }
   const auto actors = head_->lists().actors(head_now(), all);
@@ -146,13 +148,15 @@ void ClusterSim::check_healed() {
     const auto host = running.find(row.id());
     if (row.state() == "alive") {
       if (host == running.end()) fail(fmt::format("actor {} is alive and has no host", row.id()));
-      if (host->second->epoch != row.epoch()) fail(fmt::format("actor {} runs at epoch {}, the head has {}", row.id(), host->second->epoch, row.epoch()));
+      if (host->second->epoch != row.epoch())
+        fail(fmt::format("actor {} runs at epoch {}, the head has {}", row.id(), host->second->epoch, row.epoch()));
     } else if (host != running.end()) {
       fail(fmt::format("actor {} is {} and has a host of epoch {}", row.id(), row.state(), host->second->epoch));
     }
   }
   for (const auto& driver : drivers_) {
-    if (driver->alive && !driver->open.empty()) fail(fmt::format("driver {} has {} unanswered requests", driver->index, driver->open.size()));
+    if (driver->alive && !driver->open.empty())
+      fail(fmt::format("driver {} has {} unanswered requests", driver->index, driver->open.size()));
     for (const ActorId id : driver->acknowledged) {
       const auto found = rows.find(to_string(id));
       const Wish& wish = wishes_.at(id);
@@ -164,14 +168,18 @@ void ClusterSim::check_healed() {
         const bool orphaned = row.reason().find("driver") != std::string::npos;  // Its stream was lost for longer than
                                                                                  // the grace period.
         const bool ended_with_group = wish.in_group && row.reason().find("was removed") != std::string::npos;
-        const bool unheld = wish.ends_with_handles && row.reason().find("had a handle") != std::string::npos;  // check_handles().
-        if (!used_up && !threw && !orphaned && !ended_with_group && !unheld) fail(fmt::format("actor {} is dead without need: {}", row.id(), row.reason()));
+        const bool unheld =
+            wish.ends_with_handles && row.reason().find("had a handle") != std::string::npos;  // check_handles().
+        if (!used_up && !threw && !orphaned && !ended_with_group && !unheld)
+          fail(fmt::format("actor {} is dead without need: {}", row.id(), row.reason()));
       }
-      if (!driver->alive && !wish.detached && row.state() != "dead") fail(fmt::format("actor {} outlives its driver", row.id()));
+      if (!driver->alive && !wish.detached && row.state() != "dead")
+        fail(fmt::format("actor {} outlives its driver", row.id()));
       if (!driver->alive) continue;
       const auto seen = driver->seen.find(id);
       const char* const names[] = {"?", "pending", "starting", "alive", "restarting", "dead"};
-      if (seen == driver->seen.end() || names[seen->second.state()] != row.state() || seen->second.epoch() != row.epoch()) {
+      if (seen == driver->seen.end() || names[seen->second.state()] != row.state() ||
+          seen->second.epoch() != row.epoch()) {
         fail(fmt::format("driver {} sees actor {} otherwise than the head ({})", driver->index, row.id(), row.state()));
       }
     }
@@ -189,23 +197,28 @@ void ClusterSim::check_groups() const {
     std::set<std::string> nodes;
     for (const v1::Bundle& bundle : group.bundles()) nodes.insert(bundle.node());
     if (group.state() == "removed") fail(fmt::format("group {} is removed and still holds something", id));
-    if (group.state() != "ready" && group.reason().empty()) fail(fmt::format("group {} is {} without a reason", id, group.state()));
-    if (group.state() == "ready" && nodes.contains("")) fail(fmt::format("group {} is ready with a bundle that has no place", id));
-    if (group.state() == "pending" && (nodes.size() != 1 || !nodes.contains(""))) fail(fmt::format("group {} is pending and holds something", id));
+    if (group.state() != "ready" && group.reason().empty())
+      fail(fmt::format("group {} is {} without a reason", id, group.state()));
+    if (group.state() == "ready" && nodes.contains(""))
+      fail(fmt::format("group {} is ready with a bundle that has no place", id));
+    if (group.state() == "pending" && (nodes.size() != 1 || !nodes.contains("")))
+      fail(fmt::format("group {} is pending and holds something", id));
   }
   const auto actors = head_->lists().actors(head_now(), all);
   for (const auto& row : actors.actors()) {
     if (row.group().empty() || row.state() == "dead") continue;
     const auto group = groups.find(row.group());
     if (group == groups.end()) fail(fmt::format("actor {} is {} in a group that is not there", row.id(), row.state()));
-    if (row.state() == "alive" && group->second.bundles(row.bundle()).node() != row.node()) fail(fmt::format("actor {} runs beside its bundle", row.id()));
+    if (row.state() == "alive" && group->second.bundles(row.bundle()).node() != row.node())
+      fail(fmt::format("actor {} runs beside its bundle", row.id()));
   }
   for (const auto& driver : drivers_) {
     for (const GroupId id : driver->groups) {
       const bool there = groups.contains(to_string(id));
       if (driver->alive && !there) {
         const std::string end = head_->explainer().text(head_now(), to_string(id)).value_or("");
-        if (end.find("driver") == std::string::npos && !end.empty()) fail(fmt::format("group {} of driver {} is gone: {}", to_string(id), driver->index, end));
+        if (end.find("driver") == std::string::npos && !end.empty())
+          fail(fmt::format("group {} of driver {} is gone: {}", to_string(id), driver->index, end));
       }
     }
   }
@@ -224,7 +237,9 @@ void ClusterSim::leave() {
     protocol::ClientMessage hello;
     hello.mutable_hello()->set_protocol_version(1);
     hello.mutable_hello()->set_driver_id(raw(new_id<DriverId>(random_)));
-    with_head([&](head::HeadCore& head, BootTime now) { return head.on_client_message(now, head::ClientSession{operator_link}, hello); });
+    with_head([&](head::HeadCore& head, BootTime now) {
+      return head.on_client_message(now, head::ClientSession{operator_link}, hello);
+    });
     v1::ListRequest all;
     all.set_limit(100'000);
     const auto groups = head_->lists().groups(all);
@@ -234,14 +249,17 @@ void ClusterSim::leave() {
       protocol::ClientMessage remove;
       remove.mutable_remove_group()->set_request_id(row.id());
       remove.mutable_remove_group()->set_group_id(raw(*parse_id<GroupId>(row.id())));
-      with_head([&](head::HeadCore& head, BootTime now) { return head.on_client_message(now, head::ClientSession{operator_link}, remove); });
+      with_head([&](head::HeadCore& head, BootTime now) {
+        return head.on_client_message(now, head::ClientSession{operator_link}, remove);
+      });
     }
     const auto actors = head_->lists().actors(head_now(), all);
     for (const auto& row : actors.actors()) {
       if (row.state() == "dead") continue;
       if (!row.detached()) {  // Actors created by a detached actor end with it.
         bool detached_left = false;
-        for (const auto& other : actors.actors()) detached_left = detached_left || (other.detached() && other.state() != "dead");
+        for (const auto& other : actors.actors())
+          detached_left = detached_left || (other.detached() && other.state() != "dead");
         if (!detached_left) fail(fmt::format("actor {} outlives its driver", row.id()));
         continue;
       }
@@ -249,7 +267,9 @@ void ClusterSim::leave() {
       kill.mutable_kill()->set_request_id(row.id());
       kill.mutable_kill()->set_actor_id(raw(*parse_id<ActorId>(row.id())));
       kill.mutable_kill()->set_no_restart(true);
-      with_head([&](head::HeadCore& head, BootTime now) { return head.on_client_message(now, head::ClientSession{operator_link}, kill); });
+      with_head([&](head::HeadCore& head, BootTime now) {
+        return head.on_client_message(now, head::ClientSession{operator_link}, kill);
+      });
     }
   });
 }
@@ -266,7 +286,8 @@ void ClusterSim::check_empty() {
     if (state != "dead") fail(fmt::format("{} actors are {} after everybody left", count, state));
   }
   for (const auto& node : nodes_) {
-    if (!node->hosts.empty()) fail(fmt::format("node {} has {} hosts after everybody left", node->name, node->hosts.size()));
+    if (!node->hosts.empty())
+      fail(fmt::format("node {} has {} hosts after everybody left", node->name, node->hosts.size()));
   }
   head_->check_invariants();
 }

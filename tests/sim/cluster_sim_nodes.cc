@@ -203,7 +203,8 @@ void ClusterSim::end_process(Node& node, HostId id, Time within) {
   const auto found = node.hosts.find(id);
   if (found == node.hosts.end()) return;
   found->second.ending = true;
-  after(random_between(1ms, 20ms + within), [this, index = node.index, generation = node.generation, id] { host_exits(index, generation, id, 9); });
+  after(random_between(1ms, 20ms + within),
+        [this, index = node.index, generation = node.generation, id] { host_exits(index, generation, id, 9); });
 }
 
 // The process ends now; its worker sees it when it runs.
@@ -250,7 +251,8 @@ void ClusterSim::crash_worker(Node& node, bool machine) {
   node.shared = worker::SharedHosts();
   node.connection = 0;
   node.hosts_frozen_until = now_;
-  after(machine ? random_between(1s, 8s) : random_between(20ms, 5s), [this, index = node.index] { boot_worker(*nodes_[index]); });
+  after(machine ? random_between(1s, 8s) : random_between(20ms, 5s),
+        [this, index = node.index] { boot_worker(*nodes_[index]); });
 }
 
 void ClusterSim::orphan_gone(size_t index, HostId id) { nodes_[index]->orphans.erase(id); }
@@ -268,9 +270,12 @@ void ClusterSim::commit_round() {
           continue;
         }
         const auto [entry, alone] = committing.emplace(host.actor, &host);
-        if (!alone) fail(fmt::format("actor {}: epochs {} and {} may both commit", to_string(host.actor), entry->second->epoch, host.epoch));
+        if (!alone)
+          fail(fmt::format("actor {}: epochs {} and {} may both commit", to_string(host.actor), entry->second->epoch,
+                           host.epoch));
         uint64_t& epoch = committed_epoch_[host.actor];
-        if (host.epoch < epoch) fail(fmt::format("actor {}: epoch {} commits after epoch {}", to_string(host.actor), host.epoch, epoch));
+        if (host.epoch < epoch)
+          fail(fmt::format("actor {}: epoch {} commits after epoch {}", to_string(host.actor), host.epoch, epoch));
         if (host.epoch > epoch && epoch > 0) sometimes_.happened("a later epoch took over");
         epoch = host.epoch;
         ++commits_;
@@ -289,9 +294,12 @@ void ClusterSim::check_usage(const Node& node) {
     if (!host.lent) cpus += host.resources.get("cpus");  // Others may hold them by now.
     for (const int32_t gpu : host.gpus) devices[gpu] += std::min(host.resources.get("gpus"), kUnit);
   }
-  if (cpus > node.total.get("cpus")) fail(fmt::format("node {} runs hosts with {} of {} CPUs", node.name, format_amount(cpus), format_amount(node.total.get("cpus"))));
+  if (cpus > node.total.get("cpus"))
+    fail(fmt::format("node {} runs hosts with {} of {} CPUs", node.name, format_amount(cpus),
+                     format_amount(node.total.get("cpus"))));
   for (const auto& [gpu, used] : devices) {
-    if (used > kUnit || gpu >= node.gpus) fail(fmt::format("node {} runs hosts with {} of GPU {}", node.name, format_amount(used), gpu));
+    if (used > kUnit || gpu >= node.gpus)
+      fail(fmt::format("node {} runs hosts with {} of GPU {}", node.name, format_amount(used), gpu));
   }
 }
 

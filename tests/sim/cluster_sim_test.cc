@@ -62,28 +62,64 @@ TEST(ClusterSimTest, AtMostOneIncarnationCommitsAndNothingAcknowledgedIsLostUnde
     commits += first.commits;
     histories = histories * 31 + first.history;
   }
-  std::cout << all.size() << " seeds from " << all.front() << ", " << commits << " commits, histories " << std::hex << histories << std::dec << "\n";
+  std::cout << all.size() << " seeds from " << all.front() << ", " << commits << " commits, histories " << std::hex
+            << histories << std::dec << "\n";
   for (const auto& [what, count] : sometimes.counts) std::cout << "  " << count << " × " << what << "\n";
   if (all.size() < 100) return;  // Too few for the rare ones.
-  for (const char* what :
-       {"a connection was cut", "a connection stalled", "a node froze", "a worker froze, its hosts did not", "a worker crashed", "a machine crashed",
-        "the head crashed", "the head froze", "a driver died", "a host crashed", "a message was repeated", "a slow commit",
-        "the store was away", "the head crashed while its store was away", "a heartbeat was acknowledged while the store was away",
-        "a request was refused while the store was away",
-        "a batch was lost with the head", "a batch was durable whose messages never left", "a node was given up",
-        "a stale host was refused at its return", "a stale epoch was refused", "a parked host did not commit", "a later epoch took over",
-        "a worker gave up a silent connection", "a spawn was refused", "an actor spawned another",
-        "a placement group was ready at once", "a placement group waited", "a placement group was refused",
-        "a handle was passed to an actor", "a driver dropped a handle", "an actor ended with its last handle", "an actor ran in a placement group", "a lost bundle was held again", "a shared host crashed with several actors"}) {
+  for (const char* what : {"a connection was cut",
+                           "a connection stalled",
+                           "a node froze",
+                           "a worker froze, its hosts did not",
+                           "a worker crashed",
+                           "a machine crashed",
+                           "the head crashed",
+                           "the head froze",
+                           "a driver died",
+                           "a host crashed",
+                           "a message was repeated",
+                           "a slow commit",
+                           "the store was away",
+                           "the head crashed while its store was away",
+                           "a heartbeat was acknowledged while the store was away",
+                           "a request was refused while the store was away",
+                           "a batch was lost with the head",
+                           "a batch was durable whose messages never left",
+                           "a node was given up",
+                           "a stale host was refused at its return",
+                           "a stale epoch was refused",
+                           "a parked host did not commit",
+                           "a later epoch took over",
+                           "a worker gave up a silent connection",
+                           "a spawn was refused",
+                           "an actor spawned another",
+                           "a placement group was ready at once",
+                           "a placement group waited",
+                           "a placement group was refused",
+                           "a handle was passed to an actor",
+                           "a driver dropped a handle",
+                           "an actor ended with its last handle",
+                           "an actor ran in a placement group",
+                           "a lost bundle was held again",
+                           "a shared host crashed with several actors"}) {
     EXPECT_GT(sometimes.counts[what], 0u) << "over all seeds this never happened: " << what;
   }
 }
 
 TEST(ClusterSimTest, KillingTheHeadAloneEndsNoHost) {
   Sometimes sometimes;
-  Faults faults{.cuts = false, .stalls = false, .repeats = true, .node_freezes = false, .worker_freezes = false, .worker_crashes = false,
-                .machine_crashes = false, .head_crashes = true, .head_freezes = true, .driver_deaths = false, .host_crashes = false,
-                .start_failures = false, .store_outages = true};
+  Faults faults{.cuts = false,
+                .stalls = false,
+                .repeats = true,
+                .node_freezes = false,
+                .worker_freezes = false,
+                .worker_crashes = false,
+                .machine_crashes = false,
+                .head_crashes = true,
+                .head_freezes = true,
+                .driver_deaths = false,
+                .host_crashes = false,
+                .start_failures = false,
+                .store_outages = true};
   faults.between = 4000ms;
   const std::vector<uint64_t> all = seeds();
   for (size_t at = 0; at < all.size(); at += 4) {

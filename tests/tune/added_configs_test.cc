@@ -88,7 +88,8 @@ TEST(AddedConfigs, ASnapshotGoesOnAsTheOriginal) {
   for (int64_t i = 12; i < 30; ++i) {
     const auto config = one->suggest(i)->config;
     ASSERT_EQ(other->suggest(i)->config, config) << i;
-    for (const auto& searcher : {one.get(), other.get()}) searcher->on_complete(i - 1, Observation{i - 1, 1, config.real("lr")});
+    for (const auto& searcher : {one.get(), other.get()})
+      searcher->on_complete(i - 1, Observation{i - 1, 1, config.real("lr")});
   }
   EXPECT_FALSE(other->restore("{\"version\":1,\"inner\":\"\",\"waiting\":[],\"added\":[3,2]}"));
 }
@@ -108,19 +109,22 @@ AddedParts added_parts(const SearcherFactory& factory, std::vector<Config> recor
   auto recording = std::make_unique<RecordingSearcher>(adding(factory, kAddedSpace, 12), std::move(recorded), 12);
   parts.recording = recording.get();
   parts.loop =
-      TrialLoop::create({.metric = "accuracy", .trial_key = 5, .max_failures = -1, .checkpoint = {.frequency = 1}}, std::move(recording),
+      TrialLoop::create({.metric = "accuracy", .trial_key = 5, .max_failures = -1, .checkpoint = {.frequency = 1}},
+                        std::move(recording),
                         asha({.max_t = 9, .reduction_factor = 3})({.metric = "accuracy", .seed = 5}).value())
           .value();
   return parts;
 }
 AddedRun added_run(const SearcherFactory& factory, uint64_t seed, std::optional<double> interrupt_at_s = std::nullopt) {
   AddedRun run;
-  run.journal.header = {.name = "digits", .metric = "accuracy", .mode = "max", .seed = 5, .searcher = "the searcher", .total = 12};
+  run.journal.header = {
+      .name = "digits", .metric = "accuracy", .mode = "max", .seed = 5, .searcher = "the searcher", .total = 12};
   AddedParts parts = added_parts(factory, {});
   parts.recording->on_suggestion = [&](int64_t index, const Config& config) {
     run.journal.records.push_back(JournalSuggestion{index, config});
   };
-  testing::SimulationOptions options{.seed = seed, .faults = {.crash = 0.05, .repeated = 0.1}, .interrupt_at_s = interrupt_at_s};
+  testing::SimulationOptions options{
+      .seed = seed, .faults = {.crash = 0.05, .repeated = 0.1}, .interrupt_at_s = interrupt_at_s};
   for (int i = 0; i < 4; ++i) options.added.push_back({{"lr", 0.5}, {"width", 20 + i}});
   testing::TrialSimulator simulator(options, *parts.loop);
   simulator.on_event = [&](BootTime now, const Event& event) {
@@ -176,8 +180,12 @@ TEST(AddedConfigs, AreToldInTheStoryOfTheirTrial) {
 
 TEST(AddedConfigs, AClonedTrialSaysWhereItsValuesComeFrom) {
   AddedParts parts = added_parts(random_search(), {});
-  JournalContents journal{.header = {.name = "digits", .metric = "accuracy", .mode = "max", .seed = 5, .searcher = "the searcher", .total = 12}};
-  parts.recording->on_suggestion = [&](int64_t index, const Config& config) { journal.records.push_back(JournalSuggestion{index, config}); };
+  JournalContents journal{
+      .header = {
+          .name = "digits", .metric = "accuracy", .mode = "max", .seed = 5, .searcher = "the searcher", .total = 12}};
+  parts.recording->on_suggestion = [&](int64_t index, const Config& config) {
+    journal.records.push_back(JournalSuggestion{index, config});
+  };
   const auto tell = [&](const Event& event) {
     journal.records.push_back(JournalEvent{{}, {}, event});
     return parts.loop->handle(BootTime{}, event);
@@ -201,7 +209,8 @@ TEST(AddedConfigs, AClonedTrialSaysWhereItsValuesComeFrom) {
   const auto story = [&](TrialId id) { return tell_story(journal, to_string(id), 0).value().moments.front().text; };
   EXPECT_THAT(story(clone.id).text(), HasSubstr("cloned from trial " + to_string(original.id)));
   EXPECT_THAT(story(clone.id).text(Language::kChinese), HasSubstr("以试验 " + to_string(original.id)));
-  EXPECT_THAT(story(original.id).text(), HasSubstr("suggested by the searcher")) << "the same values, but it was there before";
+  EXPECT_THAT(story(original.id).text(), HasSubstr("suggested by the searcher"))
+      << "the same values, but it was there before";
   EXPECT_THAT(story(TrialId::of(5, clone.index + 1)).text(), HasSubstr("added on request, as number"));
   ExperimentState state{.name = "digits", .state = "running"};
   state.trials = {original, clone};
@@ -216,22 +225,29 @@ TEST(AddedConfigs, AClonedTrialSaysWhereItsValuesComeFrom) {
 TEST(GivenConfig, ChangesOfATrialTakeThePlaceOfItsValues) {
   const Space space = {{"lr", uniform(0.0, 2.0)},
                        {"model", {{"depth", randint(1, 5)}, {"norm", "layer"}}},
-                       {"optimizer", choice({SpaceNode{{"name", "adam"}, {"beta", uniform(0, 1)}}, SpaceNode{{"name", "sgd"}, {"momentum", uniform(0, 1)}}})}};
-  const Config like{{"lr", 1.5}, {"model", {{"depth", 4}, {"norm", "layer"}}}, {"optimizer", {{"name", "adam"}, {"beta", 0.5}}}};
+                       {"optimizer", choice({SpaceNode{{"name", "adam"}, {"beta", uniform(0, 1)}},
+                                             SpaceNode{{"name", "sgd"}, {"momentum", uniform(0, 1)}}})}};
+  const Config like{
+      {"lr", 1.5}, {"model", {{"depth", 4}, {"norm", "layer"}}}, {"optimizer", {{"name", "adam"}, {"beta", 0.5}}}};
   SeededRandom random(1);
-  const auto changed = [&](const Config& of, const Config& given) { return changed_config("config", space, of, given, random); };
+  const auto changed = [&](const Config& of, const Config& given) {
+    return changed_config("config", space, of, given, random);
+  };
   EXPECT_EQ(changed(like, Config::map()).value(), like) << "a repetition";
   EXPECT_EQ(changed(like, {{"lr", 1}, {"model", {{"depth", 2}}}})->to_json(),
             R"({"lr":1.0,"model":{"depth":2,"norm":"layer"},"optimizer":{"name":"adam","beta":0.5}})");
   EXPECT_EQ(changed(like, {{"optimizer", {{"name", "sgd"}, {"momentum", 0.25}}}})->to_json(),
             R"({"lr":1.5,"model":{"depth":4,"norm":"layer"},"optimizer":{"name":"sgd","momentum":0.25}})")
       << "the parameters of the former option go with it";
-  EXPECT_THAT(changed(like, {{"optimizer", {{"momentum", 0.25}}}}).error().message, HasSubstr("config: optimizer is {\"momentum\":0.25}: expected a value of choice"));
-  EXPECT_EQ(changed(like, {{"momentum", 0.25}}).error().message, "config: momentum is 0.25: the space has no such parameter");
+  EXPECT_THAT(changed(like, {{"optimizer", {{"momentum", 0.25}}}}).error().message,
+              HasSubstr("config: optimizer is {\"momentum\":0.25}: expected a value of choice"));
+  EXPECT_EQ(changed(like, {{"momentum", 0.25}}).error().message,
+            "config: momentum is 0.25: the space has no such parameter");
   Config perturbed = like;
   perturbed.set("lr", 2.5);
   EXPECT_EQ(changed(perturbed, Config::map()).error().message,
-            "config of the trial: lr is 2.5: expected a value of uniform(0, 2). Its scheduler has set that value; give another one");
+            "config of the trial: lr is 2.5: expected a value of uniform(0, 2). Its scheduler has set that value; give "
+            "another one");
   EXPECT_EQ(changed(perturbed, {{"lr", 0.5}})->real("lr"), 0.5);
 }
 
@@ -245,13 +261,16 @@ TEST(GivenConfig, IsReadAsTheSpaceWouldDrawIt) {
     const auto config = given_config("config", space, given);
     return config ? config->to_json() : config.error().message;
   };
-  EXPECT_EQ(read({{"lr", 1}, {"kind", 2}}), R"({"lr":1.0,"kind":2.0})") << "whole numbers are real ones where those are expected";
+  EXPECT_EQ(read({{"lr", 1}, {"kind", 2}}), R"({"lr":1.0,"kind":2.0})")
+      << "whole numbers are real ones where those are expected";
   EXPECT_EQ(read({{"optimizer", {{"name", "adam"}, {"beta", 0}}}}), R"({"optimizer":{"name":"adam","beta":0.0}})");
   EXPECT_EQ(read({{"optimizer", "sgd"}}), R"({"optimizer":"sgd"})");
-  EXPECT_THAT(read({{"optimizer", {{"name", "adam"}}}}), HasSubstr("config: optimizer is {\"name\":\"adam\"}: expected a value of choice"));
+  EXPECT_THAT(read({{"optimizer", {{"name", "adam"}}}}),
+              HasSubstr("config: optimizer is {\"name\":\"adam\"}: expected a value of choice"));
   EXPECT_EQ(read({{"lr", 3.0}}), "config: lr is 3: expected a value of uniform(0, 2)");
   EXPECT_EQ(read({{"model", {{"depth", 9}}}}), "config: model.depth is 9: expected a value of randint(1, 5)");
-  EXPECT_EQ(read({{"model", {{"norm", "batch"}}}}), "config: model.norm is batch: the space has the constant layer there");
+  EXPECT_EQ(read({{"model", {{"norm", "batch"}}}}),
+            "config: model.norm is batch: the space has the constant layer there");
   EXPECT_EQ(read({{"momentum", 0.9}}), "config: momentum is 0.9: the space has no such parameter");
   EXPECT_EQ(read(Config(3)), "config: 3: expected a map");
   SeededRandom random(1);

@@ -21,7 +21,6 @@ using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-
 Trial trial(uint32_t id, std::vector<double> values, TrialStatus status = TrialStatus::kFinished) {
   Trial t;
   t.id = TrialId(id);
@@ -82,7 +81,9 @@ TEST_F(AnalysisTest, NanRanksLast) {
 TEST_F(AnalysisTest, AMetricThatWasNeverReportedNamesThoseThatWere) {
   const Error error = error_of([&] { (void)analysis({trial(1, {0.5})}).best_trial({.metric = "acuracy"}); });
   EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error.message, "metric \"acuracy\" was never reported; trials report: accuracy, loss, training_iteration. Did you mean \"accuracy\"?");
+  EXPECT_EQ(error.message,
+            "metric \"acuracy\" was never reported; trials report: accuracy, loss, training_iteration. Did you mean "
+            "\"accuracy\"?");
   EXPECT_THAT(error_of([&] { (void)analysis({trial(1, {0.5})}, "").best_trial(); }).message, HasSubstr("no metric"));
 }
 
@@ -110,8 +111,9 @@ TEST_F(AnalysisTest, TheBestCheckpointUnpacksToADirectory) {
 }
 
 TEST_F(AnalysisTest, ResultsAndCsvHoldEveryReport) {
-  write_text(directory_.path() / "00000001" / "result.json", "{\"accuracy\":0.5,\"training_iteration\":1,\"date\":\"x\"}\n"
-                                                             "{\"accuracy\":null,\"training_iteration\":2,\"extra\":7}\n");
+  write_text(directory_.path() / "00000001" / "result.json",
+             "{\"accuracy\":0.5,\"training_iteration\":1,\"date\":\"x\"}\n"
+             "{\"accuracy\":null,\"training_iteration\":2,\"extra\":7}\n");
   const auto a = analysis({trial(1, {0.5, kNan}), trial(2, {})});
   const auto rows = a.results();
   ASSERT_EQ(rows.size(), 2U);
@@ -141,8 +143,10 @@ TEST_F(AnalysisTest, InfinitiesAreExportedAsSuch) {
   const auto a = analysis({trial(1, {0.5, infinity, -infinity, kNan})});
   std::vector<std::string> column;
   std::istringstream csv(a.as_csv());
-  for (std::string line; std::getline(csv, line);) column.push_back(line.substr(0, line.find(',', line.find(",1,") + 3)));
-  EXPECT_THAT(column, ::testing::ElementsAre(::testing::_, "00000001,0.1,1,0.5", "00000001,0.1,1,inf", "00000001,0.1,1,-inf", "00000001,0.1,1,nan"));
+  for (std::string line; std::getline(csv, line);)
+    column.push_back(line.substr(0, line.find(',', line.find(",1,") + 3)));
+  EXPECT_THAT(column, ::testing::ElementsAre(::testing::_, "00000001,0.1,1,0.5", "00000001,0.1,1,inf",
+                                             "00000001,0.1,1,-inf", "00000001,0.1,1,nan"));
   const auto results = nlohmann::json::parse(a.as_json())["trials"][0]["results"];
   EXPECT_EQ(results[1]["accuracy"], "inf") << "as in experiment_state.json";
   EXPECT_EQ(results[2]["accuracy"], "-inf");

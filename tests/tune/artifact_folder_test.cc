@@ -66,8 +66,10 @@ TEST_F(ArtifactFolderTest, WhatAnEarlierOneLeftIsNotPacked) {
 // Hard links across disks are not possible.
 TEST_F(ArtifactFolderTest, WhereNothingCanBeLinkedThatIsSaidAndNothingIsLeft) {
   const fs::path elsewhere = fs::path("/dev/shm") / root_.path().filename();
-  struct stat here {}, there {};
-  if (::stat("/dev/shm", &there) != 0 || ::stat(root_.path().c_str(), &here) != 0 || here.st_dev == there.st_dev) GTEST_SKIP() << "there is one disk only";
+  struct stat here {
+  }, there{};
+  if (::stat("/dev/shm", &there) != 0 || ::stat(root_.path().c_str(), &here) != 0 || here.st_dev == there.st_dev)
+    GTEST_SKIP() << "there is one disk only";
   write_text(elsewhere / "b.txt", "b");
   fs::create_directory_symlink(elsewhere, folder_.path());
   const auto packed = folder_.pack_changed(archive_);

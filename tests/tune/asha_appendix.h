@@ -68,13 +68,14 @@ class JobsAsSteps final : public Scheduler {
 };
 
 // `by_jobs`: a step is a job between two rungs, otherwise a unit of time.
-inline tune::SimulationOptions appendix_options(const SchedulerFactory& scheduler, const AppendixCell& cell, uint64_t seed,
-                                          int64_t samples, bool by_jobs = true) {
+inline tune::SimulationOptions appendix_options(const SchedulerFactory& scheduler, const AppendixCell& cell,
+                                                uint64_t seed, int64_t samples, bool by_jobs = true) {
   tune::SimulationOptions options{
       .space = {{"lr", uniform(0.0, 1.0)}},
       .num_samples = samples,
       .scheduler = scheduler,
-      .workload = synthetic_workload({.seed = seed, .straggler_sd = cell.sd, .drop_per_s = cell.drop, .noise = 0}).value(),
+      .workload =
+          synthetic_workload({.seed = seed, .straggler_sd = cell.sd, .drop_per_s = cell.drop, .noise = 0}).value(),
       .slots = 25,
       .max_steps = 256,
       .time_limit_s = 2000,
@@ -89,7 +90,9 @@ inline tune::SimulationOptions appendix_options(const SchedulerFactory& schedule
   const auto last = [](const Workload::At& at) {
     return Workload::At{at.trial, at.index, at.config, at.attempt, JobsAsSteps::step_of(at.step)};
   };
-  options.workload.value = [last, value = std::move(options.workload.value)](const Workload::At& at) { return value(last(at)); };
+  options.workload.value = [last, value = std::move(options.workload.value)](const Workload::At& at) {
+    return value(last(at));
+  };
   options.workload.seconds = [last, seconds = std::move(options.workload.seconds)](const Workload::At& at) {
     const int64_t steps = at.step == 1 ? 1 : JobsAsSteps::step_of(at.step) - JobsAsSteps::step_of(at.step - 1);
     return seconds(last(at)) * static_cast<double>(steps);
@@ -103,7 +106,8 @@ inline SchedulerFactory appendix_asha() {
 }
 inline SchedulerFactory appendix_halving() { return hyperband({.max_t = 256, .eta = 4, .only_bracket = 4}); }
 
-inline AppendixOutcome overlapping(const SchedulerFactory& scheduler, const AppendixCell& cell, uint64_t seed, bool by_jobs = true) {
+inline AppendixOutcome overlapping(const SchedulerFactory& scheduler, const AppendixCell& cell, uint64_t seed,
+                                   bool by_jobs = true) {
   const auto report = simulate(appendix_options(scheduler, cell, seed, -1, by_jobs)).value();
   return {static_cast<double>(report.finished), report.first_finished_s.value_or(2000)};
 }

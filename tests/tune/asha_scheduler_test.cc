@@ -14,7 +14,6 @@
 namespace volador::tune {
 namespace {
 
-
 Config asha_vectors() {
   std::ifstream file("tests/tune/data/asha_vectors.json");
   std::stringstream text;
@@ -69,10 +68,10 @@ TEST(AshaRayRule, DecidesTheRecordedStreamsAsRayDoes) {
   ASSERT_EQ(streams.size(), 3u);
   for (const Config& stream : streams.items()) {
     AshaExperiment ray_tune(as_ray({.grace_period = stream.integer("grace_period"),
-                             .max_t = stream.integer("max_t"),
-                             .reduction_factor = stream.real("reduction_factor"),
-                             .brackets = static_cast<int>(stream.integer("brackets"))}),
-                        stream.text("mode") == "max" ? Mode::kMax : Mode::kMin);
+                                    .max_t = stream.integer("max_t"),
+                                    .reduction_factor = stream.real("reduction_factor"),
+                                    .brackets = static_cast<int>(stream.integer("brackets"))}),
+                            stream.text("mode") == "max" ? Mode::kMax : Mode::kMin);
     const Config events = stream["events_trial_iter_metric_decision"];
     int number = 0;
     for (const Config& event : events.items()) {

@@ -13,7 +13,8 @@ SearchContext auto_context(Space space, int64_t trials, size_t objectives = 0) {
 
 const Space kAutoNumbers = {{"x", uniform(0, 1)}, {"lr", loguniform(1e-4, 1)}, {"n", randint(1, 9)}};
 const Space kAutoOptions = {{"x", uniform(0, 1)}, {"kind", choice({"a", "b"})}};
-const Space kAutoBelow = {{"model", choice({SpaceNode{{"name", "svm"}, {"c", loguniform(1e-3, 1e3)}}, SpaceNode("none")})}};
+const Space kAutoBelow = {
+    {"model", choice({SpaceNode{{"name", "svm"}, {"c", loguniform(1e-3, 1e3)}}, SpaceNode("none")})}};
 
 TEST(AutoSearcher, ChoosesBySpaceAndNumberOfTrials) {
   const auto choice = [](const Space& space, int64_t trials, size_t objectives = 0) {

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "temporary_directory.h"
 #include "runtime/files/directory_parts.h"
 #include "runtime/random.h"
+#include "temporary_directory.h"
 
 namespace volador::tune {
 namespace {
@@ -190,7 +190,8 @@ TEST_F(CheckpointStoreTest, WhatDidNotChangeIsNotWrittenAgain) {
   // Each is independent: its source may be removed, even before a process that does not know of it.
   ASSERT_TRUE(store_.remove(*store_.find("3f2a", 1)));
   EXPECT_EQ(model_of(*store_.latest("3f2a").checkpoint), noise('a'));
-  EXPECT_EQ(CheckpointStore(store_.experiment_directory()).latest("77aa").checkpoint->bytes(), store_.find("77aa", 2)->bytes());
+  EXPECT_EQ(CheckpointStore(store_.experiment_directory()).latest("77aa").checkpoint->bytes(),
+            store_.find("77aa", 2)->bytes());
   EXPECT_LT(save_large("3f2a", 3, 'a', 'b'), 1'000) << "the other trial's are still known";
   // Like keeping the last few of many.
   for (int64_t step = 4; step < 8; ++step) {

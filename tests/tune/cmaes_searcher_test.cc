@@ -27,7 +27,8 @@ Space cube(int dimensions) {
 }
 
 TEST(Cmaes, BeginsInTheMiddle) {
-  const Config first = make_cmaes({}, {{"x", uniform(-1, 3)}, {"rate", loguniform(1e-4, 1)}})->suggest(0).value().config;
+  const Config first =
+      make_cmaes({}, {{"x", uniform(-1, 3)}, {"rate", loguniform(1e-4, 1)}})->suggest(0).value().config;
   EXPECT_NEAR(first.real("x"), 1, 1e-9);
   EXPECT_NEAR(first.real("rate"), 1e-2, 1e-9);
 }

@@ -34,16 +34,16 @@ std::vector<DecisionRecord> report_to(Scheduler& scheduler, uint32_t trial, int6
 TEST(DecisionRecords, OfAshaHaveRungRankAndCutOff) {
   const auto scheduler = made(asha({.max_t = 9, .reduction_factor = 2}), 4);
   EXPECT_EQ(report_to(*scheduler, 1, 1, 0.5).at(0), (DecisionRecord{.trial = TrialId(1),
-                                                                 .step = 1,
-                                                                 .act = Act::kPassed,
-                                                                 .rule = "ASHA",
-                                                                 .bracket = 0,
-                                                                 .milestone = 1,
-                                                                 .value = 0.5,
-                                                                 .rank = 1,
-                                                                 .of = 1,
-                                                                 .pass = 1,
-                                                                 .cutoff = 0.5}));
+                                                                    .step = 1,
+                                                                    .act = Act::kPassed,
+                                                                    .rule = "ASHA",
+                                                                    .bracket = 0,
+                                                                    .milestone = 1,
+                                                                    .value = 0.5,
+                                                                    .rank = 1,
+                                                                    .of = 1,
+                                                                    .pass = 1,
+                                                                    .cutoff = 0.5}));
   const auto stopped = report_to(*scheduler, 2, 1, 0.25);
   EXPECT_EQ(stopped.at(0), (DecisionRecord{.trial = TrialId(2),
                                            .step = 1,

@@ -31,7 +31,8 @@ struct InTunePair {
   std::unique_ptr<Searcher> searcher;
   std::unique_ptr<Scheduler> scheduler;
 };
-InTunePair made_in_tune(const SearchOptions& options, const Space& space = kOneReal, Mode mode = Mode::kMin, uint64_t seed = 7) {
+InTunePair made_in_tune(const SearchOptions& options, const Space& space = kOneReal, Mode mode = Mode::kMin,
+                        uint64_t seed = 7) {
   const InTune search = in_tune(options);
   InTunePair out;
   out.searcher = search.searcher({.space = space, .metric = "m", .mode = mode, .seed = seed}).value();
@@ -40,7 +41,8 @@ InTunePair made_in_tune(const SearchOptions& options, const Space& space = kOneR
 }
 
 // Each trial's lengths if all trials train at once, first in first out, as in simulate_fifo().
-std::vector<std::vector<int64_t>> in_order(const InTunePair& pair, const std::vector<int64_t>& rungs, const std::function<double(int64_t)>& metric) {
+std::vector<std::vector<int64_t>> in_order(const InTunePair& pair, const std::vector<int64_t>& rungs,
+                                           const std::function<double(int64_t)>& metric) {
   std::vector<std::vector<int64_t>> lengths;
   std::vector<TrialId> ids;
   std::map<TrialId, int64_t> numbers;
@@ -108,9 +110,11 @@ TEST(DeterminedInTune, RunsEveryTrialToTheLengthsOfEveryCase) {
     const bool smaller = one[7];
     const std::string metric = one[6];
     std::vector<int64_t> rungs = rung_lengths(options.num_rungs, options.divisor, options.max_length);
-    if (std::adjacent_find(rungs.begin(), rungs.end()) != rungs.end()) continue;  // Validated twice at one step: no
-                                                                                  // second report.
-    EXPECT_EQ(in_order(made_in_tune(options, kOneReal, smaller ? Mode::kMin : Mode::kMax), rungs, [&](int64_t t) { return in_tune_metric(metric, t); }),
+    if (std::adjacent_find(rungs.begin(), rungs.end()) != rungs.end())
+      continue;  // Validated twice at one step: no
+                 // second report.
+    EXPECT_EQ(in_order(made_in_tune(options, kOneReal, smaller ? Mode::kMin : Mode::kMax), rungs,
+                       [&](int64_t t) { return in_tune_metric(metric, t); }),
               one[8].get<std::vector<std::vector<int64_t>>>())
         << one.dump();
     ++cases;
@@ -119,7 +123,8 @@ TEST(DeterminedInTune, RunsEveryTrialToTheLengthsOfEveryCase) {
 }
 
 TEST(DeterminedInTune, DrawsTheTrialsOfItsRandomStream) {
-  const Space space = {{"lr", loguniform(1e-4, 1e-1)}, {"width", randint(8, 65)}, {"kind", choice({"a", "b"})}, {"net", {{"depth", 2}}}};
+  const Space space = {
+      {"lr", loguniform(1e-4, 1e-1)}, {"width", randint(8, 65)}, {"kind", choice({"a", "b"})}, {"net", {{"depth", 2}}}};
   const auto direct = Search::create({.name = "random", .max_length = 3, .max_trials = 5},
                                      Hyperparameters::from(hyperparameters_of(space, false).value()).value(), 7)
                           .value();
@@ -155,9 +160,12 @@ TEST(DeterminedInTune, SaysWhatCannotBe) {
     const auto searcher = in_tune(options).searcher({.space = space, .metric = "m", .mode = Mode::kMin, .seed = 7});
     return searcher ? "accepted" : searcher.error().message;
   };
-  EXPECT_THAT(message({.name = "random"}, {{"net", {{"x", randn()}}}}), HasSubstr("space.net.x: randn(0, 1) is no kind of hyperparameter"));
-  EXPECT_THAT(message({.name = "random"}, {{"x", grid_search({1, 2})}}), HasSubstr("use choice, or the searcher \"grid\""));
-  EXPECT_THAT(message({.name = "random"}, {{"x", choice({SpaceNode(uniform(0, 1)), SpaceNode("no")})}}), HasSubstr("give constants to choose from"));
+  EXPECT_THAT(message({.name = "random"}, {{"net", {{"x", randn()}}}}),
+              HasSubstr("space.net.x: randn(0, 1) is no kind of hyperparameter"));
+  EXPECT_THAT(message({.name = "random"}, {{"x", grid_search({1, 2})}}),
+              HasSubstr("use choice, or the searcher \"grid\""));
+  EXPECT_THAT(message({.name = "random"}, {{"x", choice({SpaceNode(uniform(0, 1)), SpaceNode("no")})}}),
+              HasSubstr("give constants to choose from"));
   EXPECT_THAT(message({.name = "grid"}, {{"x", uniform(0.0, 1.0)}}), HasSubstr("x: count: a grid search needs"));
   EXPECT_THAT(message({.name = "adaptive"}, kOneReal), HasSubstr("searcher.name: expected single"));
   EXPECT_THAT(in_tune({}).scheduler({.metric = "m"}).error().message, HasSubstr("goes with its searcher"));
@@ -165,7 +173,8 @@ TEST(DeterminedInTune, SaysWhatCannotBe) {
 
 TEST(DeterminedInTune, AnAddedConfigurationRunsInFullBesideTheSearch) {
   const InTune search = in_tune({.name = "adaptive_asha", .max_length = 9, .max_trials = 8, .divisor = 3});
-  auto searcher = std::make_unique<AddedConfigs>(search.searcher({.space = kOneReal, .metric = "m", .mode = Mode::kMin, .seed = 7}).value());
+  auto searcher = std::make_unique<AddedConfigs>(
+      search.searcher({.space = kOneReal, .metric = "m", .mode = Mode::kMin, .seed = 7}).value());
   const auto scheduler = search.scheduler({.metric = "m", .mode = Mode::kMin, .seed = 7}).value();
   ASSERT_TRUE(searcher->add({{"x", 0.5}}));
   EXPECT_EQ(searcher->suggest(0)->config.real("x"), 0.5);
@@ -180,15 +189,23 @@ TEST(DeterminedInTune, EndsWhateverHappensToItsTrials) {
   for (const char* name : {"single", "random", "async_halving", "adaptive_asha"}) {
     for (const bool stop_once : {false, true}) {
       for (uint64_t seed = 1; seed <= 6; ++seed) {
-        InTunePair pair = made_in_tune({.name = name, .max_length = 9, .max_trials = 12, .max_concurrent_trials = 4, .divisor = 3, .stop_once = stop_once, .num_rungs = 3},
-                         kOneReal, Mode::kMax, seed);
+        InTunePair pair = made_in_tune({.name = name,
+                                        .max_length = 9,
+                                        .max_trials = 12,
+                                        .max_concurrent_trials = 4,
+                                        .divisor = 3,
+                                        .stop_once = stop_once,
+                                        .num_rungs = 3},
+                                       kOneReal, Mode::kMax, seed);
         const std::string fresh = pair.scheduler->snapshot();
         EXPECT_TRUE(pair.scheduler->restore(fresh));
         EXPECT_EQ(pair.scheduler->snapshot(), fresh);
-        auto loop = TrialLoop::create({.metric = "accuracy", .trial_key = seed, .max_failures = 1, .checkpoint = {.frequency = 1}},
-                                      std::move(pair.searcher), std::move(pair.scheduler))
+        auto loop = TrialLoop::create(
+                        {.metric = "accuracy", .trial_key = seed, .max_failures = 1, .checkpoint = {.frequency = 1}},
+                        std::move(pair.searcher), std::move(pair.scheduler))
                         .value();
-        tune::testing::TrialSimulator simulator({.seed = seed, .faults = {.crash = 0.05, .repeated = 0.1, .nan = 0.02}, .pauses = 3}, *loop);
+        tune::testing::TrialSimulator simulator(
+            {.seed = seed, .faults = {.crash = 0.05, .repeated = 0.1, .nan = 0.02}, .pauses = 3}, *loop);
         EXPECT_EQ(simulator.run(), "") << name << " " << stop_once << " " << seed;
         const auto total = loop->counts().total;
         EXPECT_EQ(static_cast<int64_t>(loop->trials().size()), total) << name << " " << stop_once << " " << seed;
@@ -199,7 +216,8 @@ TEST(DeterminedInTune, EndsWhateverHappensToItsTrials) {
 }
 
 TEST(DeterminedInTune, ASnapshotGoesOnAsTheOriginal) {
-  const SearchOptions options{.name = "adaptive_asha", .max_length = 27, .max_trials = 20, .max_concurrent_trials = 5, .divisor = 3};
+  const SearchOptions options{
+      .name = "adaptive_asha", .max_length = 27, .max_trials = 20, .max_concurrent_trials = 5, .divisor = 3};
   InTunePair one = made_in_tune(options);
   std::vector<TrialId> ids;
   std::vector<int64_t> steps;
@@ -208,7 +226,8 @@ TEST(DeterminedInTune, ASnapshotGoesOnAsTheOriginal) {
     std::string said;
     const auto suggestion = pair.searcher->suggest(static_cast<int64_t>(ids.size())).value();
     said += suggestion.kind == Suggestion::Kind::kConfig ? suggestion.config.to_json() : "-";
-    if (suggestion.kind == Suggestion::Kind::kConfig) pair.scheduler->on_trial_add(TrialId::of(1, static_cast<int64_t>(ids.size())));
+    if (suggestion.kind == Suggestion::Kind::kConfig)
+      pair.scheduler->on_trial_add(TrialId::of(1, static_cast<int64_t>(ids.size())));
     if (!ids.empty()) {
       const size_t at = dice % ids.size();
       said += std::to_string(static_cast<int>(pair.scheduler->on_report({ids[at], steps[at] + 1, value}).value()));

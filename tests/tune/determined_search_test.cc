@@ -1,5 +1,5 @@
-#include "tests/how_many.h"
 #include "tune/determined/determined_search.h"
+#include "tests/how_many.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

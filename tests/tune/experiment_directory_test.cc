@@ -17,7 +17,9 @@ using ::testing::HasSubstr;
 class ExperimentDirectoryTest : public ::testing::Test {
  protected:
   Result<ExperimentDirectory> create(std::string name, int64_t free_bytes_min = 0) {
-    return ExperimentDirectory::create({.name = std::move(name), .storage_path = directory_.path() / "deep" / "results", .free_bytes_min = free_bytes_min},
+    return ExperimentDirectory::create({.name = std::move(name),
+                                        .storage_path = directory_.path() / "deep" / "results",
+                                        .free_bytes_min = free_bytes_min},
                                        WallTime(std::chrono::seconds(1'700'000'000)));
   }
   TemporaryDirectory directory_;

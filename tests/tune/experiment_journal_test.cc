@@ -88,7 +88,20 @@ TEST(ExperimentJournal, KeepsEveryKindOfEvent) {
     records.push_back(JournalEvent{std::chrono::nanoseconds(i), 5s, all_events()[i]});
   }
   records.push_back(JournalSuggestion{3, {{"lr", 0.1}, {"model", {{"width", 32}}}}});
-  records.push_back(JournalDecision{2, {.trial = kTrial, .step = 9, .act = Act::kCloned, .rule = "PBT", .bracket = 1, .milestone = 9, .value = 0.5, .rank = 3, .of = 4, .pass = 1, .cutoff = 0.75, .other = TrialId(7), .detail = "because"}});
+  records.push_back(JournalDecision{2,
+                                    {.trial = kTrial,
+                                     .step = 9,
+                                     .act = Act::kCloned,
+                                     .rule = "PBT",
+                                     .bracket = 1,
+                                     .milestone = 9,
+                                     .value = 0.5,
+                                     .rank = 3,
+                                     .of = 4,
+                                     .pass = 1,
+                                     .cutoff = 0.75,
+                                     .other = TrialId(7),
+                                     .detail = "because"}});
   records.push_back(JournalProgram{"/bin/digits", std::string(64, 'a'), {"digits", "--lr=1"}, "/home", "heron"});
   records.push_back(JournalPlace{7, 2, "heron", "heron.local", 42});
   records.push_back(JournalEnding{4, "interrupted"});
@@ -113,9 +126,11 @@ TEST(ExperimentJournal, KeepsEveryKindOfEvent) {
 TEST(ExperimentJournal, KeepsReasonsAsTextAndAsData) {
   const Reason died = because(reason("died.exited", 3), reason("cause.called_exit"));
   const std::vector<JournalRecord> records{
-      JournalEvent{1ns, 1ns, TrialFailed{kTrial, 1, died}}, JournalEvent{2ns, 2ns, ActorWaiting{kTrial, 2, reason("waits.no_node")}},
+      JournalEvent{1ns, 1ns, TrialFailed{kTrial, 1, died}},
+      JournalEvent{2ns, 2ns, ActorWaiting{kTrial, 2, reason("waits.no_node")}},
       JournalDecision{1, {.trial = kTrial, .act = Act::kPaused, .detail = reason("decision.others_wait", 4)}},
-      JournalEvent{3ns, 3ns, CheckpointFailed{kTrial, 2, 1, reason("checkpoint.nothing_saved")}}, JournalEvent{4ns, 4ns, ResourcesRefused{kTrial, 2, reason("waits.no_node")}},
+      JournalEvent{3ns, 3ns, CheckpointFailed{kTrial, 2, 1, reason("checkpoint.nothing_saved")}},
+      JournalEvent{4ns, 4ns, ResourcesRefused{kTrial, 2, reason("waits.no_node")}},
       JournalEvent{5ns, 5ns, CloneFailed{kTrial, 2, 1, reason("clone.no_checkpoint")}}};
   const std::string bytes = journal_of(records);
   EXPECT_THAT(bytes, HasSubstr(died.text()));
@@ -124,7 +139,8 @@ TEST(ExperimentJournal, KeepsReasonsAsTextAndAsData) {
   const auto event_at = [&](size_t at) { return std::get<JournalEvent>(contents->records.at(at)).event; };
   EXPECT_EQ(std::get<TrialFailed>(event_at(0)).error.text(Language::kChinese), died.text(Language::kChinese));
   EXPECT_EQ(std::get<ActorWaiting>(event_at(1)).reason.text(Language::kChinese), "还没有节点加入");
-  EXPECT_EQ(std::get<JournalDecision>(contents->records.at(2)).record.detail.text(Language::kChinese), "其他试验在第 4 步等待空位");
+  EXPECT_EQ(std::get<JournalDecision>(contents->records.at(2)).record.detail.text(Language::kChinese),
+            "其他试验在第 4 步等待空位");
   EXPECT_THAT(std::get<CheckpointFailed>(event_at(3)).error.text(Language::kChinese), HasSubstr("没有保存任何内容"));
   EXPECT_EQ(std::get<ResourcesRefused>(event_at(4)).reason.text(Language::kChinese), "还没有节点加入");
   EXPECT_EQ(std::get<CloneFailed>(event_at(5)).error.text(Language::kChinese), "那个试验没有检查点");
@@ -132,9 +148,12 @@ TEST(ExperimentJournal, KeepsReasonsAsTextAndAsData) {
 
 TEST(ExperimentJournal, KeepsWhereAnAddedConfigurationComesFrom) {
   const Config config{{"lr", 0.5}};
-  const auto contents = parse_journal(journal_of({JournalEvent{1ns, 1ns, ConfigAdded{"1", config}}, JournalEvent{2ns, 2ns, ConfigAdded{"2", config, kTrial}}}));
+  const auto contents = parse_journal(journal_of(
+      {JournalEvent{1ns, 1ns, ConfigAdded{"1", config}}, JournalEvent{2ns, 2ns, ConfigAdded{"2", config, kTrial}}}));
   ASSERT_TRUE(contents.has_value()) << contents.error().message;
-  const auto added_at = [&](size_t at) { return std::get<ConfigAdded>(std::get<JournalEvent>(contents->records.at(at)).event); };
+  const auto added_at = [&](size_t at) {
+    return std::get<ConfigAdded>(std::get<JournalEvent>(contents->records.at(at)).event);
+  };
   EXPECT_FALSE(added_at(0).cloned_from) << "as an earlier Volador wrote it, too";
   EXPECT_EQ(added_at(1).cloned_from, kTrial);
   EXPECT_EQ(added_at(1).config, config);
@@ -172,15 +191,18 @@ TEST(ExperimentJournal, CutsATornLastRecordAndSaysSo) {
   std::string flipped = more;
   flipped.back() ^= 1;
   EXPECT_EQ(parse_journal(flipped)->whole_bytes, whole.size());
-  EXPECT_EQ(parse_journal(whole + std::string(4096, '\0'))->whole_bytes, whole.size()) << "grown, not written, before a power cut";
+  EXPECT_EQ(parse_journal(whole + std::string(4096, '\0'))->whole_bytes, whole.size())
+      << "grown, not written, before a power cut";
 }
 
 TEST(ExperimentJournal, RefusesOneThatIsDamagedInTheMiddle) {
   const std::string first = journal_of({});
-  std::string bytes = first + encoded(JournalEvent{0ns, 0ns, all_events()[0]}) + encoded(JournalEvent{1ns, 1ns, all_events()[1]});
+  std::string bytes =
+      first + encoded(JournalEvent{0ns, 0ns, all_events()[0]}) + encoded(JournalEvent{1ns, 1ns, all_events()[1]});
   bytes[first.size() + 12] ^= 1;
   EXPECT_THAT(parse_journal(bytes).error().message, HasSubstr("damaged at byte " + std::to_string(first.size())));
-  for (const char* bad : {"", "VLJRNL0", "VLJRNL02", "VLJRNL01", "{}"}) EXPECT_FALSE(parse_journal(bad).has_value()) << bad;
+  for (const char* bad : {"", "VLJRNL0", "VLJRNL02", "VLJRNL01", "{}"})
+    EXPECT_FALSE(parse_journal(bad).has_value()) << bad;
 }
 
 TEST(ExperimentJournal, SurvivesAnyDamage) {
@@ -190,7 +212,8 @@ TEST(ExperimentJournal, SurvivesAnyDamage) {
   SeededRandom random(3);
   for (int i = 0; i < 2000; ++i) {
     std::string damaged = whole;
-    for (int flips = 0; flips < 3; ++flips) damaged[random.below(damaged.size())] ^= static_cast<char>(1 << random.below(8));
+    for (int flips = 0; flips < 3; ++flips)
+      damaged[random.below(damaged.size())] ^= static_cast<char>(1 << random.below(8));
     (void)parse_journal(damaged);  // Parsed or rejected; no exception, no abort.
   }
 }
@@ -221,7 +244,8 @@ TEST(ExperimentJournal, GoesOnWhereTheWholeRecordsEndAndServesOneProgramAtATime)
 }
 
 TEST(ExperimentResume, NamesTheOptionThatIsAnother) {
-  const JournalHeader before{.metric = "loss", .space = "lr uniform(0, 1)\nwidth 3\n", .scheduler = "FIFO", .total = 20};
+  const JournalHeader before{
+      .metric = "loss", .space = "lr uniform(0, 1)\nwidth 3\n", .scheduler = "FIFO", .total = 20};
   const auto message = [&](auto change) {
     JournalHeader now = before;
     change(now);
@@ -232,9 +256,12 @@ TEST(ExperimentResume, NamesTheOptionThatIsAnother) {
   EXPECT_EQ(message([](JournalHeader& now) { now.total = 30; }), "");
   EXPECT_EQ(message([](JournalHeader& now) { now.total = -1; }), "");
   EXPECT_THAT(message([](JournalHeader& now) { now.total = 10; }), HasSubstr("num_samples is not that of the run"));
-  EXPECT_THAT(message([](JournalHeader& now) { now.scheduler = "ASHA"; }), HasSubstr("scheduler is not that of the run to go on with: it was \"FIFO\""));
-  EXPECT_THAT(message([](JournalHeader& now) { now.space = "lr uniform(0, 1)\nwidth 4\n"; }), HasSubstr("it was \"width 3\", now it is \"width 4\""));
-  EXPECT_THAT(message([](JournalHeader& now) { now.space += "depth 2\n"; }), HasSubstr("it was nothing, now it is \"depth 2\""));
+  EXPECT_THAT(message([](JournalHeader& now) { now.scheduler = "ASHA"; }),
+              HasSubstr("scheduler is not that of the run to go on with: it was \"FIFO\""));
+  EXPECT_THAT(message([](JournalHeader& now) { now.space = "lr uniform(0, 1)\nwidth 4\n"; }),
+              HasSubstr("it was \"width 3\", now it is \"width 4\""));
+  EXPECT_THAT(message([](JournalHeader& now) { now.space += "depth 2\n"; }),
+              HasSubstr("it was nothing, now it is \"depth 2\""));
 }
 
 TEST(ExperimentResume, DescribesASpaceDownToItsOptions) {
@@ -253,10 +280,12 @@ std::unique_ptr<TrialLoop> make_loop(uint64_t seed, std::vector<Config> suggesti
   const Space space = {{"lr", loguniform(1e-4, 1e-1)}};
   const SchedulerContext context{"accuracy", Mode::kMax, seed};
   auto scheduler = (seed % 2 == 0 ? asha({.max_t = 27, .reduction_factor = 3})
-                                  : pbt({.perturbation_interval = 3, .hyperparam_mutations = {{"lr", loguniform(1e-4, 1e-1)}}, .quantile_fraction = 0.5}))(context)
+                                  : pbt({.perturbation_interval = 3,
+                                         .hyperparam_mutations = {{"lr", loguniform(1e-4, 1e-1)}},
+                                         .quantile_fraction = 0.5}))(context)
                        .value();
-  auto searcher = std::make_unique<RecordingSearcher>(random_search()({.space = space, .num_samples = 12, .seed = seed}).value(),
-                                                      std::move(suggestions), 12);
+  auto searcher = std::make_unique<RecordingSearcher>(
+      random_search()({.space = space, .num_samples = 12, .seed = seed}).value(), std::move(suggestions), 12);
   *recording = searcher.get();
   LoopOptions options{.metric = "accuracy",
                       .trial_key = seed,
@@ -277,13 +306,18 @@ Recorded record(uint64_t seed) {
   Recorded recorded;
   RecordingSearcher* recording = nullptr;
   const auto loop = make_loop(seed, {}, &recording);
-  recording->on_suggestion = [&](int64_t index, const Config& config) { recorded.records.push_back(JournalSuggestion{index, config}); };
-  testing::TrialSimulator simulator({.seed = seed,
-                                     .faults = {.crash = 0.05, .node_lost = 0.01, .repeated = 0.2, .checkpoint_failed = 0.1, .clone_failed = 0.1},
-                                     .nodes = 2,
-                                     .slots_per_node = 2},
-                                    *loop);
-  simulator.on_event = [&](BootTime now, const Event& event) { recorded.records.push_back(JournalEvent{now - BootTime{}, 0ns, event}); };
+  recording->on_suggestion = [&](int64_t index, const Config& config) {
+    recorded.records.push_back(JournalSuggestion{index, config});
+  };
+  testing::TrialSimulator simulator(
+      {.seed = seed,
+       .faults = {.crash = 0.05, .node_lost = 0.01, .repeated = 0.2, .checkpoint_failed = 0.1, .clone_failed = 0.1},
+       .nodes = 2,
+       .slots_per_node = 2},
+      *loop);
+  simulator.on_event = [&](BootTime now, const Event& event) {
+    recorded.records.push_back(JournalEvent{now - BootTime{}, 0ns, event});
+  };
   EXPECT_EQ(simulator.run(), "");
   recorded.state = state_of(*loop);
   return recorded;
@@ -297,7 +331,8 @@ TEST(ExperimentResume, ComesToTheSameStateByTheSameEvents) {
     RecordingSearcher* recording = nullptr;
     const auto loop = make_loop(seed, recorded_suggestions(contents->records), &recording);
     (void)loop->begin(BootTime{});
-    for (const JournalEvent& told : effective_events(contents->records)) (void)loop->handle(BootTime{} + told.at, told.event);
+    for (const JournalEvent& told : effective_events(contents->records))
+      (void)loop->handle(BootTime{} + told.at, told.event);
     EXPECT_EQ(state_of(*loop), recorded.state) << "seed " << seed;
     EXPECT_EQ(recording->differences(), 0);
     EXPECT_TRUE(loop->ended());
@@ -310,7 +345,8 @@ TEST(ExperimentResume, GoesOnFromAnyEvent) {
   for (uint64_t seed = 1; seed <= 6; ++seed) {
     const Recorded recorded = record(seed);
     for (size_t cut = 0; cut < recorded.records.size(); cut += 1 + cut / 16) {
-      const std::vector<JournalRecord> known(recorded.records.begin(), recorded.records.begin() + static_cast<std::ptrdiff_t>(cut));
+      const std::vector<JournalRecord> known(recorded.records.begin(),
+                                             recorded.records.begin() + static_cast<std::ptrdiff_t>(cut));
       RecordingSearcher* recording = nullptr;
       const auto loop = make_loop(seed, recorded_suggestions(known), &recording);
       testing::TrialSimulator simulator({.seed = seed + cut, .nodes = 2, .slots_per_node = 2}, *loop);

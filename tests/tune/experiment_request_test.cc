@@ -37,8 +37,8 @@ TEST(ExperimentRequest, IsReadAsItWasAskedUntilItsFileIsRemoved) {
 TEST(ExperimentRequest, WhatIsNoRequestIsRemovedAndMeansNothing) {
   const TemporaryDirectory folder;
   for (const char* text :
-       {"", "[]", "{\"act\": \"add\"}", "{}", "{\"act\": \"explode\"}", "{\"act\": 3}", "{\"act\": \"stop\", \"trial\": 3}",
-        "{\"act\": \"stop\", \"trial\": \"no\"}", "{\"trial\""}) {
+       {"", "[]", "{\"act\": \"add\"}", "{}", "{\"act\": \"explode\"}", "{\"act\": 3}",
+        "{\"act\": \"stop\", \"trial\": 3}", "{\"act\": \"stop\", \"trial\": \"no\"}", "{\"trial\""}) {
     const auto file = folder.path() / "requests" / "stop-1.json";
     write_text(file, text);
     EXPECT_TRUE(experiment_requests(folder.path()).empty()) << text;
@@ -74,7 +74,8 @@ TEST(ExperimentRequest, AConfigurationIsReadWholeAndARefusalReachesWhoAsked) {
   EXPECT_EQ(await_request(folder.path(), nobody, std::chrono::milliseconds(0)).error().code, ErrorCode::kNotFound);
   EXPECT_FALSE(std::filesystem::exists(nobody)) << "nobody takes it later";
   EXPECT_EQ(ask_to_add(folder.path(), Config(3), std::nullopt, random).error().code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(ask_to_add(folder.path(), {{"text", std::string(70'000, 'x')}}, std::nullopt, random).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(ask_to_add(folder.path(), {{"text", std::string(70'000, 'x')}}, std::nullopt, random).error().code,
+            ErrorCode::kInvalidArgument);
   EXPECT_EQ(add_configuration(folder.path(), config).error().code, ErrorCode::kNotFound) << "no run is there";
   EXPECT_EQ(clone_trial(folder.path(), TrialId(7)).error().code, ErrorCode::kNotFound);
 }

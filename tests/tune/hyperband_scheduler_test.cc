@@ -136,7 +136,8 @@ TEST(HyperBandLadder, IsThatOfRaysTables) {
     const int64_t max_t = table.integer("max_t");
     const double eta = table.real("eta");
     const Config brackets = table["brackets"];
-    EXPECT_EQ(hyperband_brackets(max_t, eta, HyperBandRule::kRay), static_cast<int>(brackets.size())) << table.to_json();
+    EXPECT_EQ(hyperband_brackets(max_t, eta, HyperBandRule::kRay), static_cast<int>(brackets.size()))
+        << table.to_json();
     for (const Config& bracket : brackets.items()) {
       std::vector<HyperBandRung> expected;
       const Config ladder = bracket["ladder"];

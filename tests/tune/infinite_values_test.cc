@@ -68,8 +68,10 @@ TEST(NoResult, IsAFailedTrialToSearchers) {
 TEST(NoResult, IsTheWorstToSchedulers) {
   const SchedulerFactory all[] = {asha({.max_t = 9, .reduction_factor = 3}),
                                   asha({.max_t = 9, .reduction_factor = 3, .variant = AshaVariant::kPromotion}),
-                                  hyperband({.max_t = 9, .eta = 3}), median_stopping({.grace_period = 1}),
-                                  percentile_pruner({.n_startup_trials = 1}), wilcoxon_pruner({})};
+                                  hyperband({.max_t = 9, .eta = 3}),
+                                  median_stopping({.grace_period = 1}),
+                                  percentile_pruner({.n_startup_trials = 1}),
+                                  wilcoxon_pruner({})};
   for (const SchedulerFactory& factory : all) {
     for (const Mode mode : {Mode::kMin, Mode::kMax}) {
       std::vector<std::string> decisions;

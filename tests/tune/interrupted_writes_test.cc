@@ -26,8 +26,8 @@ class InterruptedWrites : public ::testing::Test {
     return run;
   }
   static bool is_clean(const fs::path& run) {
-    return !fs::exists(run / "t1" / ".checkpoint_000020.partial") && !fs::exists(run / "t1" / ".checkpoint_000005.removed") &&
-           !fs::exists(run / "t2" / ".artifacts_1_3.vla");
+    return !fs::exists(run / "t1" / ".checkpoint_000020.partial") &&
+           !fs::exists(run / "t1" / ".checkpoint_000005.removed") && !fs::exists(run / "t2" / ".artifacts_1_3.vla");
   }
   const fs::path& storage() const { return directory_.path(); }
 

@@ -9,14 +9,16 @@ namespace {
 
 JournalRecord decided(uint32_t trial, double milestone, double value, Act act, double cutoff = NAN) {
   JournalDecision decision;
-  decision.record = {.trial = TrialId(trial), .act = act, .bracket = 0, .milestone = milestone, .value = value, .cutoff = cutoff};
+  decision.record = {
+      .trial = TrialId(trial), .act = act, .bracket = 0, .milestone = milestone, .value = value, .cutoff = cutoff};
   return decision;
 }
 
 TEST(JournalRungs, HoldTheLastDecisionAboutEachTrialWithItsLastNumber) {
   JournalContents journal;
-  journal.records = {decided(1, 3, 0.5, Act::kPassed, 0.4), decided(1, 1, 0.2, Act::kPassed), decided(2, 1, 0.1, Act::kPaused),
-                     decided(3, 0, 0.9, Act::kStopped), decided(2, 1, NAN, Act::kResumed, 0.1)};
+  journal.records = {decided(1, 3, 0.5, Act::kPassed, 0.4), decided(1, 1, 0.2, Act::kPassed),
+                     decided(2, 1, 0.1, Act::kPaused), decided(3, 0, 0.9, Act::kStopped),
+                     decided(2, 1, NAN, Act::kResumed, 0.1)};
   const auto rungs = journal_rungs(journal);
   ASSERT_EQ(rungs.size(), 2U);
   EXPECT_EQ(rungs[0].milestone, 1);
@@ -28,7 +30,8 @@ TEST(JournalRungs, HoldTheLastDecisionAboutEachTrialWithItsLastNumber) {
 
 TEST(JournalRungs, AreToldAsTheSchedulerWouldBestFirst) {
   JournalContents journal;
-  journal.records = {decided(1, 1, 0.5, Act::kStopped), decided(2, 1, NAN, Act::kStopped), decided(3, 1, 0.1, Act::kPassed, 0.3)};
+  journal.records = {decided(1, 1, 0.5, Act::kStopped), decided(2, 1, NAN, Act::kStopped),
+                     decided(3, 1, 0.1, Act::kPassed, 0.3)};
   const auto rungs = journal_rungs(journal);
   const RungState state = state_of(rungs[0], Mode::kMin, true);
   EXPECT_EQ(state.trials, 3);

@@ -13,7 +13,6 @@
 namespace volador::tune {
 namespace {
 
-
 Metrics step(float accuracy, int64_t seen) { return {{"accuracy", accuracy}, {"seen", seen}}; }
 
 TEST(Metrics, AreWrittenAsAStepReturnsThem) {

@@ -23,7 +23,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-
 TEST(Objectives, OneDominatesWhereItIsNowhereWorse) {
   EXPECT_TRUE(dominates({{1, 2}}, {{1, 3}}));
   EXPECT_FALSE(dominates({{1, 2}}, {{1, 2}}));
@@ -165,7 +164,8 @@ TEST(TrialLoop, RefusesSearchersThatLearnFromOneMetric) {
   const SearchContext context{.space = {{"x", uniform(0, 1)}}, .metric = "error", .num_samples = 3};
   LoopOptions options{.metric = "error", .goals = {{{"error"}, {"speed"}}, {}}};
   const auto refused = validate(options, *cmaes()(context).value(), *fifo()({}).value());
-  EXPECT_THAT(refused.error().message, HasSubstr("objectives: CMA-ES learns from one metric: take tune::tpe(), tune::gp(), tune::nsga2()"));
+  EXPECT_THAT(refused.error().message,
+              HasSubstr("objectives: CMA-ES learns from one metric: take tune::tpe(), tune::gp(), tune::nsga2()"));
   EXPECT_TRUE(validate(options, *random_search()(context).value(), *fifo()({}).value()).has_value());
   options.goals = {{}, {"memory"}};
   EXPECT_THAT(validate(options, *cmaes()(context).value(), *fifo()({}).value()).error().message,

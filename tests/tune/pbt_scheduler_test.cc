@@ -15,7 +15,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-
 // Ray's set-up: five trials, interval 10, each at (10, 50 i).
 class Population {
  public:
@@ -185,7 +184,9 @@ TEST(PbtScheduler, LeavesOutTrialsThatHaveEnded) {
 
 TEST(PbtScheduler, CompletesAConfigurationThatLacksAMutation) {
   const auto scheduler =
-      PbtScheduler::create({.hyperparam_mutations = {{"lr", uniform(1, 2)}, {"model", {{"width", choice({8, 16})}}}}}, {.metric = "m"}).value();
+      PbtScheduler::create({.hyperparam_mutations = {{"lr", uniform(1, 2)}, {"model", {{"width", choice({8, 16})}}}}},
+                           {.metric = "m"})
+          .value();
   Config config = {{"lr", 7.0}};
   scheduler->on_trial_config(TrialId(1), config);
   EXPECT_EQ(config.real("lr"), 7.0);
@@ -194,20 +195,24 @@ TEST(PbtScheduler, CompletesAConfigurationThatLacksAMutation) {
 
 TEST(PbtScheduler, NamesAnOptionThatIsOutOfRange) {
   const auto message = [](PbtOptions options) {
-    if (options.hyperparam_mutations.entries().empty() && !options.custom_explore_fn) options.hyperparam_mutations = {{"lr", uniform(0, 1)}};
+    if (options.hyperparam_mutations.entries().empty() && !options.custom_explore_fn)
+      options.hyperparam_mutations = {{"lr", uniform(0, 1)}};
     const auto made = PbtScheduler::create(options, {.metric = "m"});
     return made ? std::string() : made.error().message;
   };
-  EXPECT_THAT(message({.perturbation_interval = 0}), HasSubstr("pbt.perturbation_interval: expected 1 to 2^53 steps, got 0"));
+  EXPECT_THAT(message({.perturbation_interval = 0}),
+              HasSubstr("pbt.perturbation_interval: expected 1 to 2^53 steps, got 0"));
   EXPECT_THAT(message({.burn_in_period = -1}), HasSubstr("burn_in_period"));
   EXPECT_THAT(message({.quantile_fraction = 0.6}), HasSubstr("pbt.quantile_fraction: expected 0 to 0.5, got 0.6"));
   EXPECT_THAT(message({.resample_probability = kNan}), HasSubstr("resample_probability"));
   EXPECT_THAT(message({.perturbation_factors = {1.2, 0}}), HasSubstr("perturbation_factors"));
-  EXPECT_THAT(message({.hyperparam_mutations = {{"lr", 3}}}), HasSubstr("pbt.hyperparam_mutations.lr: expected a domain, got 3"));
+  EXPECT_THAT(message({.hyperparam_mutations = {{"lr", 3}}}),
+              HasSubstr("pbt.hyperparam_mutations.lr: expected a domain, got 3"));
   EXPECT_THAT(message({.hyperparam_mutations = {{"lr", uniform(2, 1)}}}), HasSubstr("lr"));
   EXPECT_THAT(message({.hyperparam_mutations = {{"lr", grid_search({1, 2})}}}), HasSubstr("take tune::choice"));
   EXPECT_FALSE(PbtScheduler::create({}, {.metric = "m"}).has_value());
-  EXPECT_THAT(PbtScheduler::create({.hyperparam_mutations = {{"lr", uniform(0, 1)}}}, {}).error().message, HasSubstr("set .metric"));
+  EXPECT_THAT(PbtScheduler::create({.hyperparam_mutations = {{"lr", uniform(0, 1)}}}, {}).error().message,
+              HasSubstr("set .metric"));
   EXPECT_EQ(message({.custom_explore_fn = [](const Config& config) { return config; }}), "");
 }
 
@@ -258,7 +263,8 @@ TEST(PbtExplore, KeepsNumbersInTheirDomainAndRayDoesNot) {
 }
 
 TEST(PbtExplore, RoundsToTheGridOfAQuantisedDomain) {
-  const PbtExploreOptions options{.mutations = {{"x", quniform(0, 1, 0.25)}, {"n", qrandint(10, 50, 10)}}, .resample_probability = 0};
+  const PbtExploreOptions options{.mutations = {{"x", quniform(0, 1, 0.25)}, {"n", qrandint(10, 50, 10)}},
+                                  .resample_probability = 0};
   for (int64_t draw = 1; draw <= 50; ++draw) {
     const Config moved = explore(options, {{"x", 0.75}, {"n", 50}}, 2, draw).value();
     EXPECT_EQ(std::fmod(moved.real("x"), 0.25), 0);
@@ -309,8 +315,10 @@ TEST(PbtPolicy, LeavesOutWhatALaterCopyOverwrote) {
 }
 
 TEST(PbtPolicy, NamesTheLineThatIsNone) {
-  for (const char* bad : {"7", "[]", R"(["a","b",1,2,{},3])", R"(["a","b",1,0,{},{}])", R"(["a","b",1,"x",{},{}])", "{\"a\":"})
-    EXPECT_THAT(parse_pbt_policy(std::string(R"(["b","a",5,6,{"lr":1},{"lr":2}])") + "\n" + bad).error().message, HasSubstr("line 2"));
+  for (const char* bad :
+       {"7", "[]", R"(["a","b",1,2,{},3])", R"(["a","b",1,0,{},{}])", R"(["a","b",1,"x",{},{}])", "{\"a\":"})
+    EXPECT_THAT(parse_pbt_policy(std::string(R"(["b","a",5,6,{"lr":1},{"lr":2}])") + "\n" + bad).error().message,
+                HasSubstr("line 2"));
   EXPECT_THAT(parse_pbt_policy("").error().message, HasSubstr("never a copy"));
 }
 

@@ -15,8 +15,13 @@ using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-ProgressRow row(std::string trial, TrialStatus status, int64_t step, std::optional<double> value, std::string lr = "0.01") {
-  return {.trial = std::move(trial), .status = status, .node = status == TrialStatus::kWaiting ? "" : "heron", .step = step, .value = value,
+ProgressRow row(std::string trial, TrialStatus status, int64_t step, std::optional<double> value,
+                std::string lr = "0.01") {
+  return {.trial = std::move(trial),
+          .status = status,
+          .node = status == TrialStatus::kWaiting ? "" : "heron",
+          .step = step,
+          .value = value,
           .parameters = {std::move(lr), "32"}};
 }
 
@@ -31,8 +36,8 @@ ProgressSnapshot snapshot() {
   s.trials_total = 6;
   s.waiting_reason = "for a CPU: 2 of 2 in use";
   s.parameters = {"lr", "model.width"};
-  s.rows = {row("3f2a90c1", TrialStatus::kFinished, 27, 0.98312), row("8be10d77", TrialStatus::kRunning, 9, 0.971, "0.0082"),
-            row("11112222", TrialStatus::kStopped, 1, 0.5)};
+  s.rows = {row("3f2a90c1", TrialStatus::kFinished, 27, 0.98312),
+            row("8be10d77", TrialStatus::kRunning, 9, 0.971, "0.0082"), row("11112222", TrialStatus::kStopped, 1, 0.5)};
   s.best = ProgressBest{"3f2a90c1", 0.98312, 27, {"0.01", "32"}};
   s.best_so_far = s.best;
   s.elapsed = 21s;
@@ -42,7 +47,8 @@ ProgressSnapshot snapshot() {
 
 TEST(ProgressTable, ShowsCountsBestRowsAndDirectory) {
   EXPECT_THAT(progress_lines(snapshot(), {.columns = 140}),
-              ElementsAre("digits · ASHA max_t 27, factor 3 · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use) · 0:21",
+              ElementsAre("digits · ASHA max_t 27, factor 3 · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting "
+                          "(for a CPU: 2 of 2 in use) · 0:21",
                           "best 3f2a90c1  accuracy 0.9831 at step 27   lr 0.01  model.width 32",
                           " trial     status    node   step  accuracy      lr  model.width",
                           " 3f2a90c1  finished  heron    27    0.9831    0.01           32",
@@ -59,7 +65,9 @@ TEST(ProgressTable, TheHeadlineBreaksInsteadOfLosingResourcesAndTime) {
   s.left = TimeLeft{.seconds = 8, .low = 8, .high = 8};
   EXPECT_EQ(progress_lines(s, {.columns = 180})[0], progress_headline(s)) << "one line where it fits";
   const auto at_120 = progress_lines(s, {.columns = 120});
-  EXPECT_EQ(at_120[0], "digits · ASHA max_t 27, factor 3 · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting (for a CPU: 2 of 2 in use)");
+  EXPECT_EQ(at_120[0],
+            "digits · ASHA max_t 27, factor 3 · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting (for a CPU: 2 of "
+            "2 in use)");
   EXPECT_EQ(at_120[1], "  2 of 2 CPUs, 0.5 of 1 GPU · 0:21, about 0:08 left");
   s.waiting_reason = {};
   const auto at_80 = progress_lines(s, {.columns = 80});
@@ -67,7 +75,8 @@ TEST(ProgressTable, TheHeadlineBreaksInsteadOfLosingResourcesAndTime) {
   EXPECT_EQ(at_80[1], "  6 trials: 1 running, 1 stopped, 1 finished, 3 waiting");
   EXPECT_EQ(at_80[2], "  2 of 2 CPUs, 0.5 of 1 GPU · 0:21, about 0:08 left");
   s.scheduler = "FIFO";
-  EXPECT_EQ(progress_lines(s, {.columns = 80})[0], "digits · FIFO · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting");
+  EXPECT_EQ(progress_lines(s, {.columns = 80})[0],
+            "digits · FIFO · 6 trials: 1 running, 1 stopped, 1 finished, 3 waiting");
 }
 
 TEST(ProgressTable, LongNodeNamesLeaveRoomForTheMetricAt80Columns) {
@@ -154,7 +163,8 @@ TEST(ProgressTable, NanRanksLast) {
 }
 
 TEST(ProgressTable, ColourOnlyWhereAskedFor) {
-  for (const std::string& line : progress_lines(snapshot(), {.columns = 100})) EXPECT_EQ(line.find('\x1b'), std::string::npos);
+  for (const std::string& line : progress_lines(snapshot(), {.columns = 100}))
+    EXPECT_EQ(line.find('\x1b'), std::string::npos);
   EXPECT_THAT(progress_lines(snapshot(), {.columns = 100, .colour = true}), Contains(HasSubstr("\x1b[36mrunning ")));
 }
 
@@ -180,7 +190,8 @@ TEST(ProgressTable, FormatsTimesAndValues) {
 class LiveDisplayTest : public ::testing::Test {
  protected:
   LiveDisplayTest()
-      : display_({.terminal = [this] { return terminal_; }, .write = [this](std::string_view bytes) { out_ += bytes; }}) {}
+      : display_(
+            {.terminal = [this] { return terminal_; }, .write = [this](std::string_view bytes) { out_ += bytes; }}) {}
   std::string taken() { return std::exchange(out_, {}); }
 
   FakeClock clock_;
@@ -227,7 +238,8 @@ TEST_F(LiveDisplayTest, NeverDrawsMoreLinesThanTheTerminalHas) {
 
 TEST_F(LiveDisplayTest, PrintsPlainLinesOnChangesOnlyElsewhere) {
   display_.update(snapshot(), clock_.now());
-  EXPECT_THAT(taken(), ::testing::AllOf(HasSubstr("digits ·"), HasSubstr("\nbest "), ::testing::Not(HasSubstr("\x1b"))));
+  EXPECT_THAT(taken(),
+              ::testing::AllOf(HasSubstr("digits ·"), HasSubstr("\nbest "), ::testing::Not(HasSubstr("\x1b"))));
   clock_.advance(6s);
   ProgressSnapshot later = snapshot();
   later.goes_on = true;

@@ -17,7 +17,6 @@ namespace {
 using ::testing::HasSubstr;
 using json = nlohmann::json;
 
-
 json vectors(const char* name) {
   std::ifstream in("tests/tune/data/pruner_vectors.json");
   return json::parse(in)[name];

@@ -18,9 +18,10 @@ ReplayReport audited(const JournalContents& journal, const AshaOptions& options,
       random_search()({.space = testing::kJournalSpace, .num_samples = 12, .seed = seed}).value(),
       recorded_suggestions(journal.records), 12);
   RecordingSearcher& searcher = *recording;
-  auto loop = TrialLoop::create({.metric = "accuracy", .trial_key = 5, .max_failures = -1, .checkpoint = {.frequency = 1}},
-                                std::move(recording), asha(options)({.metric = "accuracy", .seed = 5}).value())
-                  .value();
+  auto loop =
+      TrialLoop::create({.metric = "accuracy", .trial_key = 5, .max_failures = -1, .checkpoint = {.frequency = 1}},
+                        std::move(recording), asha(options)({.metric = "accuracy", .seed = 5}).value())
+          .value();
   return audit_replay(journal, *loop, searcher);
 }
 

@@ -43,13 +43,16 @@ std::vector<std::string> lines_of(const fs::path& path) {
 class ResultLoggerTest : public ::testing::Test {
  protected:
   fs::path file(const std::string& name) const { return directory_.path() / to_string(kLoggedTrial) / name; }
-  ResultLoggerOptions options() const { return {.directory = directory_.path(), .flush_interval = std::chrono::hours(1)}; }
+  ResultLoggerOptions options() const {
+    return {.directory = directory_.path(), .flush_interval = std::chrono::hours(1)};
+  }
   TemporaryDirectory directory_;
 };
 
 TEST_F(ResultLoggerTest, WritesParamsResultsAndTable) {
   ResultLogger logger(options());
-  logger.start_trial(kLoggedTrial, WallTime(std::chrono::seconds(1'700'000'000)), Config{{"lr", 0.01}, {"model", {{"width", 32}}}});
+  logger.start_trial(kLoggedTrial, WallTime(std::chrono::seconds(1'700'000'000)),
+                     Config{{"lr", 0.01}, {"model", {{"width", 32}}}});
   logger.log(row(1, {{"accuracy", 0.25}}));
   logger.log(row(2, {{"accuracy", 0.5}}));
   const auto status = logger.flush();
@@ -71,7 +74,8 @@ TEST_F(ResultLoggerTest, WritesParamsResultsAndTable) {
   EXPECT_EQ(second["pid"], 42);
   const auto table = lines_of(file("progress.csv"));
   ASSERT_EQ(table.size(), 3U);
-  EXPECT_EQ(table[0], "accuracy,training_iteration,time_this_iter_s,time_total_s,timestamp,date,trial_id,done,hostname,node,pid");
+  EXPECT_EQ(table[0],
+            "accuracy,training_iteration,time_this_iter_s,time_total_s,timestamp,date,trial_id,done,hostname,node,pid");
   EXPECT_THAT(table[2], ::testing::StartsWith("0.5,2,0.5,1,1700000000,"));
 }
 
@@ -96,7 +100,8 @@ TEST_F(ResultLoggerTest, AColumnThatAppearsLaterIsKept) {
 
 TEST_F(ResultLoggerTest, NanIsNullInJsonAndInfinitiesAreTexts) {
   ResultLogger logger(options());
-  logger.log(row(1, {{"a", std::numeric_limits<double>::quiet_NaN()}, {"b", -std::numeric_limits<double>::infinity()}}));
+  logger.log(
+      row(1, {{"a", std::numeric_limits<double>::quiet_NaN()}, {"b", -std::numeric_limits<double>::infinity()}}));
   logger.flush();
   const json line = json::parse(lines_of(file("result.json")).at(0));
   EXPECT_TRUE(line["a"].is_null());
@@ -175,7 +180,8 @@ TEST_F(ResultLoggerTest, ManyTrialsNeedNoDescriptorEach) {
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
   }
   int found = 0;
-  for (const auto& entry : fs::directory_iterator(directory_.path())) found += fs::exists(entry.path() / "result.json") ? 1 : 0;
+  for (const auto& entry : fs::directory_iterator(directory_.path()))
+    found += fs::exists(entry.path() / "result.json") ? 1 : 0;
   EXPECT_EQ(found, 100);
 }
 
@@ -195,8 +201,14 @@ TEST(ResultText, WideningRespectsQuotes) {
 }
 
 TEST(ResultText, JsonTextIsAlwaysValid) {
-  const std::vector<std::string> texts{"plain",     "quote\" back\\slash", std::string("nul\0 and \x01", 9), "fl\xc3\xbcgel 飞鱼", "bad \xff\xfe \xc3",
-                                       "\xed\xa0\x80", "\xf0\x9f\x90\x9f",   "\xf4\x90\x80\x80"};
+  const std::vector<std::string> texts{"plain",
+                                       "quote\" back\\slash",
+                                       std::string("nul\0 and \x01", 9),
+                                       "fl\xc3\xbcgel 飞鱼",
+                                       "bad \xff\xfe \xc3",
+                                       "\xed\xa0\x80",
+                                       "\xf0\x9f\x90\x9f",
+                                       "\xf4\x90\x80\x80"};
   for (const std::string& text : texts) {
     std::string out;
     append_json_text(out, text);

@@ -177,7 +177,10 @@ TEST_F(RunOptionsTest, FailFastEndsTheRunWithTheFirstFailedTrial) {
 }
 
 TEST_F(RunOptionsTest, FailedTrialsOfAnEarlierRunGoOnOrBeginAnew) {
-  RunOptions options = {.space = {{"rate", grid_search({1.0, 2.0})}}, .stop = max_steps(4), .max_concurrent_trials = 1, .checkpoint = {.frequency = 1}};
+  RunOptions options = {.space = {{"rate", grid_search({1.0, 2.0})}},
+                        .stop = max_steps(4),
+                        .max_concurrent_trials = 1,
+                        .checkpoint = {.frequency = 1}};
   play_.failures = 1;
   const auto first = run(with_parameters<Climbs>(), options);
   ASSERT_TRUE(first) << first.error().message;
@@ -200,7 +203,8 @@ TEST_F(RunOptionsTest, FailedTrialsOfAnEarlierRunGoOnOrBeginAnew) {
   ASSERT_TRUE(third) << third.error().message;
   EXPECT_TRUE(third->errors().empty());
   EXPECT_EQ(first_step, 2);
-  for (const Trial& trial : third->trials()) EXPECT_EQ(lines_of(third->directory() / to_string(trial.id) / "result.json").size(), 4U);
+  for (const Trial& trial : third->trials())
+    EXPECT_EQ(lines_of(third->directory() / to_string(trial.id) / "result.json").size(), 4U);
   // A new run.
   RunOptions fresh = options;
   fresh.resume.clear();
@@ -227,7 +231,8 @@ TEST_F(RunOptionsTest, AnOrderToResumeSaysWhatBecomesOfFailedTrialsAndIsGivenOnc
   ASSERT_TRUE(analysis);
   using Failed = StartOrder::Failed;
   for (const Failed failed : {Failed::kAsTheProgramSays, Failed::kResume, Failed::kRestart}) {
-    for (const auto& [name, value] : environment_of({StartOrder::Kind::kResume, analysis->directory(), {}, failed})) ::setenv(name.c_str(), value.c_str(), 1);
+    for (const auto& [name, value] : environment_of({StartOrder::Kind::kResume, analysis->directory(), {}, failed}))
+      ::setenv(name.c_str(), value.c_str(), 1);
     EXPECT_EQ(take_start_order("another")->kind, StartOrder::Kind::kNone);
     const auto order = take_start_order("ordered");
     ASSERT_TRUE(order);
@@ -323,11 +328,10 @@ TEST_F(RunOptionsTest, ATrialOnATakenOverActorBeginsWithoutArtifacts) {
 }
 
 TEST_F(RunOptionsTest, DeterministicRefusesASchedulerThatComparesTrials) {
-  EXPECT_THAT(refusal(run(with_parameters<Climbs>(), {.metric = "value",
-                                                      .searcher = tpe(),
-                                                      .scheduler = asha({.max_t = 9}),
-                                                      .deterministic = true})),
-              HasSubstr("deterministic: ASHA"));
+  EXPECT_THAT(
+      refusal(run(with_parameters<Climbs>(),
+                  {.metric = "value", .searcher = tpe(), .scheduler = asha({.max_t = 9}), .deterministic = true})),
+      HasSubstr("deterministic: ASHA"));
 }
 
 // ---- Bundles.

@@ -24,11 +24,13 @@ class RunReaderTest : public ::testing::Test {
     trial.config = Config{{"lr", 0.1}};
     trial.status = status;
     trial.step = trial.step_max = step;
-    trial.last_result = {{"accuracy", 0.1 * static_cast<double>(step)}, {"training_iteration", static_cast<double>(step)}};
+    trial.last_result = {{"accuracy", 0.1 * static_cast<double>(step)},
+                         {"training_iteration", static_cast<double>(step)}};
     return trial;
   }
   void write_state(const std::string& state, const std::vector<Trial>& trials) {
-    ExperimentState of{.name = "digits", .state = state, .metric = "accuracy", .scheduler = "FIFO", .searcher = "random"};
+    ExperimentState of{
+        .name = "digits", .state = state, .metric = "accuracy", .scheduler = "FIFO", .searcher = "random"};
     of.started = WallTime(std::chrono::seconds(1'700'000'000));
     of.written = of.started + std::chrono::seconds(++writes_);
     of.trials = trials;
@@ -39,7 +41,10 @@ class RunReaderTest : public ::testing::Test {
     fs::create_directories(results_of(id).parent_path());
     std::ofstream(results_of(id), std::ios::binary | std::ios::app) << text;
   }
-  static std::string line(int64_t step) { return "{\"accuracy\":" + std::to_string(0.1 * static_cast<double>(step)) + ",\"training_iteration\":" + std::to_string(step) + ",\"date\":\"x\"}\n"; }
+  static std::string line(int64_t step) {
+    return "{\"accuracy\":" + std::to_string(0.1 * static_cast<double>(step)) +
+           ",\"training_iteration\":" + std::to_string(step) + ",\"date\":\"x\"}\n";
+  }
   RunReader::News look() {
     auto news = reader_.look();
     EXPECT_TRUE(news.has_value()) << (news ? "" : news.error().message);

@@ -1,7 +1,7 @@
 #include "tune/execution/runner.h"
 
-#include <gmock/gmock.h>
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -88,7 +88,8 @@ void reports_three(const Config& config) {
     ++step;
     ++script->steps;
     if (script->at_step) script->at_step(step, get_context().attempt);
-    report({{"loss", config.real("lr") / static_cast<double>(step)}}, [&](const auto& directory) { write_text(directory / "step", std::to_string(step)); });
+    report({{"loss", config.real("lr") / static_cast<double>(step)}},
+           [&](const auto& directory) { write_text(directory / "step", std::to_string(step)); });
   }
 }
 
@@ -142,7 +143,11 @@ class RunnerTest : public ::testing::Test {
     if (!session_) start_cluster(4);
     options.storage_path = directory_.path();
     if (!options.seed) options.seed = 1;
-    RunnerEnvironment environment{.session = session_, .clock = clock_, .random = random_, .display = {}, .retry_pause = std::chrono::milliseconds(1)};
+    RunnerEnvironment environment{.session = session_,
+                                  .clock = clock_,
+                                  .random = random_,
+                                  .display = {},
+                                  .retry_pause = std::chrono::milliseconds(1)};
     environment.display.terminal = [] { return TerminalState(); };
     environment.display.write = [this](std::string_view bytes) { shown_ += bytes; };
     return run_experiment(environment, trainable, std::move(options));
@@ -168,12 +173,15 @@ class RunnerTest : public ::testing::Test {
 };
 
 TEST_F(RunnerTest, CopiesCheckpointsAndConfigurationsOfGoodTrialsAndReplaysWhatCameOfIt) {
-  const auto analysis = run(with_parameters<Sum>(), {.name = "population",
-                                                     .space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0})}},
-                                                     .metric = "sum",
-                                                     .scheduler = pbt({.perturbation_interval = 2, .hyperparam_mutations = {{"rate", uniform(1, 10)}}, .synch = true}),
-                                                     .stop = {{"training_iteration", 9}},
-                                                     .max_concurrent_trials = 2});
+  const auto analysis =
+      run(with_parameters<Sum>(),
+          {.name = "population",
+           .space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0})}},
+           .metric = "sum",
+           .scheduler =
+               pbt({.perturbation_interval = 2, .hyperparam_mutations = {{"rate", uniform(1, 10)}}, .synch = true}),
+           .stop = {{"training_iteration", 9}},
+           .max_concurrent_trials = 2});
   ASSERT_TRUE(analysis) << analysis.error().message;
   std::istringstream log(read_text(analysis->directory() / "pbt_global.txt"));
   int copies = 0;
@@ -182,13 +190,16 @@ TEST_F(RunnerTest, CopiesCheckpointsAndConfigurationsOfGoodTrialsAndReplaysWhatC
   ASSERT_GT(copies, 0);
   for (const Trial& trial : analysis->trials()) {
     EXPECT_EQ(trial.status, TrialStatus::kFinished) << trial.error;
-    EXPECT_EQ(json::parse(read_text(analysis->directory() / to_string(trial.id) / "params.json"))["rate"], trial.config.real("rate"));
+    EXPECT_EQ(json::parse(read_text(analysis->directory() / to_string(trial.id) / "params.json"))["rate"],
+              trial.config.real("rate"));
   }
   // Replaying the policy of the last copied trial gives the same sum.
   const std::string trial = json::parse(last)[0];
   const auto policy = analysis->directory() / trial / ("pbt_policy_" + trial + ".txt");
-  const Trial& copy = *std::find_if(analysis->trials().begin(), analysis->trials().end(), [&](const Trial& one) { return to_string(one.id) == trial; });
-  const auto replayed = run(with_parameters<Sum>(), {.name = "replay", .scheduler = pbt_replay(policy), .stop = {{"training_iteration", 9}}});
+  const Trial& copy = *std::find_if(analysis->trials().begin(), analysis->trials().end(),
+                                    [&](const Trial& one) { return to_string(one.id) == trial; });
+  const auto replayed = run(with_parameters<Sum>(),
+                            {.name = "replay", .scheduler = pbt_replay(policy), .stop = {{"training_iteration", 9}}});
   ASSERT_TRUE(replayed) << replayed.error().message;
   EXPECT_DOUBLE_EQ(replayed->trials()[0].last_result.at("sum"), copy.last_result.at("sum"));
   EXPECT_EQ(replayed->trials()[0].config.real("rate"), copy.config.real("rate"));
@@ -241,7 +252,9 @@ TEST_F(RunnerTest, GoesOnAfterAnInterruptAsIfThereHadBeenNone) {
   for (const Trial& trial : third->trials()) expect_contiguous(*third, trial, 6);
   for (size_t i = 0; i < first->trials().size(); ++i)
     EXPECT_EQ(third->trials()[i].id, first->trials()[i].id) << "a run that goes on keeps its ids";
-  for (size_t i = 0; i < 4; ++i) EXPECT_EQ(third->trials()[i].config, first->trials().size() > i ? first->trials()[i].config : third->trials()[i].config);
+  for (size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(third->trials()[i].config,
+              first->trials().size() > i ? first->trials()[i].config : third->trials()[i].config);
   const auto fourth = run(with_parameters<Sum>(), options);
   ASSERT_TRUE(fourth) << fourth.error().message;
   EXPECT_EQ(fourth->trials().size(), 6U);
@@ -271,7 +284,9 @@ TEST_F(RunnerTest, TriesConfigurationsThatAreAddedAndKnowsThemWhenItGoesOn) {
   EXPECT_EQ(answers[1].error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(answers[1].error().message, "config: rate is 3: expected a value of uniform(1, 2)");
   const auto added = [](const Analysis& analysis) {
-    return std::count_if(analysis.trials().begin(), analysis.trials().end(), [](const Trial& one) { return one.config == Config{{"rate", 1.25}}; });
+    return std::count_if(analysis.trials().begin(), analysis.trials().end(), [](const Trial& one) {
+      return one.config == Config{{"rate", 1.25}};
+    });
   };
   const size_t trials = answers[2] ? 42 : 41;  // The last one may be too late.
   ASSERT_EQ(first->trials().size(), trials);
@@ -293,10 +308,12 @@ TEST_F(RunnerTest, RefusesToGoOnWithAnotherRunAndNamesWhatDiffers) {
   RunOptions options = resumable();
   options.resume = first->directory();
   options.space = {{"rate", uniform(1, 3)}};
-  EXPECT_THAT(run(with_parameters<Sum>(), options).error().message, HasSubstr("it was \"rate uniform(1, 2)\", now it is \"rate uniform(1, 3)\""));
+  EXPECT_THAT(run(with_parameters<Sum>(), options).error().message,
+              HasSubstr("it was \"rate uniform(1, 2)\", now it is \"rate uniform(1, 3)\""));
   options = resumable();
   options.resume = directory_.path() / "nothing";
-  EXPECT_THAT(run(with_parameters<Sum>(), options).error().message, HasSubstr("it takes the directory of an earlier run"));
+  EXPECT_THAT(run(with_parameters<Sum>(), options).error().message,
+              HasSubstr("it takes the directory of an earlier run"));
 }
 
 // Records a step when the next one begins: its report was then acknowledged.
@@ -322,7 +339,8 @@ TEST_F(RunnerTest, LosesNoAcknowledgedReportWhereItsDriverIsKilledAtAnyMoment) {
   };
   const auto directory_of_run = [&]() -> fs::path {
     for (const auto& entry : fs::directory_iterator(directory_.path())) {
-      if (entry.path().filename().string().starts_with("resumable_") && fs::exists(journal_path(entry.path()))) return entry.path();
+      if (entry.path().filename().string().starts_with("resumable_") && fs::exists(journal_path(entry.path())))
+        return entry.path();
     }
     return {};
   };
@@ -376,17 +394,20 @@ TEST_F(RunnerTest, LosesNoAcknowledgedReportWhereItsDriverIsKilledAtAnyMoment) {
 }
 
 TEST_F(RunnerTest, SaysThatCopiesNeedCheckpoints) {
-  (void)run(with_parameters<SavesNothing>(), {.space = {{"x", uniform(0, 1)}},
-                                              .metric = "score",
-                                              .num_samples = 4,
-                                              .scheduler = pbt({.perturbation_interval = 1, .hyperparam_mutations = {{"x", uniform(0, 1)}}}),
-                                              .stop = {{"training_iteration", 4}}});
+  (void)run(with_parameters<SavesNothing>(),
+            {.space = {{"x", uniform(0, 1)}},
+             .metric = "score",
+             .num_samples = 4,
+             .scheduler = pbt({.perturbation_interval = 1, .hyperparam_mutations = {{"x", uniform(0, 1)}}}),
+             .stop = {{"training_iteration", 4}}});
   EXPECT_THAT(shown_, HasSubstr("the trainable saves nothing: override save_checkpoint"));
 }
 
 TEST_F(RunnerTest, AClassRunsToItsStopConditionInEveryTrial) {
   start_cluster(3);
-  const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0, 5.0})}}, .metric = "sum", .stop = max_steps(4)});
+  const auto analysis =
+      run(with_parameters<Sum>(),
+          {.space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0, 5.0})}}, .metric = "sum", .stop = max_steps(4)});
   ASSERT_TRUE(analysis) << analysis.error().message;
   ASSERT_EQ(analysis->trials().size(), 5U);
   EXPECT_EQ(analysis->best_trial().config.real("rate"), 5);
@@ -396,7 +417,8 @@ TEST_F(RunnerTest, AClassRunsToItsStopConditionInEveryTrial) {
     expect_contiguous(*analysis, trial, 4);
     EXPECT_EQ(lines_of(*analysis, trial).back()["done"], true);
     EXPECT_EQ(lines_of(*analysis, trial).front()["done"], false);
-    EXPECT_EQ(json::parse(read_text(analysis->directory() / to_string(trial.id) / "params.json"))["rate"], trial.config.real("rate"));
+    EXPECT_EQ(json::parse(read_text(analysis->directory() / to_string(trial.id) / "params.json"))["rate"],
+              trial.config.real("rate"));
   }
   EXPECT_EQ(script_.steps, 20);
   EXPECT_EQ(script_.cleanups, 5);
@@ -428,7 +450,8 @@ TEST_F(RunnerTest, PausedTrialsGoOnFromTheirCheckpoints) {
     int64_t finished = 0;
     for (const Trial& trial : analysis->trials()) {
       finished += trial.status == TrialStatus::kFinished;
-      EXPECT_TRUE(trial.status == TrialStatus::kFinished || trial.status == TrialStatus::kStopped) << to_string(trial.status);
+      EXPECT_TRUE(trial.status == TrialStatus::kFinished || trial.status == TrialStatus::kStopped)
+          << to_string(trial.status);
       EXPECT_EQ(trial.failures + trial.losses, 0) << trial.error;
       expect_contiguous(*analysis, trial, trial.step);
       const auto steps = static_cast<double>(trial.step);
@@ -442,10 +465,11 @@ TEST_F(RunnerTest, PausedTrialsGoOnFromTheirCheckpoints) {
 }
 
 TEST_F(RunnerTest, ATrainableThatSavesNothingCannotBePaused) {
-  const auto analysis = run(with_parameters<SavesNothing>(), {.metric = "score",
-                                                              .num_samples = 5,
-                                                              .scheduler = hyperband({.max_t = 9}),
-                                                              .max_concurrent_trials = 1});  // Nothing resumes it while it saves.
+  const auto analysis =
+      run(with_parameters<SavesNothing>(), {.metric = "score",
+                                            .num_samples = 5,
+                                            .scheduler = hyperband({.max_t = 9}),
+                                            .max_concurrent_trials = 1});  // Nothing resumes it while it saves.
   ASSERT_TRUE(analysis) << analysis.error().message;
   ASSERT_EQ(analysis->errors().size(), 1U);  // In the two brackets that halve, one trial waits for the other; full runs
                                              // do not pause.
@@ -454,7 +478,9 @@ TEST_F(RunnerTest, ATrainableThatSavesNothingCannotBePaused) {
 }
 
 TEST_F(RunnerTest, AFunctionRunsUntilItReturns) {
-  const auto analysis = run(with_parameters<&reports_three>(), {.space = {{"lr", uniform(0.1, 1.0)}}, .metric = "loss", .mode = Mode::kMin, .num_samples = 4});
+  const auto analysis =
+      run(with_parameters<&reports_three>(),
+          {.space = {{"lr", uniform(0.1, 1.0)}}, .metric = "loss", .mode = Mode::kMin, .num_samples = 4});
   ASSERT_TRUE(analysis) << analysis.error().message;
   ASSERT_EQ(analysis->trials().size(), 4U);
   for (const Trial& trial : analysis->trials()) {
@@ -473,16 +499,21 @@ TEST_F(RunnerTest, AFunctionThatIsStoppedUnwinds) {
 }
 
 TEST_F(RunnerTest, ParametersTravelBesideTheConfiguration) {
-  const auto analysis = run(with_parameters<&takes_parameters>("abc", std::vector<double>{1, 10}), {.space = {{"lr", 0.5}}, .metric = "value"});
+  const auto analysis = run(with_parameters<&takes_parameters>("abc", std::vector<double>{1, 10}),
+                            {.space = {{"lr", 0.5}}, .metric = "value"});
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_EQ(analysis->best_trial().last_result.at("value"), 13.5);
 }
 
 TEST_F(RunnerTest, ACrashedTrialGoesOnFromItsLastCheckpoint) {
   script_.at_step = [this](int64_t step, int64_t attempt) {
-    if (step == 4 && attempt == 1) session_->die("trial " + get_context().trial_id, "its process was ended by signal 11 (Segmentation fault)", false);
+    if (step == 4 && attempt == 1)
+      session_->die("trial " + get_context().trial_id, "its process was ended by signal 11 (Segmentation fault)",
+                    false);
   };
-  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(6), .max_failures = 1, .checkpoint = {.frequency = 2, .num_to_keep = 2}});
+  const auto analysis =
+      run(with_parameters<Sum>(),
+          {.metric = "sum", .stop = max_steps(6), .max_failures = 1, .checkpoint = {.frequency = 2, .num_to_keep = 2}});
   ASSERT_TRUE(analysis) << analysis.error().message;
   const Trial& trial = analysis->trials().at(0);
   EXPECT_EQ(trial.status, TrialStatus::kFinished);
@@ -504,7 +535,8 @@ TEST_F(RunnerTest, AFunctionGoesOnFromItsCheckpoint) {
   script_.at_step = [this](int64_t step, int64_t attempt) {
     if (step == 3 && attempt == 1) session_->die("trial " + get_context().trial_id, "killed", false);
   };
-  const auto analysis = run(with_parameters<&reports_three>(), {.space = {{"lr", 1.0}}, .max_failures = 1, .checkpoint = {.frequency = 1}});
+  const auto analysis = run(with_parameters<&reports_three>(),
+                            {.space = {{"lr", 1.0}}, .max_failures = 1, .checkpoint = {.frequency = 1}});
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_EQ(analysis->trials().at(0).status, TrialStatus::kFinished);
   EXPECT_EQ(script_.loads, 1);
@@ -522,7 +554,8 @@ TEST_F(RunnerTest, ATornCheckpointIsSaidAndTheOneBeforeIsUsed) {
     }
     session_->die("trial " + get_context().trial_id, "signal 11", false);
   };
-  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(6), .max_failures = 1, .checkpoint = {.frequency = 2}});
+  const auto analysis = run(with_parameters<Sum>(),
+                            {.metric = "sum", .stop = max_steps(6), .max_failures = 1, .checkpoint = {.frequency = 2}});
   ASSERT_TRUE(analysis) << analysis.error().message;
   const Trial& trial = analysis->trials().at(0);
   EXPECT_EQ(trial.status, TrialStatus::kFinished);
@@ -549,7 +582,10 @@ TEST_F(RunnerTest, ALostNodeDoesNotCountAsAFailure) {
 TEST_F(RunnerTest, LostRepliesChangeNothing) {
   start_cluster(2);
   session_->lose_every(3);
-  const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0})}}, .metric = "sum", .stop = max_steps(5), .checkpoint = {.frequency = 2}});
+  const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0})}},
+                                                     .metric = "sum",
+                                                     .stop = max_steps(5),
+                                                     .checkpoint = {.frequency = 2}});
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_EQ(script_.steps, 15);
   for (const Trial& trial : analysis->trials()) {
@@ -575,17 +611,21 @@ TEST_F(RunnerTest, ATrialThatThrowsFailsWithTypeAndText) {
 TEST_F(RunnerTest, AStepThatHangsIsKilledAndTriedAgain) {
   start_cluster(1);
   session_->time_out_next_call();
-  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(2), .max_failures = 1, .step_timeout = std::chrono::hours(1)});
+  const auto analysis =
+      run(with_parameters<Sum>(),
+          {.metric = "sum", .stop = max_steps(2), .max_failures = 1, .step_timeout = std::chrono::hours(1)});
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_EQ(analysis->trials()[0].status, TrialStatus::kFinished);
   EXPECT_EQ(analysis->trials()[0].attempt, 2);
-  EXPECT_THAT(read_text(analysis->directory() / to_string(analysis->trials()[0].id) / "error.txt"), HasSubstr("step_timeout"));
+  EXPECT_THAT(read_text(analysis->directory() / to_string(analysis->trials()[0].id) / "error.txt"),
+              HasSubstr("step_timeout"));
 }
 
 TEST_F(RunnerTest, TimeWithoutAHeadDoesNotCountAgainstAStep) {
   start_cluster(1);
   session_->lose_head_during_timeout(std::chrono::seconds(30));
-  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(2), .step_timeout = std::chrono::hours(1)});
+  const auto analysis =
+      run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(2), .step_timeout = std::chrono::hours(1)});
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_EQ(analysis->trials()[0].status, TrialStatus::kFinished);
   EXPECT_EQ(analysis->trials()[0].attempt, 1);
@@ -597,12 +637,18 @@ TEST_F(RunnerTest, AStoppedClusterEndsTheRunWithWhatToDoAndItGoesOnLater) {
     if (step == 3) session_->leave({ErrorCode::kCancelled, "the cluster heron was stopped by ada"});
     if (session_->left()) std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The run must end first.
   };
-  RunOptions options{.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .num_samples = 4, .stop = max_steps(8), .checkpoint = {.frequency = 1}};
+  RunOptions options{.space = {{"rate", uniform(1, 2)}},
+                     .metric = "sum",
+                     .num_samples = 4,
+                     .stop = max_steps(8),
+                     .checkpoint = {.frequency = 1}};
   const auto ended = run(with_parameters<Sum>(), options);
   ASSERT_FALSE(ended);
   EXPECT_EQ(ended.error().code, ErrorCode::kCancelled);
-  EXPECT_THAT(ended.error().message, AllOf(HasSubstr("the cluster heron was stopped by ada. What its trials have reported and saved is kept in "), HasSubstr(".resume = \""),
-                                           HasSubstr("volador tune resume ")));
+  EXPECT_THAT(
+      ended.error().message,
+      AllOf(HasSubstr("the cluster heron was stopped by ada. What its trials have reported and saved is kept in "),
+            HasSubstr(".resume = \""), HasSubstr("volador tune resume ")));
   EXPECT_EQ(session_->alive(), 0);
   options.resume = fs::directory_iterator(directory_.path())->path();
   const Analysis kept = Analysis::load(options.resume);
@@ -623,7 +669,9 @@ TEST_F(RunnerTest, InterruptedOnceTrialsCheckpointAndStop) {
   script_.at_step = [&raised](int64_t step, int64_t) {
     if (step == 3 && !raised.exchange(true)) raise(SIGINT);
   };
-  const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .num_samples = 10, .stop = max_steps(1000)});
+  const auto analysis =
+      run(with_parameters<Sum>(),
+          {.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .num_samples = 10, .stop = max_steps(1000)});
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_TRUE(analysis->interrupted());
   EXPECT_EQ(session_->alive(), 0);
@@ -652,7 +700,8 @@ TEST_F(RunnerTest, ATrialThatEndsBetweenItsAnswerAndTheEndOfItsSpawnLeavesNoRefe
     std::this_thread::sleep_for(std::chrono::milliseconds(200));  // The run stops the trial meanwhile; if it is late,
                                                                   // nothing is tested.
   });
-  const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .stop = max_steps(1000)});
+  const auto analysis =
+      run(with_parameters<Sum>(), {.space = {{"rate", uniform(1, 2)}}, .metric = "sum", .stop = max_steps(1000)});
   EXPECT_TRUE(!analysis || analysis->interrupted());
   for (int i = 0; i < 2000 && session_.use_count() > 1; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ASSERT_EQ(session_.use_count(), 1);
@@ -666,7 +715,8 @@ TEST_F(RunnerTest, AClassThatSavesNothingIsSaidOnceAndOnlyWhereItMatters) {
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_THAT(shown_, ::testing::Not(HasSubstr("saves nothing")));
   script_.at_step = nullptr;
-  analysis = run(with_parameters<SavesNothing>(), {.metric = "score", .num_samples = 5, .stop = max_steps(3), .checkpoint = {.frequency = 1}});
+  analysis = run(with_parameters<SavesNothing>(),
+                 {.metric = "score", .num_samples = 5, .stop = max_steps(3), .checkpoint = {.frequency = 1}});
   ASSERT_TRUE(analysis);
   EXPECT_EQ(analysis->notices().size(), 1U);
   EXPECT_THAT(analysis->notices()[0], HasSubstr("save_checkpoint"));
@@ -675,11 +725,12 @@ TEST_F(RunnerTest, AClassThatSavesNothingIsSaidOnceAndOnlyWhereItMatters) {
 
 TEST_F(RunnerTest, ActorsAreReusedWhereTheClassLetsThem) {
   start_cluster(2);
-  const auto analysis = run(with_parameters<Reusable>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0, 5.0, 6.0})}},
-                                                          .metric = "sum",
-                                                          .stop = max_steps(4),
-                                                          .checkpoint = {.frequency = 2},
-                                                          .reuse_actors = true});
+  const auto analysis =
+      run(with_parameters<Reusable>(), {.space = {{"rate", grid_search({1.0, 2.0, 3.0, 4.0, 5.0, 6.0})}},
+                                        .metric = "sum",
+                                        .stop = max_steps(4),
+                                        .checkpoint = {.frequency = 2},
+                                        .reuse_actors = true});
   ASSERT_TRUE(analysis) << analysis.error().message;
   for (const Trial& trial : analysis->trials()) {
     EXPECT_EQ(trial.status, TrialStatus::kFinished);
@@ -716,7 +767,9 @@ TEST_F(RunnerTest, ReusedActorsRestoreCheckpointsAndMayDie) {
 
 TEST_F(RunnerTest, FunctionsAreReusedToo) {
   start_cluster(2);
-  const auto analysis = run(with_parameters<&reports_three>(), {.space = {{"lr", uniform(0.1, 1.0)}}, .metric = "loss", .num_samples = 8, .reuse_actors = true});
+  const auto analysis =
+      run(with_parameters<&reports_three>(),
+          {.space = {{"lr", uniform(0.1, 1.0)}}, .metric = "loss", .num_samples = 8, .reuse_actors = true});
   ASSERT_TRUE(analysis) << analysis.error().message;
   for (const Trial& trial : analysis->trials()) {
     EXPECT_EQ(trial.step, 3);
@@ -726,11 +779,15 @@ TEST_F(RunnerTest, FunctionsAreReusedToo) {
 
 TEST_F(RunnerTest, WhatNoNodeCanHoldIsRefused) {
   start_cluster(2);
-  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .num_samples = 3, .resources_per_trial = {.cpus = 8}});
+  const auto analysis =
+      run(with_parameters<Sum>(), {.metric = "sum", .num_samples = 3, .resources_per_trial = {.cpus = 8}});
   ASSERT_FALSE(analysis);
   EXPECT_EQ(analysis.error().code, ErrorCode::kInfeasible);
   EXPECT_THAT(analysis.error().message, HasSubstr("asks for cpus 8"));
-  EXPECT_THAT(analysis.error().message, HasSubstr("resources_per_trial.cpus: ask at most cpus 2, or join a larger node and set .wait_if_infeasible = true."));
+  EXPECT_THAT(
+      analysis.error().message,
+      HasSubstr(
+          "resources_per_trial.cpus: ask at most cpus 2, or join a larger node and set .wait_if_infeasible = true."));
 }
 
 TEST_F(RunnerTest, AMetricThatIsNeverReportedIsAnErrorThatNamesThoseReported) {
@@ -762,7 +819,9 @@ TEST_F(RunnerTest, TheSameSeedGivesTheSameTrialsWhateverTheSizeOfTheCluster) {
   std::vector<std::string> seen;
   for (const double cpus : {1.0, 4.0}) {
     start_cluster(cpus);
-    const auto analysis = run(with_parameters<Sum>(), {.space = {{"rate", loguniform(0.1, 1)}}, .metric = "sum", .num_samples = 6, .stop = max_steps(1), .seed = 42});
+    const auto analysis = run(
+        with_parameters<Sum>(),
+        {.space = {{"rate", loguniform(0.1, 1)}}, .metric = "sum", .num_samples = 6, .stop = max_steps(1), .seed = 42});
     ASSERT_TRUE(analysis);
     std::string all;
     for (const Trial& trial : analysis->trials()) all += trial.config.to_json();
@@ -806,7 +865,8 @@ TEST_F(RunnerTest, CheckpointsThatTheDiskRefusesDoNotStopTheTrial) {
       }
     }
   };
-  const auto analysis = run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(3), .checkpoint = {.frequency = 1}});
+  const auto analysis =
+      run(with_parameters<Sum>(), {.metric = "sum", .stop = max_steps(3), .checkpoint = {.frequency = 1}});
   ASSERT_TRUE(analysis) << analysis.error().message;
   EXPECT_EQ(analysis->trials()[0].step, 3);
   EXPECT_EQ(analysis->trials()[0].checkpoints.size(), 2U);

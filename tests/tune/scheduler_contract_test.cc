@@ -37,7 +37,6 @@ struct Told {
   double value = 0;
 };
 
-
 double any_value(Random& random) {
   constexpr double kOdd[] = {kNan,
                              kInfinity,
@@ -108,7 +107,8 @@ class SchedulerContract : public ::testing::TestWithParam<SchedulerCase> {
     }
     for (const Order& order : scheduler.take_orders()) {
       if (const auto* resume = std::get_if<ResumeOrder>(&order))
-        said += " resume " + to_string(resume->trial) + " " + std::to_string(resume->priority) + (resume->yields ? " yields" : "");
+        said += " resume " + to_string(resume->trial) + " " + std::to_string(resume->priority) +
+                (resume->yields ? " yields" : "");
       if (const auto* resources = std::get_if<ResourcesOrder>(&order))
         said += " give " + to_string(resources->trial) + " " + to_string(resources->resources);
       if (const auto* end = std::get_if<EndOrder>(&order))
@@ -256,7 +256,8 @@ TEST_P(SchedulerContract, LetsEveryTrialEnd) {
     const auto obey = [&] {
       for (const Order& order : scheduler->take_orders()) {
         const TrialId trial = std::visit([](const auto& one) { return one.trial; }, order);
-        if (const auto* clone = std::get_if<CloneOrder>(&order)) scheduler->on_cloned(*clone, std::max<int64_t>(steps[clone->from], 1));
+        if (const auto* clone = std::get_if<CloneOrder>(&order))
+          scheduler->on_cloned(*clone, std::max<int64_t>(steps[clone->from], 1));
         ASSERT_TRUE(paused.erase(trial) == 1 || running.contains(trial)) << to_string(trial);
         if (!std::holds_alternative<EndOrder>(order)) running.insert(trial);
         if (std::holds_alternative<EndOrder>(order)) {
@@ -274,7 +275,8 @@ TEST_P(SchedulerContract, LetsEveryTrialEnd) {
     obey();
     while (!running.empty()) {
       const TrialId trial = *std::next(running.begin(), static_cast<std::ptrdiff_t>(random.below(running.size())));
-      const Decision decision = scheduler->on_report({trial, ++steps[trial], random.real(), 0, random.below(2) == 0}).value();
+      const Decision decision =
+          scheduler->on_report({trial, ++steps[trial], random.real(), 0, random.below(2) == 0}).value();
       if (decision == Decision::kClone) {
         obey();
         continue;
@@ -284,7 +286,8 @@ TEST_P(SchedulerContract, LetsEveryTrialEnd) {
       if (ends || decision == Decision::kPause) running.erase(trial);
       if (ends) scheduler->on_complete(trial);
       if (!ends && decision == Decision::kPause) paused.insert(trial);
-      if (!ends && (decision == Decision::kPause || decision == Decision::kCheckpoint)) scheduler->on_checkpoint(trial, steps[trial]);
+      if (!ends && (decision == Decision::kPause || decision == Decision::kCheckpoint))
+        scheduler->on_checkpoint(trial, steps[trial]);
       obey();
     }
     EXPECT_TRUE(paused.empty()) << paused.size() << " of " << trials;
@@ -340,24 +343,35 @@ INSTANTIATE_TEST_SUITE_P(
     All, SchedulerContract,
     ::testing::Values(
         SchedulerCase{"Fifo", fifo()}, SchedulerCase{"Asha", asha({.max_t = 27, .reduction_factor = 3})},
-        SchedulerCase{"AshaBrackets",
-             asha({.grace_period = 2, .max_t = 40, .reduction_factor = 2.5, .brackets = 3, .stop_last_trials = false})},
+        SchedulerCase{
+            "AshaBrackets",
+            asha({.grace_period = 2, .max_t = 40, .reduction_factor = 2.5, .brackets = 3, .stop_last_trials = false})},
         SchedulerCase{"Percentile", percentile_pruner({.n_startup_trials = 1})},
-        SchedulerCase{"PercentileIntervals", percentile_pruner({.percentile = 60, .n_startup_trials = 0, .n_warmup_steps = 2, .interval_steps = 3, .steps_max = 40})},
+        SchedulerCase{
+            "PercentileIntervals",
+            percentile_pruner(
+                {.percentile = 60, .n_startup_trials = 0, .n_warmup_steps = 2, .interval_steps = 3, .steps_max = 40})},
         SchedulerCase{"Wilcoxon", wilcoxon_pruner({.p_threshold = 0.4})},
         SchedulerCase{"AshaPromotion", asha({.max_t = 27, .reduction_factor = 3, .variant = AshaVariant::kPromotion})},
-        SchedulerCase{"AshaPromotionLong", asha({.grace_period = 2, .max_t = 50, .reduction_factor = 2.5, .stop_last_trials = false, .variant = AshaVariant::kPromotion})},
-        SchedulerCase{"HyperBandForBohb", hyperband_for_bohb({.max_t = 9, .eta = 3})}, SchedulerCase{"HyperBand", hyperband({.max_t = 9, .eta = 3})},
+        SchedulerCase{"AshaPromotionLong", asha({.grace_period = 2,
+                                                 .max_t = 50,
+                                                 .reduction_factor = 2.5,
+                                                 .stop_last_trials = false,
+                                                 .variant = AshaVariant::kPromotion})},
+        SchedulerCase{"HyperBandForBohb", hyperband_for_bohb({.max_t = 9, .eta = 3})},
+        SchedulerCase{"HyperBand", hyperband({.max_t = 9, .eta = 3})},
         SchedulerCase{"HyperBandRay", hyperband({.max_t = 9, .eta = 3, .rule = HyperBandRule::kRay})},
         SchedulerCase{"HyperBandLong", hyperband({.max_t = 30, .eta = 2.5, .stop_last_trials = false})},
-        SchedulerCase{"Pbt", pbt_case(false, PbtRule::kClipped)}, SchedulerCase{"PbtRay", pbt_case(false, PbtRule::kRay)},
-        SchedulerCase{"Pb2", pb2_case(false)}, SchedulerCase{"Pb2Synchronous", pb2_case(true)},
+        SchedulerCase{"Pbt", pbt_case(false, PbtRule::kClipped)},
+        SchedulerCase{"PbtRay", pbt_case(false, PbtRule::kRay)}, SchedulerCase{"Pb2", pb2_case(false)},
+        SchedulerCase{"Pb2Synchronous", pb2_case(true)},
         SchedulerCase{"PbtSynchronous", pbt_case(true, PbtRule::kClipped)}, SchedulerCase{"PbtReplay", replay_case()},
         SchedulerCase{"Resized", resized_case(asha({.max_t = 27, .reduction_factor = 3}))},
         SchedulerCase{"ResizedHyperBand", resized_case(hyperband({.max_t = 9, .eta = 3}))},
         SchedulerCase{"ResizedPbt", resized_case(pbt_case(false, PbtRule::kClipped))},
         SchedulerCase{"MedianStopping", median_stopping()},
-        SchedulerCase{"MedianStoppingSoft", median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},
+        SchedulerCase{"MedianStoppingSoft",
+                      median_stopping({.grace_period = 3, .min_samples_required = 2, .hard_stop = false})},
         SchedulerCase{"AshaRay", asha({.max_t = 27, .reduction_factor = 3, .brackets = 2, .rule = AshaRule::kRay})}),
     [](const auto& one) { return std::string(one.param.name); });
 

@@ -15,12 +15,13 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 const Space kWrappedSpace = {{"lr", loguniform(1e-4, 1e-1)},
-                      {"width", randint(8, 65)},
-                      {"units", qrandint(8, 64, 8)},
-                      {"activation", choice({"relu", "gelu"})},
-                      {"model", {{"depth", randint(1, 5)}, {"kind", "mlp"}}}};
+                             {"width", randint(8, 65)},
+                             {"units", qrandint(8, 64, 8)},
+                             {"activation", choice({"relu", "gelu"})},
+                             {"model", {{"depth", randint(1, 5)}, {"kind", "mlp"}}}};
 
-std::unique_ptr<Searcher> make_wrapped(const SearcherFactory& factory, int64_t num_samples = 10, const Space& space = kWrappedSpace) {
+std::unique_ptr<Searcher> make_wrapped(const SearcherFactory& factory, int64_t num_samples = 10,
+                                       const Space& space = kWrappedSpace) {
   return factory({.space = space, .metric = "m", .num_samples = num_samples, .seed = 4}).value();
 }
 std::string message(const SearcherFactory& factory, int64_t num_samples = 10, const Space& space = kWrappedSpace) {
@@ -28,7 +29,9 @@ std::string message(const SearcherFactory& factory, int64_t num_samples = 10, co
   return made ? "accepted" : made.error().message;
 }
 // C for a configuration, W for wait, X for exhausted.
-char ask_wrapped(Searcher& searcher, int64_t index) { return "CWX"[static_cast<int>(searcher.suggest(index).value().kind)]; }
+char ask_wrapped(Searcher& searcher, int64_t index) {
+  return "CWX"[static_cast<int>(searcher.suggest(index).value().kind)];
+}
 
 // Records the events that a repeater passes to its inner searcher.
 class Listening final : public Searcher {

@@ -81,8 +81,12 @@ bool admits(const SpaceNode& node, const Config& value) {
 class SearcherContract : public ::testing::TestWithParam<SearcherCase> {
  protected:
   std::unique_ptr<Searcher> make(int64_t num_samples = kSamples, uint64_t seed = 9) const {
-    auto made = GetParam().factory(
-        {.space = GetParam().space, .metric = "m", .mode = Mode::kMin, .num_samples = num_samples, .seed = seed, .goals = GetParam().goals});
+    auto made = GetParam().factory({.space = GetParam().space,
+                                    .metric = "m",
+                                    .mode = Mode::kMin,
+                                    .num_samples = num_samples,
+                                    .seed = seed,
+                                    .goals = GetParam().goals});
     return made ? std::move(*made) : throw std::runtime_error(made.error().message);
   }
 
@@ -124,8 +128,7 @@ class Unruly {
     }
     const std::optional<double> metric = dice % 2 == 0 ? std::optional(value) : std::nullopt;
     if (dice < 7) searcher.on_result({pick, ++step_, metric});
-    if (dice >= 7)
-      searcher.on_complete(pick, dice == 9 ? std::nullopt : std::optional(ended(pick, metric)));
+    if (dice >= 7) searcher.on_complete(pick, dice == 9 ? std::nullopt : std::optional(ended(pick, metric)));
     return "-";
   }
 
@@ -275,45 +278,59 @@ INSTANTIATE_TEST_SUITE_P(
     All, SearcherContract,
     ::testing::Values(
         SearcherCase{"Random", random_search(), kMixed}, SearcherCase{"Grid", random_search(), kGrid},
-        SearcherCase{"Halton", halton_search(), kMixed}, SearcherCase{"HaltonPlain", halton_search({.scramble = false}), kMixed},
+        SearcherCase{"Halton", halton_search(), kMixed},
+        SearcherCase{"HaltonPlain", halton_search({.scramble = false}), kMixed},
         SearcherCase{"HaltonGrid", halton_search(), kGrid},
         SearcherCase{"PointsFirst", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}, {{"momentum", 0.5}}}), kMixed},
         SearcherCase{"LimitedToThree", concurrency_limiter({.max_concurrent = 3}, random_search()), kMixed},
-        SearcherCase{"LimitedToBatches", concurrency_limiter({.max_concurrent = 4, .batch = true}, random_search()), kMixed},
+        SearcherCase{"LimitedToBatches", concurrency_limiter({.max_concurrent = 4, .batch = true}, random_search()),
+                     kMixed},
         SearcherCase{"Repeated", repeater({.repeat = 3}, random_search()), kMixed},
         SearcherCase{"RepeatedGrid", repeater({.repeat = 2}, random_search()), kGrid},
-        SearcherCase{"AllOfThem",
-             concurrency_limiter({.max_concurrent = 5}, repeater({.repeat = 2}, points_to_evaluate({{{"width", 64}}}))),
-             kMixed},
+        SearcherCase{
+            "AllOfThem",
+            concurrency_limiter({.max_concurrent = 5}, repeater({.repeat = 2}, points_to_evaluate({{{"width", 64}}}))),
+            kMixed},
         SearcherCase{"TpeInOrder", deterministic({.window = 3}, tpe({.n_startup_trials = 4})), kMixed},
         SearcherCase{"GpInOrder", deterministic({.window = 2}, gp({.n_startup_trials = 4})), kFew},
-        SearcherCase{"Nsga2InOrder", deterministic({.window = 4}, nsga2({.population_size = 4})), kMixed,
-             {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
+        SearcherCase{"Nsga2InOrder",
+                     deterministic({.window = 4}, nsga2({.population_size = 4})),
+                     kMixed,
+                     {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
         SearcherCase{"Forbidding",
-             forbid([](const Config& c) { return c.real("momentum") < 0.3; }, tpe({.n_startup_trials = 4})), kMixed},
-        SearcherCase{"TpeGoals", tpe({.n_startup_trials = 4}), kMixed,
-             {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
+                     forbid([](const Config& c) { return c.real("momentum") < 0.3; }, tpe({.n_startup_trials = 4})),
+                     kMixed},
+        SearcherCase{
+            "TpeGoals", tpe({.n_startup_trials = 4}), kMixed, {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
         SearcherCase{"TpeConstraints", tpe({.n_startup_trials = 4}), kPair, {{}, {"memory"}}},
-        SearcherCase{"GpGoals", gp({.n_startup_trials = 4}), kFew, {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
+        SearcherCase{
+            "GpGoals", gp({.n_startup_trials = 4}), kFew, {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
         SearcherCase{"GpConstraints", gp({.n_startup_trials = 4, .history_max = 20}), kPair, {{}, {"memory"}}},
-        SearcherCase{"Tpe", tpe(), kMixed}, SearcherCase{"TpeSingle", tpe({.n_startup_trials = 4, .multivariate = false}), kMixed},
+        SearcherCase{"Tpe", tpe(), kMixed},
+        SearcherCase{"TpeSingle", tpe({.n_startup_trials = 4, .multivariate = false}), kMixed},
         SearcherCase{"TpeJoint", tpe({.n_startup_trials = 4, .group = false, .history_max = 50}), kMixed},
-        SearcherCase{"TpeFew", tpe({.n_startup_trials = 4}), kFew}, SearcherCase{"TpeGrid", tpe({.n_startup_trials = 4}), kGrid},
+        SearcherCase{"TpeFew", tpe({.n_startup_trials = 4}), kFew},
+        SearcherCase{"TpeGrid", tpe({.n_startup_trials = 4}), kGrid},
         SearcherCase{"TpeAfterPoints", points_to_evaluate({{{"lr", 0.01}, {"width", 9}}}, tpe({.n_startup_trials = 4})),
-             kMixed},
+                     kMixed},
         SearcherCase{"TpeRepeated", repeater({.repeat = 2}, tpe({.n_startup_trials = 3})), kMixed},
-        SearcherCase{"Sobol", sobol_search(), kMixed}, SearcherCase{"SobolGrid", sobol_search({.scramble = false}), kGrid},
+        SearcherCase{"Sobol", sobol_search(), kMixed},
+        SearcherCase{"SobolGrid", sobol_search({.scramble = false}), kGrid},
         SearcherCase{"Gp", gp({.n_startup_trials = 12, .history_max = 20}), kPair},
         SearcherCase{"GpFew", gp({.n_startup_trials = 4}), kFew}, SearcherCase{"Cmaes", cmaes(), kMixed},
         SearcherCase{"CmaesSmall", cmaes({.population = 4}), kFew},
         SearcherCase{"CmaesGrid", cmaes({.population = 4, .restarts = CmaesRestarts::kNone}), kGrid},
-        SearcherCase{"Bohb", bohb({.random_fraction = 0.1}), kPair}, SearcherCase{"BohbMixed", bohb({.max_t = 9}), kMixed},
+        SearcherCase{"Bohb", bohb({.random_fraction = 0.1}), kPair},
+        SearcherCase{"BohbMixed", bohb({.max_t = 9}), kMixed},
         SearcherCase{"BohbFew", bohb({.max_t = 9, .random_fraction = 0, .history_max = 20}), kFew},
         SearcherCase{"BohbGrid", bohb({.max_t = 27}), kGrid},
-        SearcherCase{"Nsga2", nsga2({.population_size = 6}), kMixed}, SearcherCase{"Nsga2Few", nsga2({.population_size = 4}), kFew},
+        SearcherCase{"Nsga2", nsga2({.population_size = 6}), kMixed},
+        SearcherCase{"Nsga2Few", nsga2({.population_size = 4}), kFew},
         SearcherCase{"Nsga2Grid", nsga2({.population_size = 3, .crossover = Nsga2Crossover::kUniform}), kGrid},
-        SearcherCase{"Nsga2Goals", nsga2({.population_size = 5}), kMixed,
-             {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
+        SearcherCase{"Nsga2Goals",
+                     nsga2({.population_size = 5}),
+                     kMixed,
+                     {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
         SearcherCase{"GridOfConstantDraws", random_search({.seed = 3, .constant_grid_search = true}), kGrid}),
     [](const auto& one) { return std::string(one.param.name); });
 

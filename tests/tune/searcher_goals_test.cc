@@ -91,11 +91,8 @@ TEST(SearcherGoals, StaysWithinTheConstraints) {
 
 TEST(SearcherGoals, GoOnTheSameFromASnapshot) {
   for (const auto& searcher : {tpe({.n_startup_trials = 4}), gp({.n_startup_trials = 4})}) {
-    const StudyOptions options{.space = goal_cube(2),
-                               .modes = {Mode::kMin, Mode::kMax},
-                               .constraints = 1,
-                               .searcher = searcher,
-                               .seed = 2};
+    const StudyOptions options{
+        .space = goal_cube(2), .modes = {Mode::kMin, Mode::kMax}, .constraints = 1, .searcher = searcher, .seed = 2};
     Study one(options), other(options);
     for (int i = 0; i < 12; ++i) {
       const auto trial = one.ask();
@@ -136,12 +133,14 @@ TEST(SearcherGoals, AreToldToASearcherThatIsAskedAhead) {
 }
 
 TEST(Forbid, ProposesNothingThatTheRuleForbids) {
-  const Space space = {{"solver", choice({"lbfgs", "saga", "adam"})}, {"penalty", choice({"l1", "l2"})}, {"c", uniform(0, 1)}};
+  const Space space = {
+      {"solver", choice({"lbfgs", "saga", "adam"})}, {"penalty", choice({"l1", "l2"})}, {"c", uniform(0, 1)}};
   const auto rule = [](const Config& config) {
     return config.text("solver") == "lbfgs" && config.text("penalty") == "l1";
   };
   for (const auto& inner : {random_search(), tpe({.n_startup_trials = 4}), gp({.n_startup_trials = 4})}) {
-    const auto searcher = forbid(rule, inner)({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = 40}).value();
+    const auto searcher =
+        forbid(rule, inner)({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = 40}).value();
     EXPECT_EQ(searcher->total(), 40);
     bool lbfgs = false;
     for (int64_t i = 0; i < 40; ++i) {
@@ -157,9 +156,9 @@ TEST(Forbid, ProposesNothingThatTheRuleForbids) {
 
 TEST(Forbid, LeavesForbiddenPointsOfAGridOut) {
   const Space grid = {{"a", grid_search({1, 2, 3})}, {"b", grid_search({1, 2})}};
-  const auto searcher = forbid([](const Config& c) { return c.integer("a") == c.integer("b"); })(
-                            {.space = grid, .num_samples = 1})
-                            .value();
+  const auto searcher =
+      forbid([](const Config& c) { return c.integer("a") == c.integer("b"); })({.space = grid, .num_samples = 1})
+          .value();
   int64_t count = 0;
   while (searcher->suggest(count).value().kind == Suggestion::Kind::kConfig) ++count;
   EXPECT_EQ(count, 4);

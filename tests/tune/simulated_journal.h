@@ -27,10 +27,11 @@ inline JournalContents simulated_journal(const Faults& faults) {
   recording->on_suggestion = [&](int64_t index, const Config& config) {
     journal.records.push_back(JournalSuggestion{index, config});
   };
-  auto loop = TrialLoop::create({.metric = "accuracy", .trial_key = 5, .max_failures = -1, .checkpoint = {.frequency = 1}},
-                                std::move(recording),
-                                asha({.max_t = 9, .reduction_factor = 3})({.metric = "accuracy", .seed = 5}).value())
-                  .value();
+  auto loop =
+      TrialLoop::create({.metric = "accuracy", .trial_key = 5, .max_failures = -1, .checkpoint = {.frequency = 1}},
+                        std::move(recording),
+                        asha({.max_t = 9, .reduction_factor = 3})({.metric = "accuracy", .seed = 5}).value())
+          .value();
   TrialSimulator simulator({.seed = 5, .faults = faults}, *loop);
   int64_t events = 0;
   simulator.on_event = [&](BootTime now, const Event& event) {

@@ -145,13 +145,15 @@ TEST(Simulation, PopulationsFollowATargetThatMovesAway) {
     alone += best({}, seed);
   }
   EXPECT_GT(population, alone * 1.1) << "a constant is right for a part of the way only";
-  EXPECT_THAT(moving_target_workload({}, {.parameter = "lr", .horizon = 0}).error().message, HasSubstr("horizon: expected at least 1"));
+  EXPECT_THAT(moving_target_workload({}, {.parameter = "lr", .horizon = 0}).error().message,
+              HasSubstr("horizon: expected at least 1"));
 }
 
 TEST(Simulation, AnAttemptGoesOnFromTheValueOfItsCheckpoint) {
   Workload workload = even();
   workload.value = [](const Workload::At& at) { return (std::isnan(at.before) ? 0 : at.before) + 1; };
-  for (const auto& scheduler : {asha({.max_t = 9, .reduction_factor = 3, .variant = AshaVariant::kPromotion}), SchedulerFactory()}) {
+  for (const auto& scheduler :
+       {asha({.max_t = 9, .reduction_factor = 3, .variant = AshaVariant::kPromotion}), SchedulerFactory()}) {
     const auto report = simulate(options(scheduler, 12, workload)).value();
     EXPECT_EQ(report.best, 9) << "a step is one, whatever pauses there were";
   }
@@ -187,7 +189,8 @@ TEST(SchedulerSpecs, OfASimulationKnowPopulationsAndResources) {
   EXPECT_EQ(simulated_scheduler_of("pbt", 80, kSimulatedSpace)->kind, SimulatedKind::kPopulation);
   EXPECT_EQ(simulated_scheduler_of("fifo", 80, kSimulatedSpace)->kind, SimulatedKind::kPlain);
   EXPECT_THAT(simulated_scheduler_of("pb3", 80, kSimulatedSpace).error().message, HasSubstr("did you mean pb"));
-  EXPECT_THAT(simulated_scheduler_of("resource_changing:base=best", 80, kSimulatedSpace).error().message, HasSubstr("base"));
+  EXPECT_THAT(simulated_scheduler_of("resource_changing:base=best", 80, kSimulatedSpace).error().message,
+              HasSubstr("base"));
 }
 
 TEST(SchedulerSpecs, NameASchedulerAndItsOptions) {
@@ -243,7 +246,8 @@ TEST(Simulation, AgreesWithTheAppendixOfTheAshaPaper) {
 TEST(Simulation, JobsBetweenRungsMayBeSteps) {
   const testing::AppendixCell cell{.sd = 0.56, .drop = 0.002, .asha = {}, .overlap = {}, .barrier = {}};
   for (const SchedulerFactory& scheduler : {testing::appendix_asha(), testing::appendix_halving()}) {
-    const auto jobs = testing::overlapping(scheduler, cell, 1), steps = testing::overlapping(scheduler, cell, 1, /*by_jobs=*/false);
+    const auto jobs = testing::overlapping(scheduler, cell, 1),
+               steps = testing::overlapping(scheduler, cell, 1, /*by_jobs=*/false);
     EXPECT_EQ(jobs.finished, steps.finished);
     EXPECT_NEAR(jobs.first, steps.first, 1e-3);
   }

@@ -45,7 +45,8 @@ TEST(SourceRevision, IsThatOfTheFoldersRepository) {
 // Replaces git by a program that never responds.
 TEST(SourceRevision, OfAGitThatHangsNothingIsSaidAndNothingIsLeft) {
   TemporaryDirectory folder;
-  write_text(folder.path() / "git", "#!/bin/sh\necho $$ > '" + (folder.path() / "pid").string() + "'\nexec sleep 1000\n");
+  write_text(folder.path() / "git",
+             "#!/bin/sh\necho $$ > '" + (folder.path() / "pid").string() + "'\nexec sleep 1000\n");
   std::filesystem::permissions(folder.path() / "git", std::filesystem::perms::owner_all);
   const std::string path = std::getenv("PATH");
   ::setenv("PATH", (folder.path().string() + ":" + path).c_str(), 1);
@@ -66,7 +67,8 @@ TEST(SourceRevision, RunsNoDifferAndNoMonitorThatTheRepositoryNames) {
   ASSERT_TRUE(shell(folder.path(), "git add . && git commit -q -m first"));
   write_text(folder.path() / "data.bin", "two\n");
   const std::string leaves = "touch '" + (folder.path() / "was_run").string() + "'; cat";
-  for (const char* name : {"diff.shown.textconv", "diff.shown.command", "diff.external", "core.pager", "core.fsmonitor"})
+  for (const char* name :
+       {"diff.shown.textconv", "diff.shown.command", "diff.external", "core.pager", "core.fsmonitor"})
     ASSERT_TRUE(shell(folder.path(), "git config " + std::string(name) + " \"" + leaves + "\""));
   EXPECT_TRUE(source_revision(folder.path()).changed);
   EXPECT_FALSE(std::filesystem::exists(folder.path() / "was_run"));

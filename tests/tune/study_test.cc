@@ -123,8 +123,7 @@ TEST(Study, GoesOnTheSameFromASnapshot) {
 TEST(Study, RefusesWhatIsNotOpenAndWhatWaits) {
   Study study({.space = kLine, .searcher = concurrency_limiter({.max_concurrent = 1}, tpe())});
   const auto trial = study.ask();
-  EXPECT_THAT(refusal([&] { study.ask(); }),
-              HasSubstr("waits for results of 1 open trial: tell one of them first"));
+  EXPECT_THAT(refusal([&] { study.ask(); }), HasSubstr("waits for results of 1 open trial: tell one of them first"));
   study.tell(trial, 1);
   EXPECT_THAT(refusal([&] { study.tell(trial, 1); }), HasSubstr("trial 0 is not open"));
   EXPECT_THAT(refusal([&] { Study({.space = {{"x", uniform(1, 0)}}}); }), HasSubstr("space.x"));

@@ -62,10 +62,18 @@ Fields fields_of(std::string_view bytes) {
         fields.emplace(number, std::to_string(take_varint(bytes)));
         continue;
       }
-      case 1: size = 8; break;
-      case 2: size = take_varint(bytes); break;
-      case 5: size = 4; break;
-      default: ADD_FAILURE() << "wire type " << (key & 7); return fields;
+      case 1:
+        size = 8;
+        break;
+      case 2:
+        size = take_varint(bytes);
+        break;
+      case 5:
+        size = 4;
+        break;
+      default:
+        ADD_FAILURE() << "wire type " << (key & 7);
+        return fields;
     }
     if (size > bytes.size()) {
       ADD_FAILURE() << "field " << number << " is cut";
@@ -160,7 +168,8 @@ TEST(TensorboardEvents, HaveAPointForEachMetric) {
 
 TEST(TensorboardEvents, TellTheParametersByKind) {
   std::string file;
-  append_event_session_start(file, kNow, "3f2a90c1", {{"lr", 0.25}, {"model", {{"width", 32}}}, {"act", "relu"}, {"bias", true}});
+  append_event_session_start(file, kNow, "3f2a90c1",
+                             {{"lr", 0.25}, {"model", {{"width", 32}}}, {"act", "relu"}, {"bias", true}});
   append_event_session_end(file, kNow, false);
   const auto events = events_of(file);
   ASSERT_EQ(events.size(), 2u);
@@ -205,7 +214,8 @@ TEST(TensorboardEvents, LieBesideTheOtherResultsOfATrial) {
   logger.end_trial(kTrial, kNow, true);
   logger.flush();
   std::string rest;
-  const auto events = events_of(read_text(directory.path() / "3f2a90c1" / "events.out.tfevents.1700000000.3f2a90c1"), &rest);
+  const auto events =
+      events_of(read_text(directory.path() / "3f2a90c1" / "events.out.tfevents.1700000000.3f2a90c1"), &rest);
   EXPECT_EQ(rest, "");
   ASSERT_EQ(events.size(), 5u);
   EXPECT_EQ(hparams_of(events[1]).first, "_hparams_/session_start_info");
@@ -222,7 +232,8 @@ TEST(TensorboardEvents, AreNotWrittenWhereTheyAreSwitchedOff) {
   logger.end_trial(TrialId(1), kNow, true);
   logger.flush();
   std::vector<std::string> files;
-  for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "00000001")) files.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path() / "00000001"))
+    files.push_back(entry.path().filename());
   EXPECT_THAT(files, ElementsAre("params.json"));
 }
 

@@ -33,7 +33,11 @@ using ::testing::Lt;
 using Place = RunPace::Place;
 
 RunPace::Trial paced(Place place, int64_t step, double step_s) {
-  return {.place = place, .step = step, .steps_seen = std::max<int64_t>(step, 1), .step_s = step_s, .step_s2 = step_s * step_s};
+  return {.place = place,
+          .step = step,
+          .steps_seen = std::max<int64_t>(step, 1),
+          .step_s = step_s,
+          .step_s2 = step_s * step_s};
 }
 
 TEST(TimeLeft, ARunningTrialNeedsTheStepsUpToItsLimitAtItsOwnPace) {
@@ -52,7 +56,9 @@ TEST(TimeLeft, ARunningTrialNeedsTheStepsUpToItsLimitAtItsOwnPace) {
 // Five trials at step 9 of 40 beside many that were stopped at the first rung: 93 s; an estimate from the durations of
 // ended trials gives 3 s.
 TEST(TimeLeft, TakesTheStepThatTrialsHaveReachedIntoAccount) {
-  RunPace run{.steps_max = 40, .rungs = {{.step = 1, .pass = 0.25}, {.step = 4, .pass = 0.25}, {.step = 16, .pass = 0.4}}, .slots = 5};
+  RunPace run{.steps_max = 40,
+              .rungs = {{.step = 1, .pass = 0.25}, {.step = 4, .pass = 0.25}, {.step = 16, .pass = 0.4}},
+              .slots = 5};
   for (int i = 0; i < 40; ++i) run.trials.push_back(paced(Place::kEnded, 1, 3));
   for (int i = 0; i < 10; ++i) run.trials.push_back(paced(Place::kEnded, 4, 3));
   for (int i = 0; i < 5; ++i) run.trials.push_back(paced(Place::kRunning, 9, 3));
@@ -64,7 +70,10 @@ TEST(TimeLeft, TakesTheStepThatTrialsHaveReachedIntoAccount) {
 }
 
 TEST(TimeLeft, AddsStartsCheckpointsAndEndsOfEachTrial) {
-  RunPace run{.trials = {paced(Place::kRunning, 1, 0.01), paced(Place::kEnded, 2, 0.01)}, .to_start = 100, .steps_max = 2, .slots = 2};
+  RunPace run{.trials = {paced(Place::kRunning, 1, 0.01), paced(Place::kEnded, 2, 0.01)},
+              .to_start = 100,
+              .steps_max = 2,
+              .slots = 2};
   const double bare = estimate_time_left(run)->seconds;
   EXPECT_NEAR(bare, 1, 0.2);
   run.starts_s = {0.5};
@@ -76,7 +85,10 @@ TEST(TimeLeft, AddsStartsCheckpointsAndEndsOfEachTrial) {
 }
 
 TEST(TimeLeft, SharesTrialsToComeAmongTheSlots) {
-  RunPace run{.trials = {paced(Place::kRunning, 5, 1), paced(Place::kEnded, 10, 1), paced(Place::kQueued, 0, 0)}, .to_start = 9, .steps_max = 10, .slots = 1};
+  RunPace run{.trials = {paced(Place::kRunning, 5, 1), paced(Place::kEnded, 10, 1), paced(Place::kQueued, 0, 0)},
+              .to_start = 9,
+              .steps_max = 10,
+              .slots = 1};
   run.trials[2].steps_seen = 0;
   EXPECT_NEAR(estimate_time_left(run)->seconds, 105, 8);
   run.slots = 4;
@@ -117,7 +129,10 @@ TEST(TimeLeft, IsAtMostTheBudget) {
 }
 
 TEST(TimeLeft, IsTheSameForTheSameRun) {
-  RunPace run{.trials = {paced(Place::kRunning, 5, 1), paced(Place::kEnded, 3, 1)}, .to_start = 20, .steps_max = 10, .slots = 2};
+  RunPace run{.trials = {paced(Place::kRunning, 5, 1), paced(Place::kEnded, 3, 1)},
+              .to_start = 20,
+              .steps_max = 10,
+              .slots = 2};
   EXPECT_EQ(estimate_time_left(run), estimate_time_left(run));
 }
 
@@ -161,9 +176,12 @@ void look(Covered& covered, const std::optional<TimeLeft>& left, double truth) {
 
 void print(const std::string& name, const Covered& covered) {
   const auto n = static_cast<double>(covered.all);
-  std::printf("%-22s %4lld of %4lld inside (%.0f %%), %lld before, %lld after, %lld unknown; high/low %.2f, point off by %.2f\n", name.c_str(),
-              static_cast<long long>(covered.inside), static_cast<long long>(covered.all), 100 * covered.share(), static_cast<long long>(covered.below),
-              static_cast<long long>(covered.above), static_cast<long long>(covered.unknown), std::exp(covered.wide / n), std::exp(covered.off / n));
+  std::printf(
+      "%-22s %4lld of %4lld inside (%.0f %%), %lld before, %lld after, %lld unknown; high/low %.2f, point off by "
+      "%.2f\n",
+      name.c_str(), static_cast<long long>(covered.inside), static_cast<long long>(covered.all), 100 * covered.share(),
+      static_cast<long long>(covered.below), static_cast<long long>(covered.above),
+      static_cast<long long>(covered.unknown), std::exp(covered.wide / n), std::exp(covered.off / n));
 }
 
 constexpr int kRunsEach = 24;
@@ -204,10 +222,13 @@ void look_at(Covered& covered, const JournalContents& journal, LoopOptions optio
   options.metric = journal.header.metric;
   options.mode = journal.header.mode == "min" ? Mode::kMin : Mode::kMax;
   options.trial_key = journal.header.trial_key();
-  auto searcher = std::make_unique<RecordingSearcher>(random_search()({.space = {{"x", uniform(0.0, 1.0)}}, .num_samples = samples}).value(), configs, samples);
-  auto loop = TrialLoop::create(std::move(options), std::move(searcher),
-                                scheduler({.metric = journal.header.metric, .mode = options.mode, .seed = journal.header.seed}).value())
-                  .value();
+  auto searcher = std::make_unique<RecordingSearcher>(
+      random_search()({.space = {{"x", uniform(0.0, 1.0)}}, .num_samples = samples}).value(), configs, samples);
+  auto loop =
+      TrialLoop::create(
+          std::move(options), std::move(searcher),
+          scheduler({.metric = journal.header.metric, .mode = options.mode, .seed = journal.header.seed}).value())
+          .value();
   const std::vector<JournalEvent> events = effective_events(journal.records);
   const auto seconds = [](std::chrono::nanoseconds at) { return std::chrono::duration<double>(at).count(); };
   const double end = seconds(events.back().at);
@@ -227,13 +248,15 @@ void look_at(Covered& covered, const JournalContents& journal, LoopOptions optio
 Workload recorded_steps(const std::string& file, uint64_t seed, double start_s, double save_s) {
   std::map<TrialId, std::vector<double>> steps;
   for (const JournalEvent& told : effective_events(recording(file).records)) {
-    if (const auto* result = std::get_if<ResultReported>(&told.event)) steps[result->trial].push_back(std::chrono::duration<double>(result->duration).count());
+    if (const auto* result = std::get_if<ResultReported>(&told.event))
+      steps[result->trial].push_back(std::chrono::duration<double>(result->duration).count());
   }
   std::vector<std::vector<double>> rows;
   for (auto& [trial, row] : steps) rows.push_back(std::move(row));
   Workload workload = synthetic_workload({.seed = seed}).value();
   workload.seconds = [seed, rows](const Workload::At& at) {
-    SeededRandom of_trial(seed * 7'919 + at.trial.value()), of_step(seed * 104'729 + at.trial.value() + static_cast<uint64_t>(at.step) * 31);
+    SeededRandom of_trial(seed * 7'919 + at.trial.value()),
+        of_step(seed * 104'729 + at.trial.value() + static_cast<uint64_t>(at.step) * 31);
     const std::vector<double>& row = rows[of_trial.below(rows.size())];
     return std::max(row[of_step.below(row.size())], 1e-6);
   };
@@ -267,21 +290,55 @@ class Coverage {
 
 const Space kCoveredSpace = {{"lr", uniform(0.0, 1.0)}};
 
-SimulationOptions covered_run(SchedulerFactory scheduler, int64_t samples, int64_t slots, int64_t steps, Workload workload) {
-  return {.space = kCoveredSpace, .num_samples = samples, .scheduler = std::move(scheduler), .workload = std::move(workload), .slots = slots, .max_steps = steps};
+SimulationOptions covered_run(SchedulerFactory scheduler, int64_t samples, int64_t slots, int64_t steps,
+                              Workload workload) {
+  return {.space = kCoveredSpace,
+          .num_samples = samples,
+          .scheduler = std::move(scheduler),
+          .workload = std::move(workload),
+          .slots = slots,
+          .max_steps = steps};
 }
 
 // On simulated slots with many seeds, with recorded or synthetic step times.
 TEST(TimeLeftCoverage, MostEndsOfSimulatedRunsLieInTheInterval) {
   const std::vector<CoverageCase> cases = {
-      CoverageCase{"asha", [](uint64_t seed) { return covered_run(asha({.max_t = 27, .reduction_factor = 3}), 40, 4, 27, recorded_steps("digits_1", seed, 0.5, 0.1)); }},
-      CoverageCase{"asha_large", [](uint64_t seed) { return covered_run(asha({.max_t = 64, .reduction_factor = 4}), 300, 16, 64, noisy_workload(seed, 1, 0.3, 0.2, 0.5, 0.1)); }},
-      CoverageCase{"hyperband", [](uint64_t seed) { return covered_run(hyperband({.max_t = 27}), 80, 6, 27, recorded_steps("digits_1", seed, 0.5, 0.1)); }},
-      CoverageCase{"hyperband_noisy", [](uint64_t seed) { return covered_run(hyperband({.max_t = 27}), 60, 4, 27, noisy_workload(seed, 1, 0.3, 0.2, 0.5, 0.1)); }},
-      CoverageCase{"random", [](uint64_t seed) { return covered_run({}, 30, 4, 20, noisy_workload(seed, 1, 0.4, 0.3, 0.5, 0.1)); }},
-      CoverageCase{"median_stopping", [](uint64_t seed) { return covered_run(median_stopping({}), 40, 4, 20, noisy_workload(seed, 1, 0.3, 0.2, 0.5, 0.1)); }},
-      CoverageCase{"pbt", [](uint64_t seed) { return covered_run(pbt({.perturbation_interval = 5, .hyperparam_mutations = kCoveredSpace}), 12, 4, 40, recorded_steps("pbt_1", seed, 0.1, 0.02)); }},
-      CoverageCase{"short_steps", [](uint64_t seed) { return covered_run(asha({.max_t = 9, .reduction_factor = 3}), 60, 4, 9, noisy_workload(seed, 0.01, 0.3, 0.2, 0.4, 0.05)); }}};
+      CoverageCase{"asha",
+                   [](uint64_t seed) {
+                     return covered_run(asha({.max_t = 27, .reduction_factor = 3}), 40, 4, 27,
+                                        recorded_steps("digits_1", seed, 0.5, 0.1));
+                   }},
+      CoverageCase{"asha_large",
+                   [](uint64_t seed) {
+                     return covered_run(asha({.max_t = 64, .reduction_factor = 4}), 300, 16, 64,
+                                        noisy_workload(seed, 1, 0.3, 0.2, 0.5, 0.1));
+                   }},
+      CoverageCase{"hyperband",
+                   [](uint64_t seed) {
+                     return covered_run(hyperband({.max_t = 27}), 80, 6, 27,
+                                        recorded_steps("digits_1", seed, 0.5, 0.1));
+                   }},
+      CoverageCase{"hyperband_noisy",
+                   [](uint64_t seed) {
+                     return covered_run(hyperband({.max_t = 27}), 60, 4, 27,
+                                        noisy_workload(seed, 1, 0.3, 0.2, 0.5, 0.1));
+                   }},
+      CoverageCase{
+          "random",
+          [](uint64_t seed) { return covered_run({}, 30, 4, 20, noisy_workload(seed, 1, 0.4, 0.3, 0.5, 0.1)); }},
+      CoverageCase{"median_stopping",
+                   [](uint64_t seed) {
+                     return covered_run(median_stopping({}), 40, 4, 20, noisy_workload(seed, 1, 0.3, 0.2, 0.5, 0.1));
+                   }},
+      CoverageCase{"pbt",
+                   [](uint64_t seed) {
+                     return covered_run(pbt({.perturbation_interval = 5, .hyperparam_mutations = kCoveredSpace}), 12, 4,
+                                        40, recorded_steps("pbt_1", seed, 0.1, 0.02));
+                   }},
+      CoverageCase{"short_steps", [](uint64_t seed) {
+                     return covered_run(asha({.max_t = 9, .reduction_factor = 3}), 60, 4, 9,
+                                        noisy_workload(seed, 0.01, 0.3, 0.2, 0.4, 0.05));
+                   }}};
   Coverage coverage;
   for (const CoverageCase& one : cases) coverage.add(one.name, coverage_of(one.name, one.options), kRunsEach * kLooks);
 }
@@ -301,27 +358,46 @@ int64_t max_t_of(const JournalContents& journal) {
 
 TEST(TimeLeftCoverage, MostEndsOfRecordedRunsLieInTheInterval) {
   const std::vector<RecordedCase> cases = {
-        RecordedCase{"asha", {"digits_1", "digits_2", "digits_3", "digits_4", "digits_5"},
-                     [] { return LoopOptions{.checkpoint = {.frequency = 3, .at_end = true, .num_to_keep = 1}}; },
-                     [](const JournalContents&) { return asha({.grace_period = 1, .max_t = 27, .reduction_factor = 3}); }},
-        RecordedCase{"asha_even_steps", {"sleep_asha_1", "sleep_asha_2", "sleep_asha_3", "sleep_asha_4"},
-                     [] { return LoopOptions{.max_failures = 3, .checkpoint = {.num_to_keep = 1}}; },
-                     [](const JournalContents& journal) { return asha({.grace_period = 1, .max_t = max_t_of(journal), .reduction_factor = 4}); }},
-        RecordedCase{"random", {"sleep_1", "sleep_2", "sleep_3", "sleep_4"},
-                     [] { return LoopOptions{.max_failures = 3, .checkpoint = {.num_to_keep = 1}}; }, [](const JournalContents&) { return fifo(); }},
-        RecordedCase{"pbt", {"pbt_1", "pbt_2", "pbt_3", "pbt_4", "pbt_5"},
-                     [] { return LoopOptions{.stop = {{"training_iteration", 24}}, .checkpoint = {.at_end = true, .num_to_keep = 1}}; },
-                     [](const JournalContents&) {
-                       return pbt({.perturbation_interval = 4, .hyperparam_mutations = {{"lr", loguniform(1e-4, 0.1)}, {"momentum", uniform(0.0, 0.9)}}});
-                     }},
-        RecordedCase{"short_steps", {"short_1", "short_2", "short_3", "short_4"},
-                     [] { return LoopOptions{.max_failures = 3, .checkpoint = {.num_to_keep = 1}}; },
-                     [](const JournalContents& journal) { return asha({.grace_period = 1, .max_t = max_t_of(journal), .reduction_factor = 4}); }},
-        RecordedCase{"short_steps_that_save", {"saves_1", "saves_2", "saves_3", "saves_4"},
-                     [] { return LoopOptions{.max_failures = 3, .checkpoint = {.frequency = 1, .num_to_keep = 1}}; }, [](const JournalContents&) { return fifo(); }},
-        RecordedCase{"very_short_steps", {"quadratic_1", "quadratic_2", "quadratic_3", "quadratic_4"},
-                     [] { return LoopOptions{.checkpoint = {.frequency = 5, .at_end = true, .num_to_keep = 1}}; },
-                     [](const JournalContents&) { return asha({.grace_period = 5, .max_t = 45, .reduction_factor = 3}); }}};
+      RecordedCase{
+          "asha",
+          {"digits_1", "digits_2", "digits_3", "digits_4", "digits_5"},
+          [] { return LoopOptions{.checkpoint = {.frequency = 3, .at_end = true, .num_to_keep = 1}}; },
+          [](const JournalContents&) { return asha({.grace_period = 1, .max_t = 27, .reduction_factor = 3}); }},
+      RecordedCase{"asha_even_steps",
+                   {"sleep_asha_1", "sleep_asha_2", "sleep_asha_3", "sleep_asha_4"},
+                   [] { return LoopOptions{.max_failures = 3, .checkpoint = {.num_to_keep = 1}}; },
+                   [](const JournalContents& journal) {
+                     return asha({.grace_period = 1, .max_t = max_t_of(journal), .reduction_factor = 4});
+                   }},
+      RecordedCase{"random",
+                   {"sleep_1", "sleep_2", "sleep_3", "sleep_4"},
+                   [] { return LoopOptions{.max_failures = 3, .checkpoint = {.num_to_keep = 1}}; },
+                   [](const JournalContents&) { return fifo(); }},
+      RecordedCase{
+          "pbt",
+          {"pbt_1", "pbt_2", "pbt_3", "pbt_4", "pbt_5"},
+          [] {
+            return LoopOptions{.stop = {{"training_iteration", 24}}, .checkpoint = {.at_end = true, .num_to_keep = 1}};
+          },
+          [](const JournalContents&) {
+            return pbt({.perturbation_interval = 4,
+                        .hyperparam_mutations = {{"lr", loguniform(1e-4, 0.1)}, {"momentum", uniform(0.0, 0.9)}}});
+          }},
+      RecordedCase{"short_steps",
+                   {"short_1", "short_2", "short_3", "short_4"},
+                   [] { return LoopOptions{.max_failures = 3, .checkpoint = {.num_to_keep = 1}}; },
+                   [](const JournalContents& journal) {
+                     return asha({.grace_period = 1, .max_t = max_t_of(journal), .reduction_factor = 4});
+                   }},
+      RecordedCase{"short_steps_that_save",
+                   {"saves_1", "saves_2", "saves_3", "saves_4"},
+                   [] { return LoopOptions{.max_failures = 3, .checkpoint = {.frequency = 1, .num_to_keep = 1}}; },
+                   [](const JournalContents&) { return fifo(); }},
+      RecordedCase{
+          "very_short_steps",
+          {"quadratic_1", "quadratic_2", "quadratic_3", "quadratic_4"},
+          [] { return LoopOptions{.checkpoint = {.frequency = 5, .at_end = true, .num_to_keep = 1}}; },
+          [](const JournalContents&) { return asha({.grace_period = 5, .max_t = 45, .reduction_factor = 3}); }}};
   Coverage coverage;
   for (const RecordedCase& one : cases) {
     Covered covered;

@@ -24,7 +24,7 @@ using ::testing::HasSubstr;
 using ::testing::Pointwise;
 
 std::unique_ptr<Searcher> make_tpe(const SearcherFactory& factory, const Space& space, uint64_t seed = 1,
-                               int64_t num_samples = -1, Mode mode = Mode::kMin) {
+                                   int64_t num_samples = -1, Mode mode = Mode::kMin) {
   return factory({.space = space, .metric = "m", .mode = mode, .num_samples = num_samples, .seed = seed}).value();
 }
 
@@ -126,8 +126,8 @@ TEST(ParzenEstimator, HasTheDensitiesOfTheFormula) {
   const std::vector<size_t> which = {0, 1, 2, 3};
   const ParzenOptions options;
   const ParzenEstimator estimator(dimensions, which, data, options);
-  const auto logarithms = estimator.log_densities(
-      columns_of({0.12, 0.5, 0.95, 0.02}, {0.25, 0, 1, 0.5}, {1, 8, 4, 2}, {2, 1, 0, 2}));
+  const auto logarithms =
+      estimator.log_densities(columns_of({0.12, 0.5, 0.95, 0.02}, {0.25, 0, 1, 0.5}, {1, 8, 4, 2}, {2, 1, 0, 2}));
   const double expected[] = {-2.9601292422, -7.1843354660, -5.1920668416, -4.0188776609};
   const double left_out = std::log(2 * std::numbers::pi) / 2;  // The constant of one density.
   for (size_t i = 0; i < 4; ++i) EXPECT_NEAR(logarithms[i] - left_out, expected[i], 1e-4) << i;
@@ -308,7 +308,8 @@ TEST(Tpe, FindsMoreOfTenParametersThanWithALargerShareOfGoodTrials) {
   Space space;
   for (int i = 0; i < 10; ++i) space.set("x" + std::to_string(i), uniform(-5, 5));
   const auto best = [&](const TpeOptions& options, uint64_t seed) {
-    const auto searcher = tpe(options)({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed}).value();
+    const auto searcher =
+        tpe(options)({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed}).value();
     const Function bowl = [seed](const Config& config) {
       SeededRandom shift(seed);
       double sum = 0;
@@ -331,7 +332,9 @@ double least_with_prior(const Config& prior, int64_t trials) {
   };
   double sum = 0;
   for (uint64_t seed = 0; seed < 8; ++seed) {
-    const auto searcher = tpe({.prior = prior})({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed}).value();
+    const auto searcher =
+        tpe({.prior = prior})({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = seed})
+            .value();
     sum += least(search(*searcher, trials, value), value) / 8;
   }
   return sum;
@@ -343,7 +346,9 @@ TEST(Tpe, ProfitsFromARightPriorAndForgetsAWrongOne) {
 }
 
 TEST(Tpe, TriesThePriorFirstAndChecksIt) {
-  const Space space = {{"x", uniform(0, 1)}, {"model", choice({SpaceNode{{"name", "svm"}, {"c", loguniform(1e-3, 1e3)}}, SpaceNode("none")})}};
+  const Space space = {
+      {"x", uniform(0, 1)},
+      {"model", choice({SpaceNode{{"name", "svm"}, {"c", loguniform(1e-3, 1e3)}}, SpaceNode("none")})}};
   const auto make = [&](const Config& prior) {
     return tpe({.prior = prior})({.space = space, .metric = "m", .mode = Mode::kMin, .num_samples = -1, .seed = 1});
   };

@@ -164,7 +164,8 @@ TEST_F(TrainableTest, AnActorRepeatsItsAnswersAndDoesNothingTwice) {
   EXPECT_EQ(next.restore_pieces(part.sha256, 0, {piece_of(archive.substr(0, 10))}).bytes, 10);
   EXPECT_THROW(next.restore_pieces(part.sha256, 11, {piece_of("x")}), Exception);
   EXPECT_THROW(next.restore_pieces("../x", 0, {piece_of("x")}), Exception);
-  const auto taken = next.restore_pieces(part.sha256, 0, {piece_of(archive.substr(0, 10)), piece_of(archive.substr(10, 5)), AnyRef(), piece_of("x")});
+  const auto taken = next.restore_pieces(
+      part.sha256, 0, {piece_of(archive.substr(0, 10)), piece_of(archive.substr(10, 5)), AnyRef(), piece_of("x")});
   EXPECT_EQ(taken.bytes, 15);
   EXPECT_THAT(taken.lost, HasSubstr("refers to nothing"));
   EXPECT_EQ(next.restore_pieces(part.sha256, 15, {piece_of(archive.substr(15))}).bytes, part.bytes);
@@ -175,7 +176,8 @@ TEST_F(TrainableTest, AnActorRepeatsItsAnswersAndDoesNothingTwice) {
   TrialActor wrong({ref.name, Bytes{ref.parameters}, "experiment", "3f2a90c1", 3});
   const std::string other(64, '0');
   wrong.restore_pieces(other, 0, {piece_of(archive)});
-  EXPECT_THAT(wrong.setup({.config = Config{{"reports", 5}}, .step = 2, .parts = {{other, part.bytes}}}).restore_error, HasSubstr("checksum"));
+  EXPECT_THAT(wrong.setup({.config = Config{{"reports", 5}}, .step = 2, .parts = {{other, part.bytes}}}).restore_error,
+              HasSubstr("checksum"));
 }
 
 TEST_F(TrainableTest, ATornArchiveIsAnErrorBeforeAnythingIsSetUp) {
@@ -183,8 +185,11 @@ TEST_F(TrainableTest, ATornArchiveIsAnErrorBeforeAnythingIsSetUp) {
   TrialActor actor({ref.name, Bytes{ref.parameters}, "experiment", "3f2a90c1", 2});
   const std::string sha256(64, 'a');
   actor.restore_pieces(sha256, 0, {piece_of("VLDARC01 and then nonsense that is long enough for a checksum")});
-  EXPECT_FALSE(actor.setup({.config = Config{{"reports", 1}}, .step = 2, .parts = {{sha256, 61}}}).restore_error.empty());
-  EXPECT_FALSE(actor.setup({.config = Config{{"reports", 1}}, .step = 2, .parts = {{sha256, 61}}}).restore_error.empty()) << "and it is gone";
+  EXPECT_FALSE(
+      actor.setup({.config = Config{{"reports", 1}}, .step = 2, .parts = {{sha256, 61}}}).restore_error.empty());
+  EXPECT_FALSE(
+      actor.setup({.config = Config{{"reports", 1}}, .step = 2, .parts = {{sha256, 61}}}).restore_error.empty())
+      << "and it is gone";
 }
 
 }  // namespace

@@ -13,7 +13,10 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 SchedulerFactory pbt_of_two(bool synch = false) {
-  return pbt({.perturbation_interval = 2, .hyperparam_mutations = {{"x", uniform(0, 1)}}, .quantile_fraction = 0.5, .synch = synch});
+  return pbt({.perturbation_interval = 2,
+              .hyperparam_mutations = {{"x", uniform(0, 1)}},
+              .quantile_fraction = 0.5,
+              .synch = synch});
 }
 
 // Trial 0 is at step 2 with 0.9 and a checkpoint; trial 1 reports 0.1 at step 2.
@@ -53,7 +56,8 @@ TEST(TrialLoop, LetsATrialGoOnAsItIsWhereItsCopyFails) {
   const Config before = bench.trial(1).config;
   EXPECT_THAT(bench.tell(CloneFailed{bench.id(1), 1, 2, "no space left on the device"}), ElementsAre("step 1"));
   EXPECT_EQ(bench.trial(1).config, before);
-  EXPECT_THAT(bench.notices.back(), HasSubstr("it cannot go on as a copy of trial " + to_string(bench.id(0)) + ": no space left"));
+  EXPECT_THAT(bench.notices.back(),
+              HasSubstr("it cannot go on as a copy of trial " + to_string(bench.id(0)) + ": no space left"));
   EXPECT_THAT(bench.result(1, 5, 0.1), ElementsAre("step 1"));
 }
 
@@ -123,7 +127,8 @@ TEST(TrialLoop, CopiesPausedTrialsOnceAllHaveMet) {
   EXPECT_THAT(bench.saved(0, 2), ElementsAre("stop 0", "clone 0@2 for 1"));
   // An incomplete copy is not lost by an interrupt.
   EXPECT_THAT(bench.gone(0), ElementsAre("start 0 from 0@2"));
-  EXPECT_THAT(bench.tell(CheckpointCloned{bench.id(1), 1, 2, "copy"}), ElementsAre("delete 1@2", "cloned 1@2 from 0@2", "start 1 from copy"));
+  EXPECT_THAT(bench.tell(CheckpointCloned{bench.id(1), 1, 2, "copy"}),
+              ElementsAre("delete 1@2", "cloned 1@2 from 0@2", "start 1 from copy"));
 }
 
 TEST(TrialLoop, EndsAPausedTrialWithItsCopyWhenInterrupted) {
@@ -147,7 +152,8 @@ TEST(TrialLoop, EndsAPausedTrialWithItsCopyWhenInterrupted) {
 
 TEST(TrialLoop, ChangesTheConfigurationOfATrialThatReplaysAPolicy) {
   const SchedulerFactory replay = [](const SchedulerContext&) -> Result<std::unique_ptr<Scheduler>> {
-    return std::unique_ptr<Scheduler>(std::make_unique<PbtReplayScheduler>(PbtPolicy{{{"x", 0.25}}, {{2, {{"x", 0.75}}}}}));
+    return std::unique_ptr<Scheduler>(
+        std::make_unique<PbtReplayScheduler>(PbtPolicy{{{"x", 0.25}}, {{2, {{"x", 0.75}}}}}));
   };
   Bench bench({.metric = "m"}, 1, replay);
   bench.begin();

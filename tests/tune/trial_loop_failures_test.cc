@@ -134,7 +134,8 @@ TEST(TrialLoop, TriesFailedTrialsAgainAlsoAfterItsEnd) {
     EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 finished", "end"));
     EXPECT_THAT(bench.tell(Tick{}), IsEmpty());
     const auto said = bench.tell(RetryFailed{from_start});
-    EXPECT_EQ(said, from_start ? std::vector<std::string>({"delete 0@1", "start 0"}) : std::vector<std::string>({"start 0 from 0@1"}));
+    EXPECT_EQ(said, from_start ? std::vector<std::string>({"delete 0@1", "start 0"})
+                               : std::vector<std::string>({"start 0 from 0@1"}));
     EXPECT_EQ(bench.trial(0).failures, 0);
     EXPECT_EQ(bench.trial(1).status, TrialStatus::kFinished);
     (void)bench.started(0);
@@ -148,7 +149,9 @@ TEST(TrialLoop, SavesWhereATrialAsksForIt) {
   Bench bench({}, 1);
   (void)bench.begin();
   (void)bench.started(0);
-  const auto report = [&](int64_t step, Metrics metrics) { return bench.tell(ResultReported{bench.id(0), 1, step, std::move(metrics), 1s}); };
+  const auto report = [&](int64_t step, Metrics metrics) {
+    return bench.tell(ResultReported{bench.id(0), 1, step, std::move(metrics), 1s});
+  };
   EXPECT_THAT(report(1, {{"m", 1}}), ElementsAre("step 0"));
   EXPECT_THAT(report(2, {{"m", 1}, {"should_checkpoint", 0}}), ElementsAre("step 0"));
   EXPECT_THAT(report(3, {{"m", 1}, {"should_checkpoint", 1}}), ElementsAre("save 0@3"));

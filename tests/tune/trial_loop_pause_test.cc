@@ -13,7 +13,9 @@ using ::testing::IsEmpty;
 class PausingScheduler final : public Scheduler {
  public:
   void on_trial_add(TrialId) override {}
-  Result<Decision> on_report(const Report& report) override { return report.step == 1 ? Decision::kPause : Decision::kContinue; }
+  Result<Decision> on_report(const Report& report) override {
+    return report.step == 1 ? Decision::kPause : Decision::kContinue;
+  }
   void on_complete(TrialId) override {}
   void on_no_more_trials() override { ++no_more; }
   std::vector<Order> take_orders() override { return std::exchange(orders, {}); }
@@ -31,9 +33,10 @@ class PausingScheduler final : public Scheduler {
 // A bench with access to the scheduler.
 struct PausingBench : Bench {
   explicit PausingBench(LoopOptions options = {.metric = "m", .max_failures = 1}, int64_t num_samples = 2)
-      : Bench(options, num_samples, [](const SchedulerContext&) -> Result<std::unique_ptr<Scheduler>> {
-          return std::make_unique<PausingScheduler>();
-        }),
+      : Bench(options, num_samples,
+              [](const SchedulerContext&) -> Result<std::unique_ptr<Scheduler>> {
+                return std::make_unique<PausingScheduler>();
+              }),
         scheduler(const_cast<PausingScheduler*>(dynamic_cast<const PausingScheduler*>(&loop().scheduler()))) {
     begin();
     started(0);
@@ -111,7 +114,8 @@ TEST(TrialLoopPause, FailsATrialThatCannotSave) {
   bench.result(0, 1, 0.5);
   EXPECT_THAT(bench.tell(CheckpointFailed{bench.id(0), 1, 1, "no space left"}), ElementsAre("stop 0"));
   EXPECT_THAT(bench.gone(0), ElementsAre("start 0"));  // max_failures is 1.
-  EXPECT_THAT(bench.trial(0).error, HasSubstr("it was to pause after step 1, and its checkpoint failed: no space left"));
+  EXPECT_THAT(bench.trial(0).error,
+              HasSubstr("it was to pause after step 1, and its checkpoint failed: no space left"));
   bench.started(0);
   EXPECT_THAT(bench.result(0, 1, 0.5), ElementsAre("save 0@1"));  // Steps repeated, and paused as decided.
   EXPECT_THAT(bench.saved(0, 1), ElementsAre("stop 0"));
@@ -162,7 +166,8 @@ TEST(TrialLoopPause, StartsTheSmallestPriorityFirst) {
 }
 
 TEST(TrialLoopPause, NeedsATrainableThatSaves) {
-  const auto made = TrialLoop::create({.metric = "m", .can_checkpoint = false}, random_search()({.space = {{"x", uniform(0, 1)}}}).value(),
+  const auto made = TrialLoop::create({.metric = "m", .can_checkpoint = false},
+                                      random_search()({.space = {{"x", uniform(0, 1)}}}).value(),
                                       std::make_unique<PausingScheduler>());
   ASSERT_FALSE(made.has_value());
   EXPECT_THAT(made.error().message, HasSubstr("pausing pauses trials, and the trainable does not save checkpoints"));
@@ -185,7 +190,8 @@ TEST(TrialLoop, PausedOnRequestItHoldsWithoutActorsUntilItIsResumed) {
   Bench bench({.max_concurrent_trials = 2}, 3);
   (void)bench.begin();
   (void)bench.started(0);
-  EXPECT_THAT(bench.tell(PauseRequested{.whole = true}), ElementsAre("stop! 1")) << "one that starts has nothing to save";
+  EXPECT_THAT(bench.tell(PauseRequested{.whole = true}), ElementsAre("stop! 1"))
+      << "one that starts has nothing to save";
   EXPECT_TRUE(bench.loop().paused());
   EXPECT_THAT(bench.tell(PauseRequested{.whole = true}), IsEmpty()) << "repeated: no effect";
   EXPECT_THAT(bench.gone(1), IsEmpty()) << "nothing starts";
@@ -289,7 +295,8 @@ TEST(TrialLoop, OneTrialStopsOnRequestAndOthersGoOn) {
   EXPECT_THAT(bench.saved(0, 1), ElementsAre("stop 0"));
   EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 stopped", "start 2"));
   EXPECT_EQ(bench.trial(0).reason, "stopped on request");
-  EXPECT_THAT(bench.tell(StopRequested{bench.trial(1).id}), ElementsAre("stop! 1")) << "one that starts has nothing to save";
+  EXPECT_THAT(bench.tell(StopRequested{bench.trial(1).id}), ElementsAre("stop! 1"))
+      << "one that starts has nothing to save";
   EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 stopped")) << "without a report that is no missing metric";
   EXPECT_THAT(bench.tell(StopRequested{bench.trial(0).id}), IsEmpty()) << "it has ended";
   EXPECT_THAT(bench.tell(StopRequested{TrialId(12345)}), IsEmpty());

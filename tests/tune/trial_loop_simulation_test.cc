@@ -72,15 +72,16 @@ void simulate(uint64_t seed) {
   const auto halves = rule == AshaRule::kRay ? HyperBandRule::kRay : HyperBandRule::kFilled;
   const auto loop = make_loop(
       options, 1 + static_cast<int64_t>(random.below(20)),
-      fifo_runs ? fifo()
-      : pauses && random.below(2) == 0
-          ? pbt({.perturbation_interval = 1 + static_cast<int64_t>(random.below(6)),
-                 .hyperparam_mutations = {{"lr", loguniform(1e-4, 1e-1)}},
-                 .quantile_fraction = 0.5,
-                 .synch = random.below(2) == 0})
+      fifo_runs                        ? fifo()
+      : pauses && random.below(2) == 0 ? pbt({.perturbation_interval = 1 + static_cast<int64_t>(random.below(6)),
+                                              .hyperparam_mutations = {{"lr", loguniform(1e-4, 1e-1)}},
+                                              .quantile_fraction = 0.5,
+                                              .synch = random.below(2) == 0})
       : pauses && random.below(2) == 0 ? hyperband({.max_t = 9, .eta = 3, .rule = halves})
-      : pauses  ? median_stopping({.min_samples_required = 2, .hard_stop = false})
-                : asha({.max_t = 27, .reduction_factor = 3, .brackets = 1 + static_cast<int>(random.below(3)), .rule = rule}));
+      : pauses
+          ? median_stopping({.min_samples_required = 2, .hard_stop = false})
+          : asha(
+                {.max_t = 27, .reduction_factor = 3, .brackets = 1 + static_cast<int>(random.below(3)), .rule = rule}));
   if (random.below(3) == 0) simulation.pauses = 1 + static_cast<int>(random.below(6));
   TrialSimulator simulator(simulation, *loop);
   ASSERT_EQ(simulator.run(), "") << "seed " << seed;

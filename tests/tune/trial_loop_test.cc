@@ -167,8 +167,10 @@ TEST(TrialLoop, StopsWhatTheSchedulerStopsAndFinishesWhatRanInFull) {
   (void)bench.result(0, 1, 0.9);
   EXPECT_THAT(bench.result(1, 1, 0.1), ElementsAre("stop 1"));
   EXPECT_THAT(bench.gone(1), ElementsAre("ended 1 stopped"));
-  EXPECT_EQ(bench.trial(1).reason, "others do better: rank 2 of 2 at step 1 with 0.1; the best goes on, with 0.9 (ASHA)");
-  EXPECT_EQ(bench.trial(1).reason.text(Language::kChinese), "表现靠后：第 1 步 0.1，排名 2/2；仅第 1 名（0.9）晋级（ASHA）");
+  EXPECT_EQ(bench.trial(1).reason,
+            "others do better: rank 2 of 2 at step 1 with 0.1; the best goes on, with 0.9 (ASHA)");
+  EXPECT_EQ(bench.trial(1).reason.text(Language::kChinese),
+            "表现靠后：第 1 步 0.1，排名 2/2；仅第 1 名（0.9）晋级（ASHA）");
   (void)bench.result(0, 2, 0.95);
   EXPECT_THAT(bench.gone(0), ElementsAre("ended 0 finished", "end"));
   EXPECT_EQ(bench.loop().best_trial()->index, 0);
@@ -261,7 +263,8 @@ TEST(TrialLoop, AMetricMayComeLaterWhereThatIsAllowed) {
   (void)bench.begin();
   (void)bench.started(0);
   EXPECT_THAT(bench.tell(ResultReported{bench.id(0), 1, 1, {{"loss", 1}}, 1s, false}), ElementsAre("step 0"));
-  EXPECT_THAT(bench.tell(ResultReported{bench.id(0), 1, 2, {{"loss", 1}, {"acc", 0.5}}, 1s, false}), ElementsAre("step 0"));
+  EXPECT_THAT(bench.tell(ResultReported{bench.id(0), 1, 2, {{"loss", 1}, {"acc", 0.5}}, 1s, false}),
+              ElementsAre("step 0"));
   EXPECT_EQ(bench.loop().best()->step, 2);
   Bench never({.metric = "acc", .max_concurrent_trials = 1, .strict_metric = false}, 2, asha({}));
   (void)never.begin();
@@ -297,14 +300,16 @@ TEST(TrialLoop, WaitsForTheFirstEndWhereOnlyTheRankingNeedsTheMetric) {
 }
 
 TEST(TrialLoop, SaysOnceWhichValueRanksLast) {
-  for (const auto& [value, text] : {std::pair(static_cast<double>(-INFINITY), "-inf"), std::pair(static_cast<double>(INFINITY), "inf")}) {
+  for (const auto& [value, text] :
+       {std::pair(static_cast<double>(-INFINITY), "-inf"), std::pair(static_cast<double>(INFINITY), "inf")}) {
     Bench bench({.metric = "m", .mode = Mode::kMin}, 1);
     (void)bench.begin();
     (void)bench.started(0);
     (void)bench.result(0, 1, value);
     (void)bench.result(0, 2, NAN);
     ASSERT_EQ(bench.notices.size(), 1u);
-    EXPECT_THAT(bench.notices[0], HasSubstr(fmt::format("reported m {} at step 1; NaN and infinities rank last", text)));
+    EXPECT_THAT(bench.notices[0],
+                HasSubstr(fmt::format("reported m {} at step 1; NaN and infinities rank last", text)));
   }
 }
 

@@ -39,7 +39,7 @@ struct SimulationOptions {
   int64_t own_end = 0;  // The trainable reports done after this many steps; 0: never.
   std::optional<double> interrupt_at_s = std::nullopt;
   bool interrupt_twice = false;
-  int pauses = 0;  // Pauses of one trial or of all, each reverted within a minute.
+  int pauses = 0;                  // Pauses of one trial or of all, each reverted within a minute.
   std::vector<Config> added = {};  // Each requested twice within the first ten seconds, with the same request id.
 };
 
@@ -67,9 +67,11 @@ class TrialSimulator {
     replaying_ = true;
     perform(loop_.begin(now_));
     for (const Event& event : told) {
-      if (const auto* saved = std::get_if<CheckpointSaved>(&event); saved != nullptr && !deleted_.contains(saved->location))
+      if (const auto* saved = std::get_if<CheckpointSaved>(&event);
+          saved != nullptr && !deleted_.contains(saved->location))
         stored_.insert(saved->location);
-      if (const auto* copied = std::get_if<CheckpointCloned>(&event); copied != nullptr && !deleted_.contains(copied->location))
+      if (const auto* copied = std::get_if<CheckpointCloned>(&event);
+          copied != nullptr && !deleted_.contains(copied->location))
         stored_.insert(copied->location);
       perform(loop_.handle(last, event));
     }
@@ -148,7 +150,8 @@ class TrialSimulator {
   // Neither lost nor repeated: a pause after the last resume would never end.
   void ask_for_pauses() {
     const auto in = [&](double seconds, Event event) {
-      events_.push({now_ + std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9)), sequence_++, std::move(event), nullptr});
+      events_.push({now_ + std::chrono::nanoseconds(static_cast<int64_t>(seconds * 1e9)), sequence_++, std::move(event),
+                    nullptr});
     };
     double last = 0;
     for (int i = 0; i < options_.pauses; ++i) {
@@ -341,13 +344,17 @@ class TrialSimulator {
     if (replaying_) return;
     const auto found = live_.find(action.trial);
     if (found != live_.end() && found->second->attempt == action.attempt)
-      expect(found->second->state == State::kIdle || found->second->state == State::kGone, "CloneCheckpoint while a request is under way");
+      expect(found->second->state == State::kIdle || found->second->state == State::kGone,
+             "CloneCheckpoint while a request is under way");
     expect(stored_.contains(action.checkpoint.location), "a deleted or unknown checkpoint to copy");
     const double delay = random_.real() * 0.5;
     if (happens(options_.faults.clone_failed))
-      return push(delay, CloneFailed{action.trial, action.attempt, action.checkpoint.step, "no space left on the device"}, nullptr);
-    const std::string location = to_string(action.trial) + "/" + std::to_string(action.attempt) + "/" + std::to_string(action.checkpoint.step) +
-                                 "/of/" + to_string(action.from) + "/" + std::to_string(sequence_);
+      return push(delay,
+                  CloneFailed{action.trial, action.attempt, action.checkpoint.step, "no space left on the device"},
+                  nullptr);
+    const std::string location = to_string(action.trial) + "/" + std::to_string(action.attempt) + "/" +
+                                 std::to_string(action.checkpoint.step) + "/of/" + to_string(action.from) + "/" +
+                                 std::to_string(sequence_);
     push(delay, CheckpointCloned{action.trial, action.attempt, action.checkpoint.step, location}, nullptr);
   }
 
@@ -404,7 +411,8 @@ class TrialSimulator {
         expect(stored_.contains(checkpoint.location), "a kept checkpoint is gone");
       expect(trial.step_max == step_max_[trial.id], "a counted step is missing");
       for (const auto& [name, summary] : trial.metrics)
-        expect(cloned_.contains(trial.id) || summary.count + summary.nan_count == trial.step_max, "a step was counted twice");
+        expect(cloned_.contains(trial.id) || summary.count + summary.nan_count == trial.step_max,
+               "a step was counted twice");
     }
   }
 

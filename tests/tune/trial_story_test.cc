@@ -41,7 +41,9 @@ TEST(TrialStories, TellOfFailuresAndWhereTheTrialWentOn) {
   }
   EXPECT_THAT(all, HasSubstr("failed after step"));
   EXPECT_THAT(all, HasSubstr("from its checkpoint of step"));
-  EXPECT_THAT(tell_story(journal, to_string(TrialId::of(5, 0)), 0).value().moments.front().text.text(Language::kChinese), HasSubstr("由 random search 建议，第 1 个"));
+  EXPECT_THAT(
+      tell_story(journal, to_string(TrialId::of(5, 0)), 0).value().moments.front().text.text(Language::kChinese),
+      HasSubstr("由 random search 建议，第 1 个"));
 }
 
 TEST(TrialStories, OfUnknownTrialsNameNearOnes) {

@@ -36,8 +36,12 @@ class Steps : public Trainable {
     tag("begun");
     return {{"score", step_}};
   }
-  void save_checkpoint(const std::filesystem::path& directory) override { write_text(directory / "step", std::to_string(step_)); }
-  void load_checkpoint(const std::filesystem::path& directory) override { step_ = std::stoll(read_text(directory / "step")); }
+  void save_checkpoint(const std::filesystem::path& directory) override {
+    write_text(directory / "step", std::to_string(step_));
+  }
+  void load_checkpoint(const std::filesystem::path& directory) override {
+    step_ = std::stoll(read_text(directory / "step"));
+  }
   int64_t step_ = 0;
 };
 VOLADOR_TRAINABLE(Steps);
@@ -86,7 +90,8 @@ TEST_F(TrialTagsRun, OfAFunctionAlsoTheLastOnesCount) {
 }
 
 TEST_F(TrialTagsRun, ARunThatGoesOnKnowsThem) {
-  RunOptions options = {.stop = max_steps(1'000'000), .checkpoint = {.frequency = 1}, .callbacks = {std::make_shared<Marks>()}};
+  RunOptions options = {
+      .stop = max_steps(1'000'000), .checkpoint = {.frequency = 1}, .callbacks = {std::make_shared<Marks>()}};
   options.time_budget = std::chrono::milliseconds(150);
   const auto first = run(with_parameters<Steps>(), options);
   ASSERT_TRUE(first) << first.error().message;

@@ -16,9 +16,11 @@ namespace {
 
 constexpr size_t kChunk = 10'000;
 
-Result<void> write(ArenaFiller& filler, const std::shared_ptr<const net::UniqueFd>& to, int64_t offset, const std::shared_ptr<char>& buffer) {
+Result<void> write(ArenaFiller& filler, const std::shared_ptr<const net::UniqueFd>& to, int64_t offset,
+                   const std::shared_ptr<char>& buffer) {
   std::promise<Result<void>> written;
-  filler.write(to, offset, {buffer.get(), kChunk}, buffer, [&](Result<void> outcome) { written.set_value(std::move(outcome)); });
+  filler.write(to, offset, {buffer.get(), kChunk}, buffer,
+               [&](Result<void> outcome) { written.set_value(std::move(outcome)); });
   return written.get_future().get();
 }
 

@@ -192,7 +192,8 @@ TEST(DataPort, AddressesThatCannotBeListenedOnAreNamed) {
   const auto loop = std::move(*net::IoLoop::create("test"));
   const SystemClock clock;
   const auto nobody = [](HostId, net::UniqueFd, uint64_t) -> Result<void> { return {}; };
-  EXPECT_EQ(DataPort::create(*loop, clock, {.bind_address = "somewhere"}, nobody).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(DataPort::create(*loop, clock, {.bind_address = "somewhere"}, nobody).error().code,
+            ErrorCode::kInvalidArgument);
   EXPECT_NE(DataPort::create(*loop, clock, {.bind_address = "192.0.2.1"}, nobody)
                 .error()
                 .message.find("not an address of this machine"),

@@ -38,7 +38,9 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, Device** device) { return *dev
 int nvmlDeviceGetName(Device* device, char* text, unsigned size) { return copy(device->name, text, size); }
 int nvmlDeviceGetUUID(Device* device, char* text, unsigned size) { return copy(device->uuid, text, size); }
 int nvmlDeviceGetMemoryInfo(Device* device, Memory* memory) { return *memory = device->memory, 0; }
-int nvmlDeviceGetTemperature(Device*, unsigned sensor, unsigned* celsius) { return sensor == 0 ? (*celsius = 64, 0) : 2; }
+int nvmlDeviceGetTemperature(Device*, unsigned sensor, unsigned* celsius) {
+  return sensor == 0 ? (*celsius = 64, 0) : 2;
+}
 int nvmlDeviceGetPowerUsage(Device*, unsigned* milliwatts) { return *milliwatts = 312'500, 0; }
 int nvmlDeviceGetEnforcedPowerLimit(Device*, unsigned*) { return 3; }
 int nvmlDeviceGetUtilizationRates(Device* device, Utilization* rates) {

@@ -3,9 +3,9 @@
 // "threads", "dies" (at its second fork).
 #include <fcntl.h>
 #include <signal.h>
-#include <sys/stat.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -120,7 +120,8 @@ void leave_a_daemon(const std::string& file) {
     if (order.has_end() && what != "stubborn") _exit(0);
     if (order.has_revoked()) {
       protocol::FromHost back;
-      back.mutable_relay()->mutable_ping()->set_sequence(static_cast<uint64_t>(1000 + order.revoked().token_ids_size()));
+      back.mutable_relay()->mutable_ping()->set_sequence(
+          static_cast<uint64_t>(1000 + order.revoked().token_ids_size()));
       say(control.get(), back);
     }
     if (order.has_relayed()) {  // Responds to an echo, so that tests cover both directions.

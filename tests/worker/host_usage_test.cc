@@ -55,7 +55,8 @@ TEST(HostUsage, GroupsAreSumsOverTheirProcesses) {
   const auto process = [&](int pid, int group, int ticks, int kilobytes) {
     const fs::path folder = root / "proc" / std::to_string(pid);
     fs::create_directories(folder);
-    std::ofstream(folder / "stat") << pid << " (a (b) c) S 1 " << group << " " << group << " 0 -1 0 1 2 3 4 " << ticks << " " << ticks << " 0 0 20 0\n";
+    std::ofstream(folder / "stat") << pid << " (a (b) c) S 1 " << group << " " << group << " 0 -1 0 1 2 3 4 " << ticks
+                                   << " " << ticks << " 0 0 20 0\n";
     std::ofstream(folder / "status") << "Name:\tx\nRssAnon:\t" << kilobytes << " kB\n";
   };
   const int second = static_cast<int>(::sysconf(_SC_CLK_TCK));

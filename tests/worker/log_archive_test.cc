@@ -21,7 +21,9 @@ class LogArchiveTest : public ::testing::Test {
   LogArchiveTest() { fs::create_directory(logs()); }
   fs::path logs() const { return folder_.path() / "logs"; }
   fs::path worker_log() const { return folder_.path() / "worker.log"; }
-  fs::path log(int restarts, const char* kind = "out") const { return logs() / (short_id(actor_) + "-" + std::to_string(restarts) + "." + kind); }
+  fs::path log(int restarts, const char* kind = "out") const {
+    return logs() / (short_id(actor_) + "-" + std::to_string(restarts) + "." + kind);
+  }
 
   // Writes "line 1" … "line N", every hundredth an error, to files of 1000 bytes.
   void write_lines(int count, const fs::path& path, int files_max = 100) const {
@@ -43,7 +45,8 @@ class LogArchiveTest : public ::testing::Test {
   }
   // Every line contains its number.
   static void expect_right_numbers(const protocol::LogPart& part) {
-    for (const auto& line : part.lines()) EXPECT_TRUE(line.text().ends_with("line " + std::to_string(line.line()))) << line.line() << ": " << line.text();
+    for (const auto& line : part.lines())
+      EXPECT_TRUE(line.text().ends_with("line " + std::to_string(line.line()))) << line.line() << ": " << line.text();
   }
   // Returns all search results, repeating the request while there is more.
   std::vector<int64_t> all_of(protocol::ReadLog asked, LogArchive& archive, int& asked_times) const {
@@ -140,7 +143,9 @@ TEST_F(LogArchiveTest, ASearchThatFindsEveryLineKeepsToItsLimit) {
 }
 
 TEST_F(LogArchiveTest, LinesAndAnswersAreLimitedInBytes) {
-  std::ofstream(log(0)) << std::string(100, 'x') + "\n" << std::string(99, 'x') + "é\n" << "short\n";
+  std::ofstream(log(0)) << std::string(100, 'x') + "\n"
+                        << std::string(99, 'x') + "é\n"
+                        << "short\n";
   LogArchive archive(worker_log(), logs(), {.answer_bytes_max = 150, .line_bytes_max = 100});
   const auto part = archive.read(ask(1, 10));
   ASSERT_EQ(part.lines_size(), 2) << "the answer is full";

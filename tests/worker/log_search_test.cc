@@ -35,11 +35,13 @@ TEST(LogSearch, HandsOutTheLineItself) {
 }
 
 TEST(LogSearch, TroubleIsAWholeWordOrALevelThatALineSays) {
-  for (const std::string_view bad : {"RuntimeError: no", "an error", "ERROR", "Segmentation fault (core dumped)", "it failed.", "Traceback (most recent call last):", "killed by signal 9",
-                                     "2026-11-23T01:26:28.123Z error head \"lost\""}) {
+  for (const std::string_view bad :
+       {"RuntimeError: no", "an error", "ERROR", "Segmentation fault (core dumped)", "it failed.",
+        "Traceback (most recent call last):", "killed by signal 9", "2026-11-23T01:26:28.123Z error head \"lost\""}) {
     EXPECT_EQ(tells_of_trouble(bad), bad != "RuntimeError: no") << bad << ": the word stands alone";
   }
-  for (const std::string_view well : {"", "mirrors", "terror", "errors_total 0", "failedover", "loss 0.1", "2026-11-23T01:26:28.123Z info head \"retried\" error=\"timeout\""}) {
+  for (const std::string_view well : {"", "mirrors", "terror", "errors_total 0", "failedover", "loss 0.1",
+                                      "2026-11-23T01:26:28.123Z info head \"retried\" error=\"timeout\""}) {
     EXPECT_FALSE(tells_of_trouble(well)) << well;
   }
   EXPECT_TRUE(tells_of_trouble("2026-11-23T01:26:28 error")) << "no line of Volador: its words count";

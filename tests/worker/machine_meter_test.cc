@@ -24,12 +24,16 @@ class MachineMeterTest : public ::testing::Test {
     std::ofstream(file) << text << "\n";
   }
   void disk(int sectors_read, int sectors_written) {
-    const std::string numbers = " 9 9 " + std::to_string(sectors_read) + " 9 9 9 " + std::to_string(sectors_written) + " 9 9 9 9";
+    const std::string numbers =
+        " 9 9 " + std::to_string(sectors_read) + " 9 9 9 " + std::to_string(sectors_written) + " 9 9 9 9";
     write("proc/diskstats", " 8 0 sda" + numbers + "\n 8 1 sda1" + numbers + "\n 253 0 dm-0" + numbers);
     fs::create_directories(folder_.path() / "sys/block/sda/device");
     fs::create_directories(folder_.path() / "sys/block/dm-0");
   }
-  void network(const std::string& name, int received, int sent) { networks_ += "  " + name + ": " + std::to_string(received) + " 1 0 0 0 0 0 0 " + std::to_string(sent) + " 1 0 0 0 0 0 0\n"; }
+  void network(const std::string& name, int received, int sent) {
+    networks_ +=
+        "  " + name + ": " + std::to_string(received) + " 1 0 0 0 0 0 0 " + std::to_string(sent) + " 1 0 0 0 0 0 0\n";
+  }
   void write_networks() { write("proc/net/dev", "Inter-|   Receive\n face |bytes\n" + std::exchange(networks_, {})); }
   MachineMeter meter(std::vector<UsedFolder> folders = {}) { return MachineMeter(std::move(folders), folder_.path()); }
   static BootTime at(int second) { return BootTime(std::chrono::seconds(second)); }
@@ -113,12 +117,17 @@ TEST_F(MachineMeterTest, FileSystemsAreThoseOfTheFoldersEachOnce) {
   fs::create_directories(folder_.path() / "data one");
   fs::create_directories(folder_.path() / "data one2");
   write("proc/self/mountinfo",
-        "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /data\\040one rw shared:1 - tmpfs tmpfs rw\n3 1 8:2 / /data\\040one rw - xfs /dev/sdb rw\n4 1 0:9 / /proc rw - proc proc rw");
-  MachineMeter machine = meter({{.use = "", .path = "/"}, {.use = "logs", .path = "/data one/logs"}, {.use = "spilled objects", .path = "/data one/x"}, {.use = "temporary files", .path = "/data one2"}});
+        "1 0 8:1 / / rw - ext4 /dev/sda1 rw\n2 1 8:2 / /data\\040one rw shared:1 - tmpfs tmpfs rw\n3 1 8:2 / "
+        "/data\\040one rw - xfs /dev/sdb rw\n4 1 0:9 / /proc rw - proc proc rw");
+  MachineMeter machine = meter({{.use = "", .path = "/"},
+                                {.use = "logs", .path = "/data one/logs"},
+                                {.use = "spilled objects", .path = "/data one/x"},
+                                {.use = "temporary files", .path = "/data one2"}});
   const auto usage = machine.read(at(1));
   ASSERT_EQ(usage.file_systems_size(), 2);
   EXPECT_EQ(usage.file_systems(0).path(), "/");
-  EXPECT_THAT(usage.file_systems(0).uses(), ElementsAre("temporary files")) << "a name that begins alike is another folder";
+  EXPECT_THAT(usage.file_systems(0).uses(), ElementsAre("temporary files"))
+      << "a name that begins alike is another folder";
   EXPECT_EQ(usage.file_systems(1).path(), "/data one");
   EXPECT_EQ(usage.file_systems(1).type(), "xfs") << "the later mount hides the one before";
   EXPECT_THAT(usage.file_systems(1).uses(), ElementsAre("logs", "spilled objects"));

@@ -37,7 +37,7 @@ TEST_F(MemoryMonitorTest, TheLargestThatCanBeMadeAgainEndsFirst) {
   ASSERT_TRUE(verdict);
   EXPECT_EQ(verdict->host, hosts[2].id);
   EXPECT_THAT(verdict->why, ::testing::AllOf(HasSubstr("node b had 96 % of its 100 GiB in use"),
-                                           HasSubstr("can be made again (20 GiB)")));
+                                             HasSubstr("can be made again (20 GiB)")));
   EXPECT_THAT(verdict->why.text(Language::kChinese), HasSubstr("节点 b 的 100 GiB 内存已用 96 %"));
 }
 

@@ -81,7 +81,8 @@ TEST_F(NodeAgentTest, ListsItsProcessesWithTheirActorsWhenAsked) {
   ASSERT_TRUE(found.contains(::getpid()));
   EXPECT_EQ(found.at(::getpid()).kind(), "worker");
   EXPECT_FALSE(found.at(ready->pid()).program().empty());
-  const auto held = std::find_if(found.begin(), found.end(), [](const auto& one) { return one.second.kind() == "template"; });
+  const auto held =
+      std::find_if(found.begin(), found.end(), [](const auto& one) { return one.second.kind() == "template"; });
   ASSERT_NE(held, found.end()) << "the host was forked from it";
   EXPECT_GT(held->second.ends_in_ms(), 0);
   EXPECT_LE(held->second.ends_in_ms(), 600'000);
@@ -92,7 +93,9 @@ TEST_F(NodeAgentTest, ListsItsProcessesWithTheirActorsWhenAsked) {
 
 TEST_F(NodeAgentTest, ItsHeartbeatsTellOfFileSystems) {
   node_.stop_heartbeats();  // They are then sent to the test.
-  const auto beat = node_.wait_for([](const auto& message) { return message.has_heartbeat() && message.heartbeat().usage().machine().file_systems_size() > 0; });
+  const auto beat = node_.wait_for([](const auto& message) {
+    return message.has_heartbeat() && message.heartbeat().usage().machine().file_systems_size() > 0;
+  });
   ASSERT_TRUE(beat);
   const auto& row = beat->heartbeat().usage().machine().file_systems(0);
   EXPECT_GT(row.total_bytes(), 0);
@@ -104,7 +107,8 @@ TEST_F(NodeAgentTest, LinesCarryTheTimeAtWhichTheyWereRead) {
   const auto ready = node_.wait_ready(host);
   ASSERT_TRUE(ready);
   node_.end(host, 60'000);
-  const auto said = node_.wait_for([](const auto& message) { return message.has_log() && message.log().lines_size() > 0; });
+  const auto said =
+      node_.wait_for([](const auto& message) { return message.has_log() && message.log().lines_size() > 0; });
   ASSERT_TRUE(said);
   ASSERT_EQ(said->log().times_ms_size(), said->log().lines_size());
   EXPECT_GE(said->log().times_ms(0), before);

@@ -110,7 +110,8 @@ TEST(Leftovers, EndsWhatCarriesTheVariableAndNothingElse) {
   const auto other = spawn({.path = "/bin/sleep", .argv = {"sleep", "60"}, .env = {{"LEFTOVER_TEST", "one two"}}});
   ASSERT_TRUE(ours && other);
   for (const pid_t pid : {*ours, *other}) {  // It has its environment once it runs the program.
-    while (!std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe").string().ends_with("sleep")) std::this_thread::sleep_for(1ms);
+    while (!std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe").string().ends_with("sleep"))
+      std::this_thread::sleep_for(1ms);
   }
   EXPECT_EQ(kill_by_environment("LEFTOVER_TEST", "one", 2s), 1u);
   int status = 0;

@@ -113,7 +113,8 @@ class ProgramStoreTest : public ::testing::Test {
   }
   Result<std::string> prepare(ProgramStore& store, const protocol::Program& program) {
     std::promise<Result<PreparedProgram>> promise;
-    store.prepare(program, own_environment(), [&](Result<PreparedProgram> prepared) { promise.set_value(std::move(prepared)); });
+    store.prepare(program, own_environment(),
+                  [&](Result<PreparedProgram> prepared) { promise.set_value(std::move(prepared)); });
     const auto prepared = promise.get_future().get();
     if (!prepared) return make_error(prepared.error());
     EXPECT_EQ(prepared->cwd, "/");

@@ -108,8 +108,9 @@ TEST_F(SpareHostsTest, OneThatIsDeadAlreadyIsNotTaken) {
   const pid_t spare = wait_spare();
   ASSERT_NE(spare, 0);
   std::optional<HostId> host;
-  const net::UniqueFd end(static_cast<int>(::syscall(SYS_pidfd_open, spare, 0)));  // Readable once all of its threads have ended.
-  node_->loop().run([&] {  // The loop handles the notification after the request.
+  const net::UniqueFd end(
+      static_cast<int>(::syscall(SYS_pidfd_open, spare, 0)));  // Readable once all of its threads have ended.
+  node_->loop().run([&] {                                      // The loop handles the notification after the request.
     ::kill(spare, SIGKILL);
     pollfd look{.fd = end.get(), .events = POLLIN, .revents = 0};
     ASSERT_EQ(::poll(&look, 1, 20'000), 1);

@@ -42,7 +42,8 @@ TEST(SpillChoice, GivesEnoughAndNothingNeedlessForAnyCandidates) {
     const auto chosen = choose_spill(arenas, missing);
     int64_t sum = 0;
     for (const size_t index : chosen) sum += arenas[index].bytes;
-    const int64_t all = std::accumulate(arenas.begin(), arenas.end(), int64_t{0}, [](int64_t total, const SpillCandidate& one) { return total + one.bytes; });
+    const int64_t all = std::accumulate(arenas.begin(), arenas.end(), int64_t{0},
+                                        [](int64_t total, const SpillCandidate& one) { return total + one.bytes; });
     ASSERT_GE(sum, std::min(all, missing)) << "seed " << seed;
     if (all < missing) continue;
     for (const size_t index : chosen) ASSERT_LT(sum - arenas[index].bytes, missing) << "seed " << seed;

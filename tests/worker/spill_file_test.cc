@@ -52,7 +52,8 @@ TEST_F(SpillFileTest, GivesBackWhatWasWritten) {
   std::vector<std::byte> back(large.size());
   ASSERT_TRUE(file->read(8192, static_cast<int64_t>(large.size()), **sums, 0, back));
   EXPECT_EQ(back, large);
-  for (const auto& [from, count] : {std::pair<size_t, size_t>{0, 1}, {static_cast<size_t>(kSpillChunkBytes) - 3, 7}, {large.size() - 5, 5}}) {
+  for (const auto& [from, count] :
+       {std::pair<size_t, size_t>{0, 1}, {static_cast<size_t>(kSpillChunkBytes) - 3, 7}, {large.size() - 5, 5}}) {
     std::vector<std::byte> part(count);
     ASSERT_TRUE(file->read(8192, static_cast<int64_t>(large.size()), **sums, static_cast<int64_t>(from), part));
     EXPECT_TRUE(std::equal(part.begin(), part.end(), large.begin() + static_cast<std::ptrdiff_t>(from)));

@@ -109,14 +109,14 @@ class Cluster {
     size_t index;
     StoreTable table;
     bool dead = false;
-    std::set<size_t> attached;                    // Nodes that it serves.
+    std::set<size_t> attached;  // Nodes that it serves.
     uint64_t next_number = 1;
     uint64_t next_request = 1;
-    std::map<ObjectKey, int64_t> refers;          // References of the process, kept or in use.
+    std::map<ObjectKey, int64_t> refers;  // References of the process, kept or in use.
     std::set<ObjectKey> keeps;
-    std::set<ObjectKey> located;                  // Objects it can read.
-    std::map<uint64_t, std::function<void(const protocol::Located&)>> asked;                         // From the process.
-    std::map<std::pair<StoreSession, uint64_t>, Question> questions;  // Requests of other nodes.
+    std::set<ObjectKey> located;                                              // Objects it can read.
+    std::map<uint64_t, std::function<void(const protocol::Located&)>> asked;  // From the process.
+    std::map<std::pair<StoreSession, uint64_t>, Question> questions;          // Requests of other nodes.
     std::deque<std::pair<ObjectKey, Inside>> to_say;
   };
   struct Message {
@@ -152,7 +152,9 @@ class Cluster {
 
   // ---- messages ----
 
-  void post(size_t from, size_t to, std::function<void()> arrive, std::function<void()> lost = {}) { links_[{from, to}].push_back({from, to, std::move(arrive), std::move(lost)}); }
+  void post(size_t from, size_t to, std::function<void()> arrive, std::function<void()> lost = {}) {
+    links_[{from, to}].push_back({from, to, std::move(arrive), std::move(lost)});
+  }
   bool deliver() {
     std::erase_if(links_, [](const auto& link) { return link.second.empty(); });
     if (links_.empty()) return false;
@@ -162,7 +164,9 @@ class Cluster {
     message.arrive();
     return true;
   }
-  void tell(Node& node, StoreSession client, const protocol::ToStore& message) { take(node, node.table.on_message(now_, client, message)); }
+  void tell(Node& node, StoreSession client, const protocol::ToStore& message) {
+    take(node, node.table.on_message(now_, client, message));
+  }
   void take(Node& node, StoreActions actions) {
     node.table.check_invariants();
     for (const StoreActions::Cut& cut : actions.cut) ADD_FAILURE() << cut.why;
@@ -173,7 +177,9 @@ class Cluster {
         if (auto asked = node.asked.extract(located.request()); !asked.empty()) asked.mapped()(located);
       } else if (auto question = node.questions.extract({send.to, located.request()}); !question.empty()) {
         const auto [from, done] = question.mapped();
-        post(node.index, from, [done, located] { done(located.error_code() != 0 ? nullptr : &located); }, [done] { done(nullptr); });
+        post(
+            node.index, from, [done, located] { done(located.error_code() != 0 ? nullptr : &located); },
+            [done] { done(nullptr); });
       }
     }
     for (const StoreActions::Home& home : actions.home) ask_home(node, home);
@@ -193,26 +199,31 @@ class Cluster {
     }
     ASSERT_TRUE(home.what == What::kFetch || home.what == What::kRefer);
     Answer done = [](const protocol::Located*) {};
-    if (home.what == What::kFetch) done = [this, &node, key](const protocol::Located* place) { fetched(node, key, place); };
+    if (home.what == What::kFetch)
+      done = [this, &node, key](const protocol::Located* place) { fetched(node, key, place); };
     if (to.dead) return post(from, from, [done] { done(nullptr); });
-    post(from, to.index, [this, &node, &to, key, done] {
-      if (to.attached.insert(node.index).second) {
-        to.table.on_connected(session_of(node.index), kOwnWriter);
-        protocol::ToStore hello;
-        hello.mutable_hello();
-        tell(to, session_of(node.index), hello);
-      }
-      const uint64_t request = to.next_request++;
-      to.questions[{session_of(node.index), request}] = {node.index, done};
-      protocol::ToStore message;
-      message.mutable_acquire()->set_request(request);
-      *message.mutable_acquire()->mutable_name() = to_message(key);
-      tell(to, session_of(node.index), message);
-    }, [done] { done(nullptr); });
+    post(
+        from, to.index,
+        [this, &node, &to, key, done] {
+          if (to.attached.insert(node.index).second) {
+            to.table.on_connected(session_of(node.index), kOwnWriter);
+            protocol::ToStore hello;
+            hello.mutable_hello();
+            tell(to, session_of(node.index), hello);
+          }
+          const uint64_t request = to.next_request++;
+          to.questions[{session_of(node.index), request}] = {node.index, done};
+          protocol::ToStore message;
+          message.mutable_acquire()->set_request(request);
+          *message.mutable_acquire()->mutable_name() = to_message(key);
+          tell(to, session_of(node.index), message);
+        },
+        [done] { done(nullptr); });
   }
   void fetched(Node& node, const ObjectKey& key, const protocol::Located* place) {
     if (node.dead) return;
-    if (place == nullptr) return take(node, node.table.on_fetched(now_, key, make_error(ErrorCode::kObjectLost, "gone")));
+    if (place == nullptr)
+      return take(node, node.table.on_fetched(now_, key, make_error(ErrorCode::kObjectLost, "gone")));
     take(node, node.table.set_contents(now_, key, *place));
     take(node, node.table.reserve_copy(now_, key, place->bytes()));
     for (auto& [which, room] : node.table.take_rooms()) {
@@ -266,7 +277,8 @@ class Cluster {
     node.to_say.pop_front();
     protocol::ToStore message;
     message.mutable_contents()->set_number(key.number);
-    for (const ObjectKey& inner : inside.objects) *message.mutable_contents()->add_objects() = name_of(inner, home_of(inner));
+    for (const ObjectKey& inner : inside.objects)
+      *message.mutable_contents()->add_objects() = name_of(inner, home_of(inner));
     for (const ActorId& actor : inside.actors) message.mutable_contents()->add_actors(raw(actor));
     message.mutable_contents()->set_last(true);
     tell(node, kProcess, message);
@@ -291,7 +303,8 @@ class Cluster {
     ++node.refers[outer];
     acquire(node, inner, [this, &node, outer, inner](bool there) {
       if (there && nodes_[home_of(outer)]->dead) ++outlived_;
-      EXPECT_TRUE(there || nodes_[home_of(inner)]->dead) << to_string(inner) << " inside " << to_string(outer) << " on node " << node.index;
+      EXPECT_TRUE(there || nodes_[home_of(inner)]->dead)
+          << to_string(inner) << " inside " << to_string(outer) << " on node " << node.index;
       release(node, outer);
     });
   }
@@ -352,7 +365,8 @@ class Cluster {
       if (node->dead) continue;
       std::erase_if(node->questions, [&](const auto& one) { return one.second.from == dead.index; });
       if (node->attached.erase(dead.index) > 0) take(*node, node->table.on_gone(now_, session_of(dead.index)));
-      if (node->table.on_home_lost(std::to_string(dead.index))) take(*node, node->table.refer_again(std::to_string(dead.index)));
+      if (node->table.on_home_lost(std::to_string(dead.index)))
+        take(*node, node->table.refer_again(std::to_string(dead.index)));
     }
     for (const auto& loss : losses) loss();
   }

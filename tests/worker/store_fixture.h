@@ -23,7 +23,9 @@ class StoreServerTest : public ::testing::Test {
   SystemClock clock;
   SystemRandom random;
 
-  std::unique_ptr<StoreServer> start(const std::string& name, int64_t bytes_max = 64 << 20, std::chrono::nanoseconds patience = std::chrono::seconds(10), int64_t spill_bytes_max = 0) {
+  std::unique_ptr<StoreServer> start(const std::string& name, int64_t bytes_max = 64 << 20,
+                                     std::chrono::nanoseconds patience = std::chrono::seconds(10),
+                                     int64_t spill_bytes_max = 0) {
     StoreServerOptions options;
     options.socket = folder.path() / (name + ".sock");
     options.node = new_id<NodeId>(random);

@@ -148,19 +148,22 @@ class TwoNodes : public StoreServerTest {
   std::chrono::nanoseconds resume_patience = 10s;
   std::chrono::nanoseconds spare_patience = 0s;
 
-  std::unique_ptr<NodeSide> start_node(const security::Authority& authority, const std::string& name, int64_t bytes_max = 256 << 20, int64_t spill_bytes_max = 0) {
+  std::unique_ptr<NodeSide> start_node(const security::Authority& authority, const std::string& name,
+                                       int64_t bytes_max = 256 << 20, int64_t spill_bytes_max = 0) {
     auto side = std::make_unique<NodeSide>();
     side->loop = std::move(*net::IoLoop::create());
     NodeSide* raw_side = side.get();
-    auto port = DataPort::create(*side->loop, clock, {.strangers = {.unproved = 1}}, [raw_side](HostId host, net::UniqueFd fd, uint64_t number) -> Result<void> {
-      if (!host.is_nil()) return make_error(ErrorCode::kNotFound, "no hosts here");
-      {
-        const std::lock_guard<std::mutex> hold(raw_side->mutex);
-        raw_side->connections.emplace_back(::dup(fd.get()));
-      }
-      raw_side->store->adopt(std::move(fd), [raw_side, number] { raw_side->port->on_proved(number); });
-      return {};
-    });
+    auto port = DataPort::create(*side->loop, clock, {.strangers = {.unproved = 1}},
+                                 [raw_side](HostId host, net::UniqueFd fd, uint64_t number) -> Result<void> {
+                                   if (!host.is_nil()) return make_error(ErrorCode::kNotFound, "no hosts here");
+                                   {
+                                     const std::lock_guard<std::mutex> hold(raw_side->mutex);
+                                     raw_side->connections.emplace_back(::dup(fd.get()));
+                                   }
+                                   raw_side->store->adopt(std::move(fd),
+                                                          [raw_side, number] { raw_side->port->on_proved(number); });
+                                   return {};
+                                 });
     EXPECT_TRUE(port);
     side->port = std::move(*port);
     StoreServerOptions options;
@@ -243,7 +246,10 @@ TEST_F(TwoNodes, WhatOneSpilledTheOtherGetsFromItsDiskAndSpillsItself) {
   EXPECT_GT(b->store->usage().spilled, 0);
   objects.clear();
   seen.clear();
-  EXPECT_TRUE(eventually([&] { return a->store->usage().objects == 0 && b->store->usage().objects == 0 && a->store->usage().spilled + b->store->usage().spilled == 0; }));
+  EXPECT_TRUE(eventually([&] {
+    return a->store->usage().objects == 0 && b->store->usage().objects == 0 &&
+           a->store->usage().spilled + b->store->usage().spilled == 0;
+  }));
 }
 
 TEST_F(TwoNodes, AnObjectOfANodeThatDiedIsLost) {

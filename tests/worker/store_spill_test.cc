@@ -38,7 +38,8 @@ class StoreSpillTest : public StoreServerTest {
   }
   static int wrong(const Objects& objects, size_t bytes) {
     int count = 0;
-    for (size_t i = 0; i < objects.size(); ++i) count += objects[i] == nullptr || !holds(*objects[i], bytes, static_cast<uint8_t>(i));
+    for (size_t i = 0; i < objects.size(); ++i)
+      count += objects[i] == nullptr || !holds(*objects[i], bytes, static_cast<uint8_t>(i));
     return count;
   }
 };
@@ -71,7 +72,8 @@ TEST_F(StoreSpillTest, OtherProcessesReadWhatWasSpilledAlsoAfterItsWriterEnded) 
   writer.reset();
   EXPECT_EQ(wrong(seen, 3 << 20), 0);
   seen.clear();
-  EXPECT_TRUE(eventually([&] { return store->usage().objects == 0 && store->usage().spilled == 0 && store->usage().bytes == 0; }));
+  EXPECT_TRUE(eventually(
+      [&] { return store->usage().objects == 0 && store->usage().spilled == 0 && store->usage().bytes == 0; }));
 }
 
 TEST_F(StoreSpillTest, WhatIsBeingReadStaysWhereItIs) {
@@ -170,7 +172,8 @@ TEST_F(StoreSpillTest, ADamagedFileIsALostObjectAndNeverWrongData) {
   for (size_t i = 0; i < objects.size(); ++i) {
     const auto view = objects[i]->view(20s);
     if (view) {
-      EXPECT_TRUE(std::all_of(view->begin(), view->end(), [i](std::byte byte) { return byte == static_cast<std::byte>(i); }));
+      EXPECT_TRUE(
+          std::all_of(view->begin(), view->end(), [i](std::byte byte) { return byte == static_cast<std::byte>(i); }));
     } else {
       ++lost;
       EXPECT_EQ(view.error().code, ErrorCode::kObjectLost);
@@ -201,7 +204,9 @@ TEST_F(StoreSpillTest, ManyThreadsPutReadAndDropUnderPressure) {
         seen.push_back(reader->acquire(mine.back()->key(), mine.back()->address(), false));
         const int earlier = (i * 31) % (i + 1);
         const size_t its_bytes = 100'000 + static_cast<size_t>((earlier * 79190 + t) % 900'000);
-        if (seen[static_cast<size_t>(earlier)] != nullptr && !holds(*seen[static_cast<size_t>(earlier)], its_bytes, static_cast<uint8_t>(t * 60 + earlier))) ++bad;
+        if (seen[static_cast<size_t>(earlier)] != nullptr &&
+            !holds(*seen[static_cast<size_t>(earlier)], its_bytes, static_cast<uint8_t>(t * 60 + earlier)))
+          ++bad;
         if (i % 5 == 4) mine[static_cast<size_t>(i) - 2].reset();
       }
     });

@@ -42,7 +42,8 @@ struct Process {
 
 class World {
  public:
-  explicit World(uint64_t seed, int64_t disk_bytes) : random_(seed), table_(node_, "heron", {.bytes_max = 6 * kArenaBytes, .spill_bytes_max = disk_bytes}) {}
+  explicit World(uint64_t seed, int64_t disk_bytes)
+      : random_(seed), table_(node_, "heron", {.bytes_max = 6 * kArenaBytes, .spill_bytes_max = disk_bytes}) {}
 
   void step() {
     now_ += std::chrono::milliseconds(random_.below(20));
@@ -125,14 +126,17 @@ class World {
     if (!writes_.empty() && random_.below(2) == 0) {
       const auto job = writes_.front();
       writes_.pop_front();
-      if (random_.below(10) == 0) return apply_actions(table_.on_spilled(now_, job, make_error(ErrorCode::kUnavailable, "disk full")));
-      if (const auto arena = memory_.find(job.arena); arena != memory_.end()) disk_[job.to.offset] = arena->second[job.offset];
+      if (random_.below(10) == 0)
+        return apply_actions(table_.on_spilled(now_, job, make_error(ErrorCode::kUnavailable, "disk full")));
+      if (const auto arena = memory_.find(job.arena); arena != memory_.end())
+        disk_[job.to.offset] = arena->second[job.offset];
       return apply_actions(table_.on_spilled(now_, job, std::make_shared<const std::vector<uint32_t>>()));
     }
     if (reads_.empty()) return;
     const auto job = reads_.front();
     reads_.pop_front();
-    if (random_.below(10) == 0) return apply_actions(table_.on_restored(now_, job.key, job.arena, make_error(ErrorCode::kObjectLost, "damaged")));
+    if (random_.below(10) == 0)
+      return apply_actions(table_.on_restored(now_, job.key, job.arena, make_error(ErrorCode::kObjectLost, "damaged")));
     memory_[{0, job.arena}][0] = disk_[job.from.offset];
     ++restores_done_;
     apply_actions(table_.on_restored(now_, job.key, job.arena, {}));

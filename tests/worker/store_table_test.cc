@@ -59,7 +59,8 @@ class StoreTableTest : public ::testing::Test {
     message.mutable_drop_arena()->set_arena(arena);
     take(table.on_message(now, client, message));
   }
-  ObjectKey put(StoreSession client, uint64_t number, uint64_t arena = 1, int64_t offset = 0, int64_t bytes = 10, bool contents = false) {
+  ObjectKey put(StoreSession client, uint64_t number, uint64_t arena = 1, int64_t offset = 0, int64_t bytes = 10,
+                bool contents = false) {
     protocol::ToStore message;
     auto& put = *message.mutable_put();
     put.set_number(number);
@@ -91,7 +92,10 @@ class StoreTableTest : public ::testing::Test {
     name(*message.mutable_lend()->mutable_name(), key);
     take(table.on_message(now, client, message));
   }
-  ErrorCode located_code() const { return answers.empty() ? ErrorCode::kInternal : error_code_from(int64_t{answers.back().message.located().error_code()}); }
+  ErrorCode located_code() const {
+    return answers.empty() ? ErrorCode::kInternal
+                           : error_code_from(int64_t{answers.back().message.located().error_code()});
+  }
 };
 
 TEST_F(StoreTableTest, AReaderLearnsWhereTheObjectLiesAndGetsTheArenaOnce) {
@@ -227,7 +231,9 @@ TEST_F(StoreTableTest, AWriterWaitsForRoomAndIsToldTheLargestHoldersWhenNoneCome
   EXPECT_TRUE(answers[0].message.freed().drop()) << "who has an empty arena should give it back where others wait";
   drop_arena(writer, 1);
   bool granted = false;
-  for (const auto& answer : answers) granted |= answer.to == other && answer.message.reserved().request() == 6 && answer.message.reserved().error_code() == 0;
+  for (const auto& answer : answers)
+    granted |=
+        answer.to == other && answer.message.reserved().request() == 6 && answer.message.reserved().error_code() == 0;
   EXPECT_TRUE(granted);
 }
 
@@ -265,7 +271,8 @@ TEST_F(StoreTableTest, AnObjectOfAnotherNodeIsFetchedOnceAndGivenBackAfterItsLas
 // Memory of copies that is kept mapped.
 class SpareArenas : public StoreTableTest {
  protected:
-  SpareArenas() : StoreTableTest({.bytes_max = kLimit, .spare_patience = 10s, .spare_bytes_min = 100, .spares_max = 3}) {}
+  SpareArenas()
+      : StoreTableTest({.bytes_max = kLimit, .spare_patience = 10s, .spare_bytes_min = 100, .spares_max = 3}) {}
   // Returns the arena of the copy; 0: no space.
   uint64_t fetch(StoreSession client, const ObjectKey& key, int64_t bytes) {
     acquire(client, key, 1);
@@ -360,12 +367,14 @@ TEST_F(SpareArenas, RandomCopiesKeepToTheLimitAndLeaveNothing) {
   for (uint64_t seed = 1; seed <= 50; ++seed) {
     SCOPED_TRACE(seed);
     SeededRandom random(seed);
-    StoreTable tried(node, "heron", {.bytes_max = kLimit, .room_patience = 3s, .spare_patience = 2s, .spare_bytes_min = 50, .spares_max = 4});
+    StoreTable tried(
+        node, "heron",
+        {.bytes_max = kLimit, .room_patience = 3s, .spare_patience = 2s, .spare_bytes_min = 50, .spares_max = 4});
     BootTime time = at(1s);
     const StoreSession client{1};
     tried.on_connected(client, 100);
-    std::map<ObjectKey, bool> held;           // Whether its memory is known.
-    std::map<uint64_t, ObjectKey> occupied;   // By arena: no two objects share one.
+    std::map<ObjectKey, bool> held;          // Whether its memory is known.
+    std::map<uint64_t, ObjectKey> occupied;  // By arena: no two objects share one.
     uint64_t number = 0;
     const auto tell = [&](const protocol::ToStore& message) {
       const auto actions = tried.on_message(time, client, message);
@@ -381,7 +390,8 @@ TEST_F(SpareArenas, RandomCopiesKeepToTheLimitAndLeaveNothing) {
         tried.set_copy(key, *room, 1);
         ASSERT_TRUE(occupied.emplace(*room, key).second);
         const bool fails = random.below(5) == 0;
-        (void)tried.on_fetched(time, key, fails ? Result<void>(make_error(ErrorCode::kObjectLost, "gone")) : Result<void>());
+        (void)tried.on_fetched(time, key,
+                               fails ? Result<void>(make_error(ErrorCode::kObjectLost, "gone")) : Result<void>());
         if (fails) {
           held.erase(key);
           occupied.erase(*room);
@@ -492,8 +502,8 @@ TEST_F(StoreTableTest, RandomUseAgreesWithAModel) {
     SCOPED_TRACE(seed);
     SeededRandom random(seed);
     StoreTable tried(node, "heron", {.bytes_max = 1 << 20});
-    std::map<uint64_t, uint64_t> next_number;                     // By client.
-    std::map<ObjectKey, std::map<uint64_t, int>> model;           // Object, client, references.
+    std::map<uint64_t, uint64_t> next_number;            // By client.
+    std::map<ObjectKey, std::map<uint64_t, int>> model;  // Object, client, references.
     uint64_t next_client = 1;
     uint64_t request = 1;
     const auto tell = [&](uint64_t client, const protocol::ToStore& message) {
@@ -569,7 +579,8 @@ class StoreContentsTest : public StoreTableTest {
     reserve(writer, 900);
     add_arena(writer, 1, 900);
   }
-  void contain(uint64_t number, const std::vector<ObjectKey>& objects, const std::vector<ActorId>& actors = {}, bool last = true) {
+  void contain(uint64_t number, const std::vector<ObjectKey>& objects, const std::vector<ActorId>& actors = {},
+               bool last = true) {
     protocol::ToStore message;
     auto& contents = *message.mutable_contents();
     contents.set_number(number);
@@ -746,7 +757,8 @@ TEST_F(StoreContentsTest, OneThatIsOnlyNamedComesWhenSomebodyReadsIt) {
   release(writer, far);
   home.clear();
   release(writer, outer);
-  EXPECT_EQ(home_of(far), (Home{What::kRelease, What::kRelease})) << "for the copy, and for the object that referred to it";
+  EXPECT_EQ(home_of(far), (Home{What::kRelease, What::kRelease}))
+      << "for the copy, and for the object that referred to it";
   EXPECT_EQ(table.objects(), 0u);
 }
 

@@ -477,7 +477,9 @@ TEST_F(WorkerCoreTest, ANodeWhoseTokenWasRevokedEndsItsHostsAndFinishes) {
   const HostId one = running();
   EXPECT_EQ(count<EndProcess>(disconnect()), 0u) << "a lost connection alone ends nothing";
   connect();
-  Actions actions = after([&] { return core_.on_disconnected(now_, {ErrorCode::kUnauthenticated, "token 3f2a was revoked"}); });
+  Actions actions = after([&] {
+    return core_.on_disconnected(now_, {ErrorCode::kUnauthenticated, "token 3f2a was revoked"});
+  });
   EXPECT_EQ(count<EndProcess>(actions), 1u);
   EXPECT_EQ(find<Finish>(actions), nullptr);
   actions = exit(one, {.signal = SIGTERM});

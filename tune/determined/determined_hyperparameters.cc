@@ -29,8 +29,8 @@ Result<Hyperparameter> checked(const std::string& path, Hyperparameter one) {
   const auto ordered = [&](auto low, auto high) { return low <= high; };
   const bool bounds = std::visit(
       Overload{[&](const Int& kind) { return ordered(kind.minval, kind.maxval); },
-                 [&](const Double& kind) { return ordered(kind.minval, kind.maxval); },
-                 [&](const Log& kind) { return ordered(kind.minval, kind.maxval); }, [](const auto&) { return true; }},
+               [&](const Double& kind) { return ordered(kind.minval, kind.maxval); },
+               [&](const Log& kind) { return ordered(kind.minval, kind.maxval); }, [](const auto&) { return true; }},
       one);
   if (!bounds) return refuse(path, "expected minval to be at most maxval");
   const auto* log = std::get_if<Log>(&one);
@@ -99,15 +99,14 @@ Config Hyperparameters::sample(Random& random) const {
   Config::Map out;  // A name may contain a dot.
   for (const auto& [name, one] : all_) {
     Config value = std::visit(
-        Overload{
-            [](const Const& kind) { return kind.val; },
-            [&](const Categorical& kind) {
-              return kind.vals[static_cast<size_t>(random.below(static_cast<int64_t>(kind.vals.size())))];
-            },
-            [&](const Int& kind) { return Config(kind.minval + random.below(kind.maxval - kind.minval + 1)); },
-            [&](const Double& kind) { return Config(random.uniform(kind.minval, kind.maxval)); },
-            [&](const Log& kind) { return Config(std::pow(kind.base, random.uniform(kind.minval, kind.maxval))); },
-            [&](const Nested& kind) { return kind.map->sample(random); }},
+        Overload{[](const Const& kind) { return kind.val; },
+                 [&](const Categorical& kind) {
+                   return kind.vals[static_cast<size_t>(random.below(static_cast<int64_t>(kind.vals.size())))];
+                 },
+                 [&](const Int& kind) { return Config(kind.minval + random.below(kind.maxval - kind.minval + 1)); },
+                 [&](const Double& kind) { return Config(random.uniform(kind.minval, kind.maxval)); },
+                 [&](const Log& kind) { return Config(std::pow(kind.base, random.uniform(kind.minval, kind.maxval))); },
+                 [&](const Nested& kind) { return kind.map->sample(random); }},
         one);
     out.push_back({name, std::move(value)});
   }
@@ -127,29 +126,29 @@ Result<std::vector<Config>> grid_values(const std::string& path, const Hyperpara
   };
   return std::visit(
       Overload{[](const Const& kind) -> Result<std::vector<Config>> { return std::vector<Config>{kind.val}; },
-                 [](const Categorical& kind) -> Result<std::vector<Config>> { return kind.vals; },
-                 [&](const Int& kind) {
-                   return counted(kind.count, [&](int64_t wanted) {
-                     const int64_t count = std::min(wanted, kind.maxval - kind.minval + 1);
-                     std::vector<Config> out;
-                     for (const double value :
-                          linear(static_cast<double>(kind.minval), static_cast<double>(kind.maxval), count))
-                       out.emplace_back(rounded(value));
-                     return out;
-                   });
-                 },
-                 [&](const Double& kind) {
-                   return counted(kind.count,
-                                  [&](int64_t count) { return reals(linear(kind.minval, kind.maxval, count)); });
-                 },
-                 [&](const Log& kind) {
-                   return counted(kind.count, [&](int64_t count) {
-                     std::vector<double> values = linear(kind.minval, kind.maxval, count);
-                     for (double& value : values) value = std::pow(kind.base, value);
-                     return reals(values);
-                   });
-                 },
-                 [](const Nested& kind) { return kind.map->grid(); }},
+               [](const Categorical& kind) -> Result<std::vector<Config>> { return kind.vals; },
+               [&](const Int& kind) {
+                 return counted(kind.count, [&](int64_t wanted) {
+                   const int64_t count = std::min(wanted, kind.maxval - kind.minval + 1);
+                   std::vector<Config> out;
+                   for (const double value :
+                        linear(static_cast<double>(kind.minval), static_cast<double>(kind.maxval), count))
+                     out.emplace_back(rounded(value));
+                   return out;
+                 });
+               },
+               [&](const Double& kind) {
+                 return counted(kind.count,
+                                [&](int64_t count) { return reals(linear(kind.minval, kind.maxval, count)); });
+               },
+               [&](const Log& kind) {
+                 return counted(kind.count, [&](int64_t count) {
+                   std::vector<double> values = linear(kind.minval, kind.maxval, count);
+                   for (double& value : values) value = std::pow(kind.base, value);
+                   return reals(values);
+                 });
+               },
+               [](const Nested& kind) { return kind.map->grid(); }},
       one);
 }
 

@@ -23,7 +23,8 @@ namespace {
 Result<Config> hyperparameters_of(const std::string& path, const std::vector<SpaceEntry>& entries, bool grid);
 
 tl::unexpected<Error> no_kind(const std::string& path, const Domain& domain, std::string_view instead) {
-  return tune::refuse(fmt::format("space.{}: {} is no kind of hyperparameter that Determined has: {}", path, to_string(domain), instead));
+  return tune::refuse(fmt::format("space.{}: {} is no kind of hyperparameter that Determined has: {}", path,
+                                  to_string(domain), instead));
 }
 
 Result<Config> categorical(const std::string& path, const Domain& whole, const std::vector<SpaceNode>& options) {
@@ -39,26 +40,31 @@ Result<Config> hyperparameter_of(const std::string& path, const SpaceNode& node,
   if (node.constant() != nullptr) return Config{{"type", "const"}, {"val", *node.constant()}};
   if (node.map() != nullptr) return hyperparameters_of(path, *node.map(), grid);
   if (node.domain() == nullptr)
-    return tune::refuse(fmt::format("space.{}: Determined has no lists of hyperparameters: give each a name of its own", path));
+    return tune::refuse(
+        fmt::format("space.{}: Determined has no lists of hyperparameters: give each a name of its own", path));
   const Domain& whole = *node.domain();
   return std::visit(
-      Overload{[&](const RealDomain& domain) -> Result<Config> {
-                 if (domain.q) return no_kind(path, whole, "leave out the step, or choose from constants");
-                 if (!domain.log) return Config{{"type", "double"}, {"minval", domain.low}, {"maxval", domain.high}};
-                 return Config{{"type", "log"}, {"base", 10.0}, {"minval", std::log10(domain.low)}, {"maxval", std::log10(domain.high)}};
-               },
-               [&](const IntegerDomain& domain) -> Result<Config> {
-                 if (domain.q || domain.log) return no_kind(path, whole, "use randint, or choose from constants");
-                 Config out{{"type", "int"}, {"minval", domain.low}, {"maxval", domain.high - 1}};
-                 if (grid) out.set("count", domain.high - domain.low);
-                 return out;
-               },
-               [&](const ChoiceDomain& domain) -> Result<Config> { return categorical(path, whole, domain.options); },
-               [&](const GridDomain& domain) -> Result<Config> {
-                 if (!grid) return no_kind(path, whole, "use choice, or the searcher \"grid\"");
-                 return categorical(path, whole, domain.options);
-               },
-               [&](const auto&) -> Result<Config> { return no_kind(path, whole, "use uniform, or choose from constants"); }},
+      Overload{
+          [&](const RealDomain& domain) -> Result<Config> {
+            if (domain.q) return no_kind(path, whole, "leave out the step, or choose from constants");
+            if (!domain.log) return Config{{"type", "double"}, {"minval", domain.low}, {"maxval", domain.high}};
+            return Config{{"type", "log"},
+                          {"base", 10.0},
+                          {"minval", std::log10(domain.low)},
+                          {"maxval", std::log10(domain.high)}};
+          },
+          [&](const IntegerDomain& domain) -> Result<Config> {
+            if (domain.q || domain.log) return no_kind(path, whole, "use randint, or choose from constants");
+            Config out{{"type", "int"}, {"minval", domain.low}, {"maxval", domain.high - 1}};
+            if (grid) out.set("count", domain.high - domain.low);
+            return out;
+          },
+          [&](const ChoiceDomain& domain) -> Result<Config> { return categorical(path, whole, domain.options); },
+          [&](const GridDomain& domain) -> Result<Config> {
+            if (!grid) return no_kind(path, whole, "use choice, or the searcher \"grid\"");
+            return categorical(path, whole, domain.options);
+          },
+          [&](const auto&) -> Result<Config> { return no_kind(path, whole, "use uniform, or choose from constants"); }},
       whole);
 }
 
@@ -122,9 +128,11 @@ class Shared {
   Result<Decision> report(const Report& report) {
     const auto found = trials_by_id_.find(report.trial);
     if (found == trials_by_id_.end())
-      return tune::refuse(fmt::format("{}: trial {} reported before it was added", options_.name, to_string(report.trial)));
+      return tune::refuse(
+          fmt::format("{}: trial {} reported before it was added", options_.name, to_string(report.trial)));
     if (report.step < 1)
-      return tune::refuse(fmt::format("{}: trial {} reported step {}, expected at least 1", options_.name, to_string(report.trial), report.step));
+      return tune::refuse(fmt::format("{}: trial {} reported step {}, expected at least 1", options_.name,
+                                      to_string(report.trial), report.step));
     Trial& trial = found->second;
     if (trial.ended || trial.decision != Decision::kContinue || report.step <= trial.last_step) return trial.decision;
     trial.last_step = report.step;
@@ -175,7 +183,8 @@ class Shared {
                         {"ended", trial.ended}});
     }
     for (const Create& create : waiting_) {
-      waiting.push_back({{"request", create.request}, {"seed", create.trial_seed}, {"hyperparameters", create.hyperparameters}});
+      waiting.push_back(
+          {{"request", create.request}, {"seed", create.trial_seed}, {"hyperparameters", create.hyperparameters}});
       lengths.push_back(lengths_.at(create.request));
     }
     return Config{{"version", 1},
@@ -209,7 +218,8 @@ class Shared {
                           .decision = static_cast<Decision>(decision),
                           .closing = entry.boolean("closing"),
                           .ended = entry.boolean("ended")};
-        if (!by_id.emplace(*id, trial).second) return snapshot_does_not_fit(options_.name, "a trial stands in it twice");
+        if (!by_id.emplace(*id, trial).second)
+          return snapshot_does_not_fit(options_.name, "a trial stands in it twice");
         order.push_back(*id);
         if (trial.request.empty()) continue;
         open += !trial.ended;
@@ -249,29 +259,37 @@ class Shared {
 
  private:
   struct Trial {
-    RequestId request;       // Empty: not a trial of the search.
-    int64_t length = 0;      // Step of its next validation.
+    RequestId request;   // Empty: not a trial of the search.
+    int64_t length = 0;  // Step of its next validation.
     int64_t last_step = 0;
     double value = std::numeric_limits<double>::quiet_NaN();  // Value of its last validation.
     Decision decision = Decision::kContinue;
-    bool closing = false;    // Ended by its search.
+    bool closing = false;  // Ended by its search.
     bool ended = false;
   };
 
   static Act act_of(Decision decision) {
     switch (decision) {
-      case Decision::kFinish: return Act::kFinished;
-      case Decision::kStop: return Act::kStopped;
-      case Decision::kPause: return Act::kPaused;
-      default: return Act::kPassed;
+      case Decision::kFinish:
+        return Act::kFinished;
+      case Decision::kStop:
+        return Act::kStopped;
+      case Decision::kPause:
+        return Act::kPaused;
+      default:
+        return Act::kPassed;
     }
   }
   Reason words_of(const Trial& trial) const {
     switch (trial.decision) {
-      case Decision::kFinish: return reason("decision.steps_done", trial.last_step);
-      case Decision::kStop: return reason("decision.others_better", trial.last_step);
-      case Decision::kPause: return reason("decision.waits_promotion", trial.last_step);
-      default: return reason("decision.goes_on", trial.length);
+      case Decision::kFinish:
+        return reason("decision.steps_done", trial.last_step);
+      case Decision::kStop:
+        return reason("decision.others_better", trial.last_step);
+      case Decision::kPause:
+        return reason("decision.waits_promotion", trial.last_step);
+      default:
+        return reason("decision.goes_on", trial.length);
     }
   }
 
@@ -322,15 +340,15 @@ class Shared {
   const SearchOptions options_;
   const std::unique_ptr<Search> search_;
   const int64_t trials_;
-  std::deque<Create> waiting_;   // To be suggested by the searcher.
-  std::optional<Create> next_;   // Suggested, not added yet.
+  std::deque<Create> waiting_;                      // To be suggested by the searcher.
+  std::optional<Create> next_;                      // Suggested, not added yet.
   std::unordered_map<RequestId, int64_t> lengths_;  // Lengths last requested.
   std::unordered_map<RequestId, TrialId> ids_;
   std::unordered_map<TrialId, Trial> trials_by_id_;
   std::vector<TrialId> order_;  // In the order added.
   std::deque<RequestId> due_;   // To be validated now.
   Trial* reporting_ = nullptr;
-  int64_t open_ = 0;            // Trials of the search that have started and not ended.
+  int64_t open_ = 0;  // Trials of the search that have started and not ended.
   std::vector<Order> orders_;
   std::vector<DecisionRecord> decisions_;
   bool over_ = false;  // The search is ending: nothing more is tried.
@@ -338,7 +356,8 @@ class Shared {
 
 class InTuneSearcher final : public Searcher {
  public:
-  InTuneSearcher(std::shared_ptr<Shared> shared, std::string name) : shared_(std::move(shared)), name_(std::move(name)) {}
+  InTuneSearcher(std::shared_ptr<Shared> shared, std::string name)
+      : shared_(std::move(shared)), name_(std::move(name)) {}
   Result<Suggestion> suggest(int64_t index) override {
     return index >= shared_->trials() ? Suggestion{} : shared_->suggest();
   }
@@ -362,7 +381,8 @@ class InTuneSearcher final : public Searcher {
 
 class InTuneScheduler final : public Scheduler {
  public:
-  InTuneScheduler(std::shared_ptr<Shared> shared, const SearchOptions& options) : shared_(std::move(shared)), options_(options) {}
+  InTuneScheduler(std::shared_ptr<Shared> shared, const SearchOptions& options)
+      : shared_(std::move(shared)), options_(options) {}
   void on_trial_add(TrialId trial) override { shared_->add(trial); }
   Result<Decision> on_report(const Report& report) override { return shared_->report(report); }
   void on_complete(TrialId trial) override { shared_->complete(trial); }
@@ -389,7 +409,9 @@ class InTuneScheduler final : public Scheduler {
 
 }  // namespace
 
-Result<Config> hyperparameters_of(const Space& space, bool grid) { return hyperparameters_of("", space.entries(), grid); }
+Result<Config> hyperparameters_of(const Space& space, bool grid) {
+  return hyperparameters_of("", space.entries(), grid);
+}
 
 InTune in_tune(const SearchOptions& options) {
   struct Made {
@@ -412,9 +434,13 @@ InTune in_tune(const SearchOptions& options) {
   };
   const SchedulerFactory scheduler = [last](const SchedulerContext& context) -> Result<std::unique_ptr<Scheduler>> {
     if (last->shared == nullptr)
-      return tune::refuse("scheduler: that of tune::determined::in_tune() goes with its searcher: set .searcher as well, of the same in_tune()");
+      return tune::refuse(
+          "scheduler: that of tune::determined::in_tune() goes with its searcher: set .searcher as well, of the same "
+          "in_tune()");
     if (context.metric.empty())
-      return tune::refuse(fmt::format("{}: it compares trials by a metric: set .metric to the name of one that the trials report", last->options.name));
+      return tune::refuse(
+          fmt::format("{}: it compares trials by a metric: set .metric to the name of one that the trials report",
+                      last->options.name));
     return std::make_unique<InTuneScheduler>(std::exchange(last->shared, nullptr), last->options);
   };
   return {searcher, scheduler};

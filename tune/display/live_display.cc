@@ -71,7 +71,9 @@ void LiveDisplay::draw(const ProgressSnapshot& snapshot, const TerminalState& te
     const std::string best = progress_best_line(snapshot, terminal.language);
     std::string out;
     if (last) {
-      for (const std::string& line : progress_lines(snapshot, {.columns = 160, .rows_max = kRowsMax, .language = terminal.language})) out += line + "\n";
+      for (const std::string& line :
+           progress_lines(snapshot, {.columns = 160, .rows_max = kRowsMax, .language = terminal.language}))
+        out += line + "\n";
     } else {
       if (headline != plain_headline_) out += progress_headline(snapshot, terminal.language) + "\n";
       if (best != plain_best_) out += best + "\n";
@@ -83,7 +85,10 @@ void LiveDisplay::draw(const ProgressSnapshot& snapshot, const TerminalState& te
   }
   int rows_max = std::clamp(terminal.rows - kLinesBesideRows, 1, kRowsMax);
   const auto lines_with = [&](int rows) {
-    return progress_lines(snapshot, {.columns = std::max(20, terminal.columns - 1), .rows_max = rows, .colour = terminal.colour, .language = terminal.language});
+    return progress_lines(snapshot, {.columns = std::max(20, terminal.columns - 1),
+                                     .rows_max = rows,
+                                     .colour = terminal.colour,
+                                     .language = terminal.language});
   };
   std::vector<std::string> lines = lines_with(rows_max);
   // The headline took more lines than kLinesBesideRows counts: trial rows are dropped rather than the lines below them.
@@ -92,7 +97,8 @@ void LiveDisplay::draw(const ProgressSnapshot& snapshot, const TerminalState& te
     rows_max = std::max(1, rows_max - too_many);
     lines = lines_with(rows_max);
   }
-  if (!last && static_cast<int>(lines.size()) > terminal.rows - 1) lines.resize(static_cast<size_t>(std::max(1, terminal.rows - 1)));
+  if (!last && static_cast<int>(lines.size()) > terminal.rows - 1)
+    lines.resize(static_cast<size_t>(std::max(1, terminal.rows - 1)));
   std::string frame{kBeginUpdate};
   frame += erased();
   for (const std::string& line : lines) frame += line + "\n";
@@ -101,7 +107,9 @@ void LiveDisplay::draw(const ProgressSnapshot& snapshot, const TerminalState& te
   shown_ = std::move(lines);
 }
 
-std::string LiveDisplay::erased() { return shown_.empty() ? std::string() : fmt::format("\x1b[{}A\r\x1b[J", shown_.size()); }
+std::string LiveDisplay::erased() {
+  return shown_.empty() ? std::string() : fmt::format("\x1b[{}A\r\x1b[J", shown_.size());
+}
 
 void LiveDisplay::say(const Reason& notice) { print(notice.text(options_.terminal().language)); }
 

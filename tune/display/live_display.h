@@ -24,10 +24,10 @@ struct TerminalState {
 TerminalState terminal_state(int fd);
 
 struct LiveDisplayOptions {
-  std::function<TerminalState()> terminal;                   // Called at every update, since terminals may be resized.
-  std::function<void(std::string_view)> write;               // Writes bytes to the terminal or file.
-  std::chrono::nanoseconds frame{100'000'000};               // Interval between updates in place.
-  std::chrono::nanoseconds line{5'000'000'000};              // Interval between plain lines.
+  std::function<TerminalState()> terminal;       // Called at every update, since terminals may be resized.
+  std::function<void(std::string_view)> write;   // Writes bytes to the terminal or file.
+  std::chrono::nanoseconds frame{100'000'000};   // Interval between updates in place.
+  std::chrono::nanoseconds line{5'000'000'000};  // Interval between plain lines.
 };
 
 // Single-threaded.

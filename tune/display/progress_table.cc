@@ -18,8 +18,9 @@ constexpr int kNarrowNameWidth = 16;  // If lines have less than kWide columns.
 constexpr int kWide = 100;
 constexpr size_t kErrorsMax = 3;
 // The order in which statuses are shown and counted.
-constexpr std::array kOrder{TrialStatus::kRunning, TrialStatus::kStopped, TrialStatus::kFinished, TrialStatus::kFailed,
-                            TrialStatus::kInterrupted, TrialStatus::kUnstarted, TrialStatus::kPaused, TrialStatus::kWaiting};
+constexpr std::array kOrder{TrialStatus::kRunning, TrialStatus::kStopped,     TrialStatus::kFinished,
+                            TrialStatus::kFailed,  TrialStatus::kInterrupted, TrialStatus::kUnstarted,
+                            TrialStatus::kPaused,  TrialStatus::kWaiting};
 
 std::string pad(const std::string& text, int width, bool right) {
   const int missing = width - display_width(text);
@@ -30,20 +31,26 @@ std::string pad(const std::string& text, int width, bool right) {
 
 std::string_view colour_of(TrialStatus status) {
   switch (status) {
-    case TrialStatus::kRunning: return "\x1b[36m";
-    case TrialStatus::kFinished: return "\x1b[32m";
-    case TrialStatus::kFailed: return "\x1b[31m";
-    case TrialStatus::kInterrupted: return "\x1b[33m";
+    case TrialStatus::kRunning:
+      return "\x1b[36m";
+    case TrialStatus::kFinished:
+      return "\x1b[32m";
+    case TrialStatus::kFailed:
+      return "\x1b[31m";
+    case TrialStatus::kInterrupted:
+      return "\x1b[33m";
     case TrialStatus::kStopped:
     case TrialStatus::kPaused:
     case TrialStatus::kUnstarted:
-    case TrialStatus::kWaiting: return "\x1b[2m";
+    case TrialStatus::kWaiting:
+      return "\x1b[2m";
   }
   return {};
 }
 
 bool is_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789.+-e") == std::string::npos && text.find_first_of("0123456789") != std::string::npos;
+  return !text.empty() && text.find_first_not_of("0123456789.+-e") == std::string::npos &&
+         text.find_first_of("0123456789") != std::string::npos;
 }
 
 int64_t waiting(const ProgressSnapshot& snapshot) {
@@ -78,7 +85,8 @@ std::vector<const ProgressRow*> choose(const ProgressSnapshot& snapshot, size_t 
     (row.status == TrialStatus::kRunning ? running : has_ended(row.status) ? ended : waiting_rows).push_back(&row);
   }
   const auto before = [&](const ProgressRow* a, const ProgressRow* b) { return ranks_before(*a, *b, snapshot.mode); };
-  const size_t for_ended = std::min(ended.size(), rows_max - std::min(rows_max, std::min(running.size(), rows_max - rows_max / 4)));
+  const size_t for_ended =
+      std::min(ended.size(), rows_max - std::min(rows_max, std::min(running.size(), rows_max - rows_max / 4)));
   const size_t for_running = std::min(running.size(), rows_max - for_ended);
   const size_t for_waiting = std::min(waiting_rows.size(), rows_max - for_ended - for_running);
   std::partial_sort(ended.begin(), ended.begin() + static_cast<std::ptrdiff_t>(for_ended), ended.end(), before);
@@ -91,9 +99,12 @@ std::vector<const ProgressRow*> choose(const ProgressSnapshot& snapshot, size_t 
 }
 
 // Returns a printable name with its middle cut out.
-std::string short_name(std::string_view name, int width) { return cut_middle(cut_to_width(name, display_width(name)), static_cast<size_t>(width)); }
+std::string short_name(std::string_view name, int width) {
+  return cut_middle(cut_to_width(name, display_width(name)), static_cast<size_t>(width));
+}
 
-std::vector<Column> columns_of(const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows, const TableLimits& limits) {
+std::vector<Column> columns_of(const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows,
+                               const TableLimits& limits) {
   const auto tr = [&](std::string_view english) { return std::string(translated(limits.language, english)); };
   const int node_width = limits.columns < kWide ? kNarrowNameWidth : kNameWidthMax;
   std::vector<Column> columns{{tr("trial"), {}}, {tr("status"), {}}, {tr("node"), {}}, {tr("step"), {}, true}};
@@ -112,17 +123,19 @@ std::vector<Column> columns_of(const ProgressSnapshot& snapshot, const std::vect
     if (resized) columns[resources].cells.push_back(row->resources);
     for (size_t i = first_parameter; i < columns.size(); ++i) {
       const size_t at = i - first_parameter;
-      columns[i].cells.push_back(at < row->parameters.size() ? cut_to_width(row->parameters[at], kParameterWidthMax) : "");
+      columns[i].cells.push_back(at < row->parameters.size() ? cut_to_width(row->parameters[at], kParameterWidthMax)
+                                                             : "");
     }
   }
   for (size_t i = first_parameter; i < columns.size(); ++i) {
-    columns[i].right = std::ranges::all_of(columns[i].cells, [](const std::string& cell) { return cell.empty() || is_number(cell); });
+    columns[i].right =
+        std::ranges::all_of(columns[i].cells, [](const std::string& cell) { return cell.empty() || is_number(cell); });
   }
   return columns;
 }
 
-void append_table(std::vector<std::string>& lines, const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows,
-                  const TableLimits& limits) {
+void append_table(std::vector<std::string>& lines, const ProgressSnapshot& snapshot,
+                  const std::vector<const ProgressRow*>& rows, const TableLimits& limits) {
   std::vector<Column> columns = columns_of(snapshot, rows, limits);
   int used = 0;
   size_t shown = 0;
@@ -140,7 +153,8 @@ void append_table(std::vector<std::string>& lines, const ProgressSnapshot& snaps
       const Column& column = columns[i];
       std::string cell = pad(line == 0 ? column.title : column.cells[line - 1], column.width(), column.right);
       if (limits.colour && line == 0) cell = "\x1b[1m" + cell + "\x1b[0m";
-      if (limits.colour && line > 0 && i == 1) cell = fmt::format("{}{}\x1b[0m", colour_of(rows[line - 1]->status), cell);
+      if (limits.colour && line > 0 && i == 1)
+        cell = fmt::format("{}{}\x1b[0m", colour_of(rows[line - 1]->status), cell);
       text += i == 0 ? " " : "  ";
       text += cell;
     }
@@ -149,24 +163,28 @@ void append_table(std::vector<std::string>& lines, const ProgressSnapshot& snaps
   }
   if (left_out > 0) {
     const auto tr = [&](std::string_view english) { return fill_translated(limits.language, english, left_out); };
-    lines.push_back(cut_to_width(left_out == 1 ? tr(" …  1 more column: a wider terminal shows it") : tr(" …  {} more columns: a wider terminal shows them"), limits.columns));
+    lines.push_back(cut_to_width(left_out == 1 ? tr(" …  1 more column: a wider terminal shows it")
+                                               : tr(" …  {} more columns: a wider terminal shows them"),
+                                 limits.columns));
   }
 }
 
-void append_cut_off(std::vector<std::string>& lines, const ProgressSnapshot& snapshot, const std::vector<const ProgressRow*>& rows,
-                    const TableLimits& limits) {
+void append_cut_off(std::vector<std::string>& lines, const ProgressSnapshot& snapshot,
+                    const std::vector<const ProgressRow*>& rows, const TableLimits& limits) {
   int64_t running = snapshot.counts[static_cast<int>(TrialStatus::kRunning)];
   int64_t ended = 0;
   int64_t waits = waiting(snapshot);
   for (const TrialStatus status : kOrder) {
     if (has_ended(status)) ended += snapshot.counts[static_cast<int>(status)];
   }
-  for (const ProgressRow* row : rows) (row->status == TrialStatus::kRunning ? running : has_ended(row->status) ? ended : waits) -= 1;
+  for (const ProgressRow* row : rows)
+    (row->status == TrialStatus::kRunning ? running : has_ended(row->status) ? ended : waits) -= 1;
   std::string text;
   const auto part = [&](int64_t count, std::string_view what) {
     if (count <= 0) return;
     const std::string_view word = translated_word(limits.language, what);
-    text += text.empty() ? fill_translated(limits.language, "{} more {}", count, word) : fmt::format(", {} {}", count, word);
+    text += text.empty() ? fill_translated(limits.language, "{} more {}", count, word)
+                         : fmt::format(", {} {}", count, word);
   };
   part(running, "running");
   part(ended, "ended");
@@ -184,10 +202,14 @@ void append_errors(std::vector<std::string>& lines, const ProgressSnapshot& snap
     if (++failed > kErrorsMax) continue;
     const std::string error = row.error.text(limits.language);
     const std::string first = error.substr(0, error.find('\n'));
-    const std::string text = cut_to_width(fill_translated(limits.language, " {} failed at step {}: {}", row.trial, row.step, first), limits.columns);
+    const std::string text = cut_to_width(
+        fill_translated(limits.language, " {} failed at step {}: {}", row.trial, row.step, first), limits.columns);
     lines.push_back(limits.colour ? "\x1b[31m" + text + "\x1b[0m" : text);
   }
-  if (failed > kErrorsMax) lines.push_back(cut_to_width(fill_translated(limits.language, " …  {} more failed: see error.txt in their directories", failed - kErrorsMax), limits.columns));
+  if (failed > kErrorsMax)
+    lines.push_back(cut_to_width(
+        fill_translated(limits.language, " …  {} more failed: see error.txt in their directories", failed - kErrorsMax),
+        limits.columns));
 }
 
 }  // namespace
@@ -244,7 +266,9 @@ namespace {
 
 // Name and scheduler; trials by status; resources and times. The parts of a group are joined by " · ".
 std::array<std::string, 3> headline_groups(const ProgressSnapshot& snapshot, Language language) {
-  const auto tr = [&](std::string_view english, const auto&... values) { return fill_translated(language, english, values...); };
+  const auto tr = [&](std::string_view english, const auto&... values) {
+    return fill_translated(language, english, values...);
+  };
   int64_t total = 0;
   for (const int64_t count : snapshot.counts) total += count;
   std::string counts;
@@ -253,10 +277,12 @@ std::array<std::string, 3> headline_groups(const ProgressSnapshot& snapshot, Lan
     const int64_t count = waits ? waiting(snapshot) : snapshot.counts[static_cast<int>(status)];
     if (count == 0) continue;
     counts += fmt::format("{}{} {}", counts.empty() ? "" : ", ", count, translated_word(language, to_string(status)));
-    if (waits && !snapshot.waiting_reason.empty()) counts += fmt::format(" ({})", snapshot.waiting_reason.text(language));
+    if (waits && !snapshot.waiting_reason.empty())
+      counts += fmt::format(" ({})", snapshot.waiting_reason.text(language));
   }
   const int64_t all = snapshot.trials_total ? std::max(total, *snapshot.trials_total) : total;
-  std::string trials = snapshot.trials_total ? (all == 1 ? tr("1 trial") : tr("{} trials", all)) : (all == 1 ? tr("1 trial so far") : tr("{} trials so far", all));
+  std::string trials = snapshot.trials_total ? (all == 1 ? tr("1 trial") : tr("{} trials", all))
+                                             : (all == 1 ? tr("1 trial so far") : tr("{} trials so far", all));
   if (!counts.empty()) trials += ": " + counts;
   std::string rest = snapshot.resources;
   if (!rest.empty()) rest += " · ";
@@ -290,7 +316,9 @@ std::string progress_headline(const ProgressSnapshot& snapshot, Language languag
 
 std::string format_left(const std::optional<TimeLeft>& left, Language language) {
   if (!left) return std::string(translated(language, "– left"));
-  const auto text = [](double seconds) { return format_elapsed(std::chrono::seconds(std::llround(std::max(seconds, 0.0)))); };
+  const auto text = [](double seconds) {
+    return format_elapsed(std::chrono::seconds(std::llround(std::max(seconds, 0.0))));
+  };
   const std::string low = text(left->low), high = text(left->high);
   if (low == high) return fill_translated(language, "about {} left", text(left->seconds));
   return fill_translated(language, "about {} left ({} to {})", text(left->seconds), low, high);
@@ -299,7 +327,8 @@ std::string format_left(const std::optional<TimeLeft>& left, Language language) 
 std::string progress_best_line(const ProgressSnapshot& snapshot, Language language) {
   if (!snapshot.best) return {};
   const ProgressBest& best = *snapshot.best;
-  std::string line = fill_translated(language, "best {}  {} {} at step {} ", best.trial, snapshot.metric, format_value(best.value), best.step);
+  std::string line = fill_translated(language, "best {}  {} {} at step {} ", best.trial, snapshot.metric,
+                                     format_value(best.value), best.step);
   for (size_t i = 0; i < std::min(snapshot.parameters.size(), best.parameters.size()); ++i) {
     line += fmt::format("  {} {}", snapshot.parameters[i], best.parameters[i]);
   }
@@ -311,21 +340,26 @@ std::string progress_best_so_far_line(const ProgressSnapshot& snapshot, Language
   if (!snapshot.best_so_far) return {};
   const ProgressBest& best = *snapshot.best_so_far;
   if (snapshot.best && snapshot.best->trial == best.trial && snapshot.best->value == best.value) return {};
-  return fill_translated(language, "best so far {}  {} {} at step {}", best.trial, snapshot.metric, format_value(best.value), best.step);
+  return fill_translated(language, "best so far {}  {} {} at step {}", best.trial, snapshot.metric,
+                         format_value(best.value), best.step);
 }
 
 std::vector<std::string> progress_lines(const ProgressSnapshot& snapshot, const TableLimits& limits) {
   std::vector<std::string> lines;
-  for (const std::string& line : headlines(snapshot, limits)) lines.push_back(limits.colour ? "\x1b[1m" + line + "\x1b[0m" : line);
-  if (const std::string best = progress_best_line(snapshot, limits.language); !best.empty()) lines.push_back(cut_to_width(best, limits.columns));
-  if (const std::string best = progress_best_so_far_line(snapshot, limits.language); !best.empty()) lines.push_back(cut_to_width(best, limits.columns));
+  for (const std::string& line : headlines(snapshot, limits))
+    lines.push_back(limits.colour ? "\x1b[1m" + line + "\x1b[0m" : line);
+  if (const std::string best = progress_best_line(snapshot, limits.language); !best.empty())
+    lines.push_back(cut_to_width(best, limits.columns));
+  if (const std::string best = progress_best_so_far_line(snapshot, limits.language); !best.empty())
+    lines.push_back(cut_to_width(best, limits.columns));
   if (!snapshot.rows.empty() && limits.rows_max > 0) {
     const auto rows = choose(snapshot, static_cast<size_t>(limits.rows_max));
     append_table(lines, snapshot, rows, limits);
     append_cut_off(lines, snapshot, rows, limits);
     append_errors(lines, snapshot, limits);
   }
-  if (!snapshot.directory.empty()) lines.push_back(cut_to_width(fill_translated(limits.language, "results  {}", snapshot.directory), limits.columns));
+  if (!snapshot.directory.empty())
+    lines.push_back(cut_to_width(fill_translated(limits.language, "results  {}", snapshot.directory), limits.columns));
   return lines;
 }
 

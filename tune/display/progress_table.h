@@ -51,23 +51,23 @@ struct ProgressSnapshot {
   std::string metric;     // Empty: none; there is then no best line and no such column.
   Mode mode = Mode::kMax;
   int64_t counts[kTrialStatuses] = {};
-  std::optional<int64_t> trials_total;        // Trials not suggested yet count as waiting.
-  Reason waiting_reason;                      // Reason of the first waiting trial; may be empty.
-  std::string resources;                      // "2 of 2 CPUs, 0.5 of 1 GPU"; may be empty.
-  std::vector<std::string> parameters;        // Variable parameters, by path.
-  std::vector<ProgressRow> rows;              // All trials.
+  std::optional<int64_t> trials_total;      // Trials not suggested yet count as waiting.
+  Reason waiting_reason;                    // Reason of the first waiting trial; may be empty.
+  std::string resources;                    // "2 of 2 CPUs, 0.5 of 1 GPU"; may be empty.
+  std::vector<std::string> parameters;      // Variable parameters, by path.
+  std::vector<ProgressRow> rows;            // All trials.
   std::optional<ProgressBest> best;         // By the last values,
   std::optional<ProgressBest> best_so_far;  // and by the best values; shown if it differs.
   std::chrono::nanoseconds elapsed{0};
-  bool goes_on = false;                       // Neither ending nor paused; the time left is then shown,
-  std::optional<TimeLeft> left;               // as "–" if it is unknown.
-  std::string directory;                      // Display form.
-  std::string ending;                         // "interrupted: trials checkpoint and stop"; empty while it runs.
+  bool goes_on = false;          // Neither ending nor paused; the time left is then shown,
+  std::optional<TimeLeft> left;  // as "–" if it is unknown.
+  std::string directory;         // Display form.
+  std::string ending;            // "interrupted: trials checkpoint and stop"; empty while it runs.
 };
 
 struct TableLimits {
-  int columns = 100;   // Width of the terminal: no line is wider.
-  int rows_max = 12;   // Trials shown: the best, the running ones and the newest others in turn.
+  int columns = 100;  // Width of the terminal: no line is wider.
+  int rows_max = 12;  // Trials shown: the best, the running ones and the newest others in turn.
   bool colour = false;
   Language language = Language::kEnglish;
 };

@@ -46,8 +46,9 @@ ExperimentReport RunNews::take(const TrialLoop& loop, const std::string& state, 
   const TrialCounts counts = loop.counts();
   report.trials_planned = counts.total.value_or(0);
   report.trials_total = loop.ending() || loop.ended() ? counts.known : counts.total.value_or(counts.known);
-  if (loop.ended()) best_ = best_so_far_ = std::nullopt;  // Repeated with the last report, in case an earlier one was
-                                                          // lost.
+  if (loop.ended())
+    best_ = best_so_far_ = std::nullopt;  // Repeated with the last report, in case an earlier one was
+                                          // lost.
   report.best = news_of_best(loop, Scope::kLast, best_);
   report.best_so_far = news_of_best(loop, Scope::kAll, best_so_far_);
   if (!loop.ending() && !loop.ended() && !loop.paused()) report.left = left_;

@@ -44,7 +44,8 @@ ProgressRow RunProgress::row_of(const TrialLoop& loop, const Trial& trial) const
   row.step = trial.step;
   if (loop.scheduler().changes_resources())
     row.resources = to_string(trial.resources.empty() ? resources_ : trial.resources);
-  if (const auto found = trial.metrics.find(options_.metric); found != trial.metrics.end()) row.value = found->second.last;
+  if (const auto found = trial.metrics.find(options_.metric); found != trial.metrics.end())
+    row.value = found->second.last;
   row.parameters = parameters_of(trial);
   row.error = trial.error;
   return row;

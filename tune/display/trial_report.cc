@@ -33,7 +33,8 @@ std::vector<RungReport> report_of(const std::vector<RungState>& rungs, size_t me
   const auto reached = std::count_if(rungs.begin(), rungs.end(), [](const RungState& one) { return one.trials > 0; });
   const size_t share = members_max / static_cast<size_t>(std::max<std::ptrdiff_t>(reached, 1));
   for (const RungState& rung : rungs) {
-    RungReport& one = reports.emplace_back(RungReport{.bracket = rung.bracket, .milestone = rung.milestone, .trials = rung.trials, .passed = rung.passed});
+    RungReport& one = reports.emplace_back(
+        RungReport{.bracket = rung.bracket, .milestone = rung.milestone, .trials = rung.trials, .passed = rung.passed});
     one.cutoff = rung.cutoff;
     one.state = rung.state;
     one.awaited = rung.awaited;

@@ -66,9 +66,9 @@ void CallbackRunner::drain() {
   std::unique_lock<std::mutex> hold(mutex_);
   done_.wait(hold, [this] { return queue_.empty() && idle_; });
   if (left_out_ == 0) return;
-  notices_.push_back(fmt::format(
-      "callbacks: {} not told to on_trial_result, which took longer than they came; the files have them",
-      counted(std::exchange(left_out_, 0), "result was", "results were")));
+  notices_.push_back(
+      fmt::format("callbacks: {} not told to on_trial_result, which took longer than they came; the files have them",
+                  counted(std::exchange(left_out_, 0), "result was", "results were")));
 }
 
 std::vector<std::string> CallbackRunner::take_notices() {
@@ -90,9 +90,12 @@ void CallbackRunner::add_tag(TrialId trial, std::string tag) {
 
 void tag(const Trial& trial, std::string_view text) {
   if (current_runner == nullptr) {
-    throw Exception({ErrorCode::kUnavailable, "tune::tag of a trial has a meaning in the methods of a tune::Callback only; in the trial itself it is tune::tag(\"…\")"});
+    throw Exception({ErrorCode::kUnavailable,
+                     "tune::tag of a trial has a meaning in the methods of a tune::Callback only; in the trial itself "
+                     "it is tune::tag(\"…\")"});
   }
-  if (const auto fine = check_tag(text); !fine) throw Exception({fine.error().code, "tune::tag: " + fine.error().message});
+  if (const auto fine = check_tag(text); !fine)
+    throw Exception({fine.error().code, "tune::tag: " + fine.error().message});
   current_runner->add_tag(trial.id, std::string(text));
 }
 

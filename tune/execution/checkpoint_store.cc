@@ -33,12 +33,12 @@ std::string manifest(const StoredCheckpoint& checkpoint) {
     others.push_back({{"sha256", checkpoint.parts[at].sha256}, {"bytes", checkpoint.parts[at].bytes}});
   }
   return ManifestJson{{"step", checkpoint.step},
-              {"attempt", checkpoint.attempt},
-              {"sha256", checkpoint.parts.front().sha256},
-              {"archive_bytes", checkpoint.parts.front().bytes},
-              {"parts", std::move(others)},
-              {"received_bytes", checkpoint.received_bytes},
-              {"saved_ns", checkpoint.saved.time_since_epoch().count()}}
+                      {"attempt", checkpoint.attempt},
+                      {"sha256", checkpoint.parts.front().sha256},
+                      {"archive_bytes", checkpoint.parts.front().bytes},
+                      {"parts", std::move(others)},
+                      {"received_bytes", checkpoint.received_bytes},
+                      {"saved_ns", checkpoint.saved.time_since_epoch().count()}}
              .dump() +
          "\n";
 }
@@ -68,7 +68,9 @@ bool read_parts(const ManifestJson& fields, std::vector<DirectoryPart>& parts) {
   const auto others = fields.find("parts");
   if (others == fields.end()) return true;
   if (!others->is_array()) return false;
-  return std::ranges::all_of(*others, [&](const ManifestJson& other) { return other.is_object() && read_part(other, "bytes", parts.emplace_back()); });
+  return std::ranges::all_of(*others, [&](const ManifestJson& other) {
+    return other.is_object() && read_part(other, "bytes", parts.emplace_back());
+  });
 }
 
 Result<StoredCheckpoint> read_checkpoint(const std::string& trial_id, const fs::path& directory) {
@@ -79,8 +81,9 @@ Result<StoredCheckpoint> read_checkpoint(const std::string& trial_id, const fs::
   checkpoint.trial_id = trial_id;
   checkpoint.directory = directory;
   int64_t saved = 0;
-  if (!fields.is_object() || !read_integer(fields, "step", checkpoint.step) || !read_integer(fields, "attempt", checkpoint.attempt) ||
-      !read_integer(fields, "saved_ns", saved) || !read_parts(fields, checkpoint.parts)) {
+  if (!fields.is_object() || !read_integer(fields, "step", checkpoint.step) ||
+      !read_integer(fields, "attempt", checkpoint.attempt) || !read_integer(fields, "saved_ns", saved) ||
+      !read_parts(fields, checkpoint.parts)) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("{}: its checkpoint.json is damaged", directory.string()));
   }
@@ -93,8 +96,8 @@ Result<StoredCheckpoint> read_checkpoint(const std::string& trial_id, const fs::
     if (code) return make_error(file_error("read", archive, code.value()));
     if (static_cast<int64_t>(size) == checkpoint.parts[at].bytes) continue;
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: {} has {} bytes, checkpoint.json says {}", directory.string(), archive.filename().string(),
-                                  size, checkpoint.parts[at].bytes));
+                      fmt::format("{}: {} has {} bytes, checkpoint.json says {}", directory.string(),
+                                  archive.filename().string(), size, checkpoint.parts[at].bytes));
   }
   return checkpoint;
 }
@@ -105,7 +108,9 @@ Result<void> verify(const StoredCheckpoint& checkpoint) {
     auto summary = verify_archive(checkpoint.archive(at));
     if (!summary) return make_error(summary.error());
     if (summary->sha256 == checkpoint.parts[at].sha256) continue;
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: its archive is another one than its checkpoint.json names", checkpoint.directory.string()));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: its archive is another one than its checkpoint.json names", checkpoint.directory.string()));
   }
   return {};
 }
@@ -137,16 +142,17 @@ int64_t StoredCheckpoint::bytes() const {
 
 // State shared by the store and its writers.
 struct CheckpointBooks {
-  std::map<std::string, uint64_t> attempts;           // Newest attempt of each trial.
-  std::unordered_map<std::string, fs::path> parts;    // Location of a part with this checksum, in a checkpoint that was
-                                                      // complete.
+  std::map<std::string, uint64_t> attempts;         // Newest attempt of each trial.
+  std::unordered_map<std::string, fs::path> parts;  // Location of a part with this checksum, in a checkpoint that was
+                                                    // complete.
 
   void add(const StoredCheckpoint& checkpoint) {
     for (size_t at = 0; at < checkpoint.parts.size(); ++at) parts[checkpoint.parts[at].sha256] = checkpoint.archive(at);
   }
   // Parts already known in a newer checkpoint stay registered there: the one that was found may be deleted soon.
   void add_unknown(const StoredCheckpoint& checkpoint) {
-    for (size_t at = 0; at < checkpoint.parts.size(); ++at) parts.try_emplace(checkpoint.parts[at].sha256, checkpoint.archive(at));
+    for (size_t at = 0; at < checkpoint.parts.size(); ++at)
+      parts.try_emplace(checkpoint.parts[at].sha256, checkpoint.archive(at));
   }
   void remove(const StoredCheckpoint& checkpoint) {
     for (size_t at = 0; at < checkpoint.parts.size(); ++at) {
@@ -167,7 +173,9 @@ CheckpointWriter::~CheckpointWriter() {
 
 Result<void> CheckpointWriter::begin_part(const DirectoryPart& part) {
   if (!is_digest(part.sha256)) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("trial {}: \"{}\" is no checksum of a part of a checkpoint", checkpoint_.trial_id, part.sha256));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("trial {}: \"{}\" is no checksum of a part of a checkpoint", checkpoint_.trial_id, part.sha256));
   }
   checkpoint_.parts.push_back(part);
   const fs::path path = partial_ / part_name(checkpoint_.parts, checkpoint_.parts.size() - 1);
@@ -204,9 +212,11 @@ Result<void> CheckpointWriter::end_part() {
   const security::Digest digest = hash_.finish();
   const bool whole = tail_ == security::raw(digest) && bytes_ == part.bytes;
   if (!whole || security::hex(digest) != part.sha256) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("trial {}: the checkpoint of step {} arrived torn: {} with checksum {}, sent as {} with {}",
-                                  checkpoint_.trial_id, checkpoint_.step, counted(bytes_, "byte"), security::hex(digest), part.bytes, part.sha256));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("trial {}: the checkpoint of step {} arrived torn: {} with checksum {}, sent as {} with {}",
+                    checkpoint_.trial_id, checkpoint_.step, counted(bytes_, "byte"), security::hex(digest), part.bytes,
+                    part.sha256));
   }
   VOLADOR_TRY(sync_file(file_.get(), partial_));
   file_.close();
@@ -229,7 +239,9 @@ bool CheckpointWriter::reuse(const DirectoryPart& part) {
 
 Result<StoredCheckpoint> CheckpointWriter::commit(WallTime now) {
   const uint64_t newest = books_->attempts[checkpoint_.trial_id];
-  auto stored = newest > checkpoint_.attempt ? Result<StoredCheckpoint>(stale(checkpoint_.trial_id, checkpoint_.attempt, newest)) : publish(now);
+  auto stored = newest > checkpoint_.attempt
+                    ? Result<StoredCheckpoint>(stale(checkpoint_.trial_id, checkpoint_.attempt, newest))
+                    : publish(now);
   if (!stored && !partial_.empty()) {
     file_.close();
     std::error_code ignored;
@@ -273,13 +285,15 @@ Result<CheckpointWriter> CheckpointStore::begin(const std::string& trial_id, int
   return writer;
 }
 
-Result<StoredCheckpoint> CheckpointStore::clone(const StoredCheckpoint& from, const std::string& trial_id, uint64_t attempt, WallTime now) {
+Result<StoredCheckpoint> CheckpointStore::clone(const StoredCheckpoint& from, const std::string& trial_id,
+                                                uint64_t attempt, WallTime now) {
   if (auto there = read_checkpoint(from.trial_id, from.directory); !there) return make_error(there.error());
   auto writer = begin(trial_id, from.step, attempt);
   if (!writer) return make_error(writer.error());
   books_->add_unknown(from);
   for (size_t at = 0; at < from.parts.size(); ++at) {
-    if (!writer->reuse(from.parts[at])) return make_error(ErrorCode::kUnavailable, fmt::format("{}: it cannot be copied", from.archive(at).string()));
+    if (!writer->reuse(from.parts[at]))
+      return make_error(ErrorCode::kUnavailable, fmt::format("{}: it cannot be copied", from.archive(at).string()));
   }
   return writer->commit(now);
 }

@@ -28,8 +28,8 @@ namespace volador::tune {
 
 struct StoredCheckpoint {
   std::string trial_id;
-  int64_t step = 0;      // The training iteration after which it was saved.
-  uint64_t attempt = 0;  // Attempt of the trial: 1 for its first actor, plus 1 for each later one.
+  int64_t step = 0;                  // The training iteration after which it was saved.
+  uint64_t attempt = 0;              // Attempt of the trial: 1 for its first actor, plus 1 for each later one.
   std::vector<DirectoryPart> parts;  // At least one.
   int64_t received_bytes = 0;        // Bytes of those parts that were not in the store before.
   WallTime saved{};
@@ -78,7 +78,7 @@ class CheckpointWriter {
   std::shared_ptr<CheckpointBooks> books_;
   StoredCheckpoint checkpoint_;
   std::filesystem::path partial_;  // Empty once nothing is left to remove.
-  FileHandle file_;       // State of the current part, as are the next three.
+  FileHandle file_;                // State of the current part, as are the next three.
   security::Sha256 hash_;
   std::string tail_;  // The last bytes: the archive's own checksum, which is not part of the hashed data.
   int64_t bytes_ = 0;
@@ -98,7 +98,8 @@ class CheckpointStore {
 
   // Copies a checkpoint of one trial to another, for the same step, with hard links to its parts if the file system
   // supports them. kPermissionDenied: as begin(); kNotFound: it was removed. Leaves nothing behind on failure.
-  [[nodiscard]] Result<StoredCheckpoint> clone(const StoredCheckpoint& from, const std::string& trial_id, uint64_t attempt, WallTime now);
+  [[nodiscard]] Result<StoredCheckpoint> clone(const StoredCheckpoint& from, const std::string& trial_id,
+                                               uint64_t attempt, WallTime now);
 
   // kNotFound; kInvalidArgument: incomplete. Contents are not read.
   [[nodiscard]] Result<StoredCheckpoint> find(const std::string& trial_id, int64_t step) const;

@@ -104,7 +104,8 @@ Result<fs::path> ask_of_experiment(const fs::path& experiment, RequestAct act, s
                        random);
 }
 
-Result<fs::path> ask_to_add(const fs::path& experiment, const Config& config, std::optional<TrialId> like, Random& random) {
+Result<fs::path> ask_to_add(const fs::path& experiment, const Config& config, std::optional<TrialId> like,
+                            Random& random) {
   if (!config.is_map())
     return refuse(fmt::format("config: expected a map of parameters, got {}", to_string(config.kind())));
   const std::string text = config.to_json();
@@ -123,15 +124,17 @@ Result<void> await_request(const fs::path& experiment, const fs::path& file, std
   const bool driven = is_driven(experiment);
   if (!fs::remove(file, code) && !code) return read_refusal(file);
   if (!driven) return make_error(no_program(experiment));
-  return make_error(ErrorCode::kTimeout,
-                    fmt::format("{}: its program did not look for {} s; it may hang, or be of an earlier Volador: end it "
-                                "with Ctrl-C",
-                                experiment.string(), patience.count() / 1000));
+  return make_error(
+      ErrorCode::kTimeout,
+      fmt::format("{}: its program did not look for {} s; it may hang, or be of an earlier Volador: end it "
+                  "with Ctrl-C",
+                  experiment.string(), patience.count() / 1000));
 }
 
 namespace {
 
-Result<void> add_and_await(const fs::path& experiment, const Config& config, std::optional<TrialId> like, std::chrono::milliseconds patience) {
+Result<void> add_and_await(const fs::path& experiment, const Config& config, std::optional<TrialId> like,
+                           std::chrono::milliseconds patience) {
   if (!is_driven(experiment)) return make_error(no_program(experiment));
   SystemRandom random;
   const auto file = ask_to_add(experiment, config, like, random);
@@ -145,7 +148,8 @@ Result<void> add_configuration(const fs::path& experiment, const Config& config,
   return add_and_await(experiment, config, std::nullopt, patience);
 }
 
-Result<void> clone_trial(const fs::path& experiment, TrialId trial, const Config& changes, std::chrono::milliseconds patience) {
+Result<void> clone_trial(const fs::path& experiment, TrialId trial, const Config& changes,
+                         std::chrono::milliseconds patience) {
   return add_and_await(experiment, changes, trial, patience);
 }
 

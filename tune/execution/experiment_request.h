@@ -58,7 +58,8 @@ Event event_of(RequestAct act, std::optional<TrialId> trial);
                                              std::chrono::milliseconds patience = std::chrono::seconds(10));
 // Adds the configuration of `trial`, which may have ended, with the values of `changes` instead of its own; without
 // changes the new trial is a repetition with its own seed. kNotFound: no such trial. Other errors: as await_request().
-[[nodiscard]] Result<void> clone_trial(const std::filesystem::path& experiment, TrialId trial, const Config& changes = Config::map(),
+[[nodiscard]] Result<void> clone_trial(const std::filesystem::path& experiment, TrialId trial,
+                                       const Config& changes = Config::map(),
                                        std::chrono::milliseconds patience = std::chrono::seconds(10));
 
 // Error for an experiment that no program is running.

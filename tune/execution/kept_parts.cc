@@ -10,7 +10,8 @@ namespace volador::tune {
 std::vector<AnyRef> KeptPart::from(int64_t offset, size_t most) const {
   const size_t first = std::min(static_cast<size_t>(offset / kStoredPieceBytes), pieces.size());
   const size_t count = std::min(most, pieces.size() - first);
-  return {pieces.begin() + static_cast<std::ptrdiff_t>(first), pieces.begin() + static_cast<std::ptrdiff_t>(first + count)};
+  return {pieces.begin() + static_cast<std::ptrdiff_t>(first),
+          pieces.begin() + static_cast<std::ptrdiff_t>(first + count)};
 }
 
 std::shared_ptr<KeptPart> KeptParts::add(const DirectoryPart& part, std::vector<AnyRef> pieces) {

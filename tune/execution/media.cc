@@ -135,9 +135,9 @@ Image Image::made(int64_t width, int64_t height, int channels, const std::vector
   }
   const int64_t wanted = width * height * channels;
   if (static_cast<int64_t>(pixels.size()) != wanted) {
-    throw Exception({ErrorCode::kInvalidArgument,
-                     fmt::format("an image of {} × {} with {} a pixel has {}, got {}", width, height,
-                                 counted(channels, "byte"), counted(wanted, "byte"), pixels.size())});
+    throw Exception(
+        {ErrorCode::kInvalidArgument, fmt::format("an image of {} × {} with {} a pixel has {}, got {}", width, height,
+                                                  counted(channels, "byte"), counted(wanted, "byte"), pixels.size())});
   }
   Image image;
   image.width_ = width;

@@ -22,8 +22,10 @@ void RunOutput::print(const LogLine& line, const TrialLoop& loop, ResultLogger& 
   const std::string display = trial == trial_of_.end() ? line.display : "trial " + name_of(*loop.find(trial->second));
   if (options_.log_to_file) {
     const auto named = trial_named_.find(display);
-    if (trial != trial_of_.end()) logger.log_output(trial->second, line.is_stderr, line.text);
-    else if (named != trial_named_.end()) logger.log_output(named->second, line.is_stderr, line.text);
+    if (trial != trial_of_.end())
+      logger.log_output(trial->second, line.is_stderr, line.text);
+    else if (named != trial_named_.end())
+      logger.log_output(named->second, line.is_stderr, line.text);
     if (options_.progress == Progress::kSilent) return;
   }
   const std::string node = line.node_name.empty() ? "" : ", node " + line.node_name;

@@ -20,7 +20,8 @@ class RunOutput {
   static constexpr int kCostShare = 20;  // Drawing takes at most 1/kCostShare of the time.
 
   // References must outlive the object.
-  RunOutput(const RunOptions& options, LiveDisplayOptions display, const Clock& clock) : options_(options), clock_(clock), display_(std::move(display)) {}
+  RunOutput(const RunOptions& options, LiveDisplayOptions display, const Clock& clock)
+      : options_(options), clock_(clock), display_(std::move(display)) {}
 
   bool shows_lines() const { return options_.progress != Progress::kSilent || options_.log_to_file; }
 

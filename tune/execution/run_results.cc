@@ -32,7 +32,8 @@ void RunResults::restore(const std::deque<Trial>& trials, bool retries_failed, W
 
 void RunResults::remove_unknown_checkpoints(CheckpointStore& store, const Trial& trial) {
   for (const StoredCheckpoint& stored : store.list(folder_of(trial)).valid) {
-    const bool known = std::any_of(trial.checkpoints.begin(), trial.checkpoints.end(), [&](const Checkpoint& one) { return one.step == stored.step; });
+    const bool known = std::any_of(trial.checkpoints.begin(), trial.checkpoints.end(),
+                                   [&](const Checkpoint& one) { return one.step == stored.step; });
     if (!known) (void)store.remove(stored);
   }
 }
@@ -74,18 +75,25 @@ void RunResults::end(const Trial& trial, WallTime now) {
 
 void RunResults::log_failure(const Trial& trial, const TrialFailed& failure, WallTime now) {
   const auto place = places_.find(trial.id);
-  logger_.log_error(trial.id, now,
-                    fmt::format("attempt {}{}, after step {}: {}", failure.attempt, place == places_.end() ? "" : " on node " + place->second.node, trial.step, failure.error));
+  logger_.log_error(
+      trial.id, now,
+      fmt::format("attempt {}{}, after step {}: {}", failure.attempt,
+                  place == places_.end() ? "" : " on node " + place->second.node, trial.step, failure.error));
 }
 
 std::vector<std::string> RunResults::take_disk_notices() {
   std::vector<std::string> notices;
   const ResultLoggerStatus status = logger_.status();
   if (status.error && !disk_trouble_)
-    notices.push_back(fmt::format("results cannot be written: {}; they are kept in memory and tried again, the run goes on", status.error->message));
-  if (!status.error && disk_trouble_) notices.push_back("results are written again; nothing was lost so far but what was said");
+    notices.push_back(
+        fmt::format("results cannot be written: {}; they are kept in memory and tried again, the run goes on",
+                    status.error->message));
+  if (!status.error && disk_trouble_)
+    notices.push_back("results are written again; nothing was lost so far but what was said");
   if (status.rows_lost > rows_lost_) {
-    if (rows_lost_ == 0) notices.push_back("results cannot be written and memory for them is full: new ones are lost until the disk takes them again");
+    if (rows_lost_ == 0)
+      notices.push_back(
+          "results cannot be written and memory for them is full: new ones are lost until the disk takes them again");
     rows_lost_ = status.rows_lost;
   }
   disk_trouble_ = status.error.has_value();
@@ -96,7 +104,8 @@ std::string RunResults::finish() {
   const ResultLoggerStatus written = logger_.flush();
   const int64_t lost = written.rows_lost + written.rows_unwritten;
   if (lost == 0) return {};
-  return fmt::format("{} lost, {} written: {}", counted(lost, "result is", "results are"), counted(written.rows_written, "was", "were"),
+  return fmt::format("{} lost, {} written: {}", counted(lost, "result is", "results are"),
+                     counted(written.rows_written, "was", "were"),
                      written.error ? written.error->message : "the disk refused them for too long");
 }
 

@@ -24,7 +24,9 @@ class RunResults {
  public:
   // References must outlive the object.
   RunResults(const RunOptions& options, const ExperimentDirectory& directory)
-      : options_(options), directory_(directory), logger_({.directory = directory.path(), .tensorboard = options.tensorboard}) {}
+      : options_(options),
+        directory_(directory),
+        logger_({.directory = directory.path(), .tensorboard = options.tensorboard}) {}
 
   // Records where attempts run: those of an earlier driver, and those of this one.
   void note(const JournalPlace& place) { former_places_[{place.trial, place.attempt}] = place; }

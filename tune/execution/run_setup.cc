@@ -20,12 +20,18 @@ namespace {
 // Sum of all bundles.
 Result<ResourceSet> resources_of_bundles(const TrainableRef& trainable, const RunOptions& options) {
   const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
-  if (trainable.resources) return refuse("bundles_per_trial: tune::with_resources says what each trial asks for as well: give one of them");
+  if (trainable.resources)
+    return refuse("bundles_per_trial: tune::with_resources says what each trial asks for as well: give one of them");
   const auto given = ResourceSet::from(options.resources_per_trial);
   if (!given || *given != *ResourceSet::from(RunOptions().resources_per_trial)) {
-    return refuse("bundles_per_trial: resources_per_trial says what each trial asks for as well; bundles_per_trial[0] is what it runs in: leave the other one out");
+    return refuse(
+        "bundles_per_trial: resources_per_trial says what each trial asks for as well; bundles_per_trial[0] is what it "
+        "runs in: leave the other one out");
   }
-  if (options.reuse_actors) return refuse("bundles_per_trial: a placement group ends with its trial, and reuse_actors keeps the trial's process: leave one of them out");
+  if (options.reuse_actors)
+    return refuse(
+        "bundles_per_trial: a placement group ends with its trial, and reuse_actors keeps the trial's process: leave "
+        "one of them out");
   ResourceSet all;
   for (size_t i = 0; i < options.bundles_per_trial.size(); ++i) {
     auto bundle = ResourceSet::from(options.bundles_per_trial[i]);
@@ -99,8 +105,10 @@ std::string too_short_notice(const RunOptions& options, const Scheduler& schedul
   double first = rungs.front().milestone;
   for (const RungState& rung : rungs) first = std::min(first, static_cast<double>(rung.milestone));
   if (static_cast<double>(*most) >= first) return {};
-  return fmt::format("scheduler: {} compares trials after {} first (its grace_period {}), and .stop ends them after {}: it stops none of them", scheduler.describe(),
-                     counted(format_real(first), "step"), format_real(first), *most);
+  return fmt::format(
+      "scheduler: {} compares trials after {} first (its grace_period {}), and .stop ends them after {}: it stops none "
+      "of them",
+      scheduler.describe(), counted(format_real(first), "step"), format_real(first), *most);
 }
 
 JournalHeader header_of(const RunOptions& options, uint64_t seed, const LoopOptions& loop, const Searcher& searcher,
@@ -129,9 +137,12 @@ void settle_objectives(RunOptions& options) {
 }
 
 Result<void> check_tags(const std::vector<std::string>& tags) {
-  if (tags.size() > kTagsMax) return make_error(ErrorCode::kInvalidArgument, fmt::format("tags: a run has at most {}, got {}", kTagsMax, tags.size()));
+  if (tags.size() > kTagsMax)
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("tags: a run has at most {}, got {}", kTagsMax, tags.size()));
   for (const std::string& tag : tags) {
-    if (const auto fine = check_tag(tag); !fine) return make_error(ErrorCode::kInvalidArgument, "tags: " + fine.error().message);
+    if (const auto fine = check_tag(tag); !fine)
+      return make_error(ErrorCode::kInvalidArgument, "tags: " + fine.error().message);
   }
   return {};
 }
@@ -139,14 +150,20 @@ Result<void> check_tags(const std::vector<std::string>& tags) {
 Result<void> check_counts(const RunOptions& options) {
   const bool retries = options.resume_errored || options.restart_errored;
   if (retries && options.resume.empty()) {
-    return make_error(ErrorCode::kInvalidArgument, "resume_errored, restart_errored: they say what becomes of failed trials of an earlier run: give .resume its directory");
+    return make_error(ErrorCode::kInvalidArgument,
+                      "resume_errored, restart_errored: they say what becomes of failed trials of an earlier run: give "
+                      ".resume its directory");
   }
   if (options.resume_errored && options.restart_errored) {
-    return make_error(ErrorCode::kInvalidArgument, "resume_errored, restart_errored: failed trials go on from their checkpoints, or begin anew: give one of them");
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "resume_errored, restart_errored: failed trials go on from their checkpoints, or begin anew: give one of them");
   }
   VOLADOR_TRY(check_tags(options.tags));
   if (options.artifact_bytes_max < 0) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("artifact_bytes_max: expected a number of bytes, or 0 for no artifacts, got {}", options.artifact_bytes_max));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("artifact_bytes_max: expected a number of bytes, or 0 for no artifacts, got {}",
+                                  options.artifact_bytes_max));
   }
   if (options.step_timeout.count() < 0)
     return make_error(ErrorCode::kInvalidArgument, "step_timeout: expected a positive duration, or 0 for none");
@@ -179,7 +196,13 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
   }
   settle_objectives(options);
   run.seed = options.seed ? *options.seed : random.next() >> 1;
-  const SearchContext search{options.space, options.metric, options.mode, options.num_samples, run.seed, true, {options.objectives, options.constraints}};
+  const SearchContext search{options.space,
+                             options.metric,
+                             options.mode,
+                             options.num_samples,
+                             run.seed,
+                             true,
+                             {options.objectives, options.constraints}};
   if (options.deterministic) {
     DeterministicOptions in_order;
     if (options.max_concurrent_trials > 0) in_order.window = options.max_concurrent_trials;
@@ -192,16 +215,20 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
   if (!scheduler) return make_error(scheduler.error());
   if (options.deterministic && (*searcher)->learns() && (*scheduler)->needs_metric()) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("deterministic: {} decides by what other trials have reported so far, which depends on timing: leave .scheduler "
+                      fmt::format("deterministic: {} decides by what other trials have reported so far, which depends "
+                                  "on timing: leave .scheduler "
                                   "out, or deterministic off",
                                   (*scheduler)->describe()));
   }
   if (!options.bundles_per_trial.empty() && (*scheduler)->changes_resources()) {
-    return make_error(ErrorCode::kInvalidArgument, "bundles_per_trial: tune::resource_changing() changes what a trial asks for, and its bundles stay as they are: leave one of them out");
+    return make_error(ErrorCode::kInvalidArgument,
+                      "bundles_per_trial: tune::resource_changing() changes what a trial asks for, and its bundles "
+                      "stay as they are: leave one of them out");
   }
   if (options.reuse_actors && (*scheduler)->changes_resources()) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "reuse_actors: a process keeps the resources that it was started with, and tune::resource_changing() starts trials again with other "
+                      "reuse_actors: a process keeps the resources that it was started with, and "
+                      "tune::resource_changing() starts trials again with other "
                       "ones: leave reuse_actors off");
   }
   if (auto notice = too_short_notice(options, **scheduler); !notice.empty()) run.notices.push_back(std::move(notice));
@@ -223,7 +250,8 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
     run.warm_start = earlier_trials_of(run.earlier->records);
   } else if (!options.warm_start.empty()) {
     VOLADOR_TRY((*searcher)->learn({}));  // Fails before anything is read.
-    auto read = read_earlier_runs({options.warm_start, options.space, options.metric, {options.objectives, options.constraints}});
+    auto read = read_earlier_runs(
+        {options.warm_start, options.space, options.metric, {options.objectives, options.constraints}});
     if (!read) return make_error(read.error());
     run.warm_start = std::move(read->trials);
     run.notices.insert(run.notices.end(), read->notices.begin(), read->notices.end());

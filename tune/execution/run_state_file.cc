@@ -9,7 +9,8 @@
 
 namespace volador::tune {
 
-void RunStateFile::begin(WallTime started, const JournalProgram& program, const std::function<SourceRevision()>& source) {
+void RunStateFile::begin(WallTime started, const JournalProgram& program,
+                         const std::function<SourceRevision()>& source) {
   started_ = started;
   origin_ = {program.arguments, program.working_directory, program.hostname, {}, {}, false};
   if (source) revision_ = std::async(std::launch::async, source);
@@ -57,7 +58,8 @@ std::vector<std::string> RunStateFile::write(const TrialLoop& loop, RunStanding 
   written_ = standing.name;
   standing.notices.insert(standing.notices.end(), notices.begin(), notices.end());
   const auto written = directory_.write_state(to_json(state(loop, std::move(standing))));
-  if (!written && !trouble_) notices.push_back(fmt::format("experiment_state.json is not up to date: {}", written.error().message));
+  if (!written && !trouble_)
+    notices.push_back(fmt::format("experiment_state.json is not up to date: {}", written.error().message));
   trouble_ = !written;
   const BootTime after = clock_.now();
   next_ = after + std::max<std::chrono::nanoseconds>(kInterval, (after - begun) * kCostShare);

@@ -20,7 +20,7 @@ namespace volador::tune {
 
 // State of a run that its loop does not have.
 struct RunStanding {
-  std::string name;   // "running", "paused", "finished", …
+  std::string name;    // "running", "paused", "finished", …
   Reason reason = {};  // Why it ended.
   std::optional<TimeLeft> left = {};
   std::vector<Reason> notices = {};

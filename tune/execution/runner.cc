@@ -35,10 +35,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 
-constexpr milliseconds kTick{100};               // Progress, rows for the head, the cluster's size.
-constexpr milliseconds kReportInterval{200};     // Between rows for the head.
-constexpr std::chrono::seconds kLeftInterval{1};     // Minimum time between estimates of the time left.
-constexpr int kCostShare = 20;                   // A periodic task takes at most 1/kCostShare of the time.
+constexpr milliseconds kTick{100};                // Progress, rows for the head, the cluster's size.
+constexpr milliseconds kReportInterval{200};      // Between rows for the head.
+constexpr std::chrono::seconds kLeftInterval{1};  // Minimum time between estimates of the time left.
+constexpr int kCostShare = 20;                    // A periodic task takes at most 1/kCostShare of the time.
 constexpr int64_t kSlotsMax = 100'000;
 
 int64_t slots_of(const ResourceSet& total, const ResourceSet& each) {
@@ -50,8 +50,9 @@ int64_t slots_of(const ResourceSet& total, const ResourceSet& each) {
 
 class Runner {
  public:
-  Runner(const RunnerEnvironment& environment, RunOptions options, ResourceSet resources, uint64_t seed, std::unique_ptr<TrialLoop> loop,
-         RecordingSearcher& recording, ExperimentDirectory directory, std::unique_ptr<ExperimentJournal> journal)
+  Runner(const RunnerEnvironment& environment, RunOptions options, ResourceSet resources, uint64_t seed,
+         std::unique_ptr<TrialLoop> loop, RecordingSearcher& recording, ExperimentDirectory directory,
+         std::unique_ptr<ExperimentJournal> journal)
       : environment_(environment),
         options_(std::move(options)),
         resources_(std::move(resources)),
@@ -75,7 +76,9 @@ class Runner {
     const Clock& clock = environment_.clock;
     started_ = clock.now();
     const WallTime started_wall = earlier != nullptr ? WallTime(earlier->header.started) : clock.wall();
-    recording_->on_suggestion = [this](int64_t index, const Config& config) { journal_->add(JournalSuggestion{index, config}); };
+    recording_->on_suggestion = [this](int64_t index, const Config& config) {
+      journal_->add(JournalSuggestion{index, config});
+    };
     if (earlier != nullptr) replay(*earlier, started_wall);
     journal_->add(environment_.program);
     journal_->add(JournalLabels{trainable.name, options_.tags});
@@ -95,12 +98,14 @@ class Runner {
     }
     // Discards requests that were made to an earlier program.
     for (const RequestAsked& old : experiment_requests(directory_.path())) answer_request(old);
-    environment_.session->on_request(directory_.key(), [inbox](const ExperimentRequest& request) { inbox->put(request); });
+    environment_.session->on_request(directory_.key(),
+                                     [inbox](const ExperimentRequest& request) { inbox->put(request); });
     std::optional<InterruptCounter> signals;
     if (environment_.handle_signals) signals.emplace(queue_.wakeup());
     callbacks_.setup({options_.name, directory_.path(), total, earlier != nullptr});
     {
-      TrialExecutor executor(environment_.session, executor_options(trainable), [this](ExecutorEvent event) { queue_.push(std::move(event)); });
+      TrialExecutor executor(environment_.session, executor_options(trainable),
+                             [this](ExecutorEvent event) { queue_.push(std::move(event)); });
       executor_ = &executor;
       results_.go_live();
       if (earlier != nullptr) {
@@ -123,7 +128,8 @@ class Runner {
         for (const RunnerEvent& event : events) {
           const auto* asked = std::get_if<AddAsked>(&event);
           if (asked == nullptr) continue;
-          if (auto added = take_configuration(asked->config, asked->like, asked->request); !added) say(added.error().message);
+          if (auto added = take_configuration(asked->config, asked->like, asked->request); !added)
+            say(added.error().message);
         }
         if (const auto due = loop_->next_wakeup(); due && *due <= loop_now()) handle(Tick{});
         periodic(clock.now());
@@ -183,7 +189,8 @@ class Runner {
     if (const auto* line = std::get_if<LogLine>(&event)) return output_.print(*line, *loop_, results_.logger());
     if (std::holds_alternative<AddAsked>(event)) return;
     const auto& executed = std::get<ExecutorEvent>(event);
-    if (const auto* media = std::get_if<MediaReported>(&executed)) return results_.logger().log_media(media->trial, media->step, event_wall_, media->values);
+    if (const auto* media = std::get_if<MediaReported>(&executed))
+      return results_.logger().log_media(media->trial, media->step, event_wall_, media->values);
     if (const auto* notice = std::get_if<AttemptNotice>(&executed)) return say(notice->text);
     if (const auto* waiting = std::get_if<AttemptActor>(&executed)) {
       actors_[waiting->trial] = waiting->actor;
@@ -220,7 +227,8 @@ class Runner {
       if (executed == nullptr) continue;
       if (const auto* of_loop = std::get_if<Event>(executed)) add_to_journal(*of_loop);
       const auto* place = std::get_if<AttemptPlace>(executed);
-      if (place != nullptr) journal_->add(JournalPlace{place->trial.value(), place->attempt, place->node, place->hostname, place->pid});
+      if (place != nullptr)
+        journal_->add(JournalPlace{place->trial.value(), place->attempt, place->node, place->hostname, place->pid});
     }
     journal_->commit();
   }
@@ -270,8 +278,9 @@ class Runner {
     loop_zero_ = environment_.clock.now() - last;
     if (!earlier.torn.empty()) say(fmt::format("{}: {}", journal_path(directory_.path()).string(), earlier.torn));
     if (recording_->differences() > 0) {
-      say(fmt::format("the searcher would now suggest other configurations than it did in {}; those of the journal are used",
-                      counted(recording_->differences(), "case")));
+      say(fmt::format(
+          "the searcher would now suggest other configurations than it did in {}; those of the journal are used",
+          counted(recording_->differences(), "case")));
     }
     results_.restore(loop_->trials(), retries_failed(), event_wall_);
   }
@@ -318,8 +327,10 @@ class Runner {
       stop_requested_ = true;
       ending_ = "on request: trials checkpoint and stop";
     }
-    if (const auto* pause = std::get_if<PauseRequested>(&event)) note_request(*pause, "pause", "trials finish their step and checkpoint; nothing starts");
-    if (const auto* resume = std::get_if<ResumeRequested>(&event)) note_request(*resume, "go on", "paused trials wait for places again");
+    if (const auto* pause = std::get_if<PauseRequested>(&event))
+      note_request(*pause, "pause", "trials finish their step and checkpoint; nothing starts");
+    if (const auto* resume = std::get_if<ResumeRequested>(&event))
+      note_request(*resume, "go on", "paused trials wait for places again");
   }
   template <class T>
   void note_request(const T& event, const char* what, const char* all) {
@@ -348,11 +359,14 @@ class Runner {
   // the error states why it was rejected.
   Result<void> take_configuration(const std::string& json, std::optional<TrialId> like, const std::string& request) {
     if (loop_->ending() || loop_->ended())
-      return make_error(ErrorCode::kNotFound, fmt::format("{}: it ends; no configuration is added any more", directory_.key()));
+      return make_error(ErrorCode::kNotFound,
+                        fmt::format("{}: it ends; no configuration is added any more", directory_.key()));
     const auto given = Config::from_json(json);
     if (!given) return make_error(given.error());
     const Trial* const from = like ? loop_->find(*like) : nullptr;
-    if (like && from == nullptr) return make_error(ErrorCode::kNotFound, fmt::format("{}: it has no trial {}", directory_.key(), to_string(*like)));
+    if (like && from == nullptr)
+      return make_error(ErrorCode::kNotFound,
+                        fmt::format("{}: it has no trial {}", directory_.key(), to_string(*like)));
     auto config = from == nullptr ? completed_config("config", options_.space, *given, environment_.random)
                                   : changed_config("config", options_.space, from->config, *given, environment_.random);
     if (!config) return make_error(config.error());
@@ -393,7 +407,8 @@ class Runner {
     const Trial& trial = *loop_->find(action.trial);
     callbacks_.starts(action);
     output_.note_start(trial);
-    executor_->start(action.trial, action.attempt, {trial.config, trial.resources, action.restore, name_of(trial), folder_of(trial)});
+    executor_->start(action.trial, action.attempt,
+                     {trial.config, trial.resources, action.restore, name_of(trial), folder_of(trial)});
   }
   void execute(const Step& action) {
     results_.release(action.trial, false);
@@ -409,14 +424,16 @@ class Runner {
     if (executor_ != nullptr) executor_->remove(action.checkpoint);
   }
   void execute(const CloneCheckpoint& action) {
-    if (executor_ != nullptr) executor_->clone(action.trial, action.attempt, folder_of(*loop_->find(action.trial)), action.checkpoint);
+    if (executor_ != nullptr)
+      executor_->clone(action.trial, action.attempt, folder_of(*loop_->find(action.trial)), action.checkpoint);
   }
   void execute(const TrialCloned& action) {
     if (executor_ == nullptr) return;
     const Trial& trial = *loop_->find(action.trial);
     results_.start(trial, environment_.clock.wall());
     if (action.from == action.trial) return;
-    const auto logged = log_clone(directory_.path(), {action, loop_->find(action.from)->config, trial.config, folder_of(trial), folder_of(*loop_->find(action.from))});
+    const auto logged = log_clone(directory_.path(), {action, loop_->find(action.from)->config, trial.config,
+                                                      folder_of(trial), folder_of(*loop_->find(action.from))});
     if (!logged) say(fmt::format("the log of copies is not complete: {}", logged.error().message));
   }
   void execute(const TrialEnded& action) {
@@ -499,7 +516,8 @@ class Runner {
   void say_lines_left_out() {
     const int64_t lines = queue_.take_left_out();
     if (lines == 0) return;
-    say(fmt::format("{} left out here{}: they came faster than they can be shown; `volador logs TRIAL` has them", counted(lines, "line of trials is", "lines of trials are"),
+    say(fmt::format("{} left out here{}: they came faster than they can be shown; `volador logs TRIAL` has them",
+                    counted(lines, "line of trials is", "lines of trials are"),
                     options_.log_to_file ? " and in stdout and stderr of their folders" : ""));
   }
 
@@ -530,13 +548,15 @@ class Runner {
   void follow_disk() {
     say_all(results_.take_disk_notices());
     if (journal_->status() && !journal_trouble_)
-      say(fmt::format("the journal cannot be written: {}; the run goes on, a resume would know what came before only", journal_->status()->message));
+      say(fmt::format("the journal cannot be written: {}; the run goes on, a resume would know what came before only",
+                      journal_->status()->message));
     journal_trouble_ = journal_->status().has_value() || journal_->lost();
   }
 
   std::string state_name(bool ended) const {
     if (!ended) return loop_->paused() ? "paused" : "running";
-    const bool failed_fast = options_.fail_fast && loop_->counts().by_status[static_cast<int>(TrialStatus::kFailed)] > 0;
+    const bool failed_fast =
+        options_.fail_fast && loop_->counts().by_status[static_cast<int>(TrialStatus::kFailed)] > 0;
     if (has_left_) return "interrupted";
     if (end_.error || failed_fast) return "failed";
     return interrupts_ > 0 || stop_requested_ ? "interrupted" : "finished";
@@ -549,10 +569,13 @@ class Runner {
     }));
   }
 
-  RunStanding standing(const std::string& name) const { return {.name = name, .reason = end_.reason, .left = left_, .notices = output_.notices()}; }
+  RunStanding standing(const std::string& name) const {
+    return {.name = name, .reason = end_.reason, .left = left_, .notices = output_.notices()};
+  }
 
   ProgressSnapshot snapshot() const {
-    return progress_.snapshot(*loop_, {.totals = totals_, .elapsed = environment_.clock.now() - started_, .left = left_, .ending = ending_});
+    return progress_.snapshot(
+        *loop_, {.totals = totals_, .elapsed = environment_.clock.now() - started_, .left = left_, .ending = ending_});
   }
 
   // ---- The end.
@@ -587,7 +610,7 @@ class Runner {
   EventQueue<RunnerEvent> queue_;
   std::unique_ptr<TrialLoop> loop_;
   TrialExecutor* executor_ = nullptr;
-  std::vector<ResourceSet> bundles_;  // Bundles of each trial; empty: only resources_.
+  std::vector<ResourceSet> bundles_;             // Bundles of each trial; empty: only resources_.
   std::unordered_map<TrialId, ActorId> actors_;  // Including pending ones.
   RecordingSearcher* const recording_;
   std::vector<DecisionRecord> replayed_decisions_;
@@ -604,7 +627,7 @@ class Runner {
   int interrupts_ = 0;
   bool stop_requested_ = false;
   bool has_left_ = false;  // The session has left the cluster permanently.
-  bool quiet_ = false;  // Notices of this event are not printed.
+  bool quiet_ = false;     // Notices of this event are not printed.
   bool journal_trouble_ = false;
   std::optional<TimeLeft> left_;
   BootTime started_{}, next_look_{}, next_report_{}, next_left_{};
@@ -612,19 +635,23 @@ class Runner {
 
 }  // namespace
 
-Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable, RunOptions options) {
+Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable,
+                                RunOptions options) {
   auto prepared = prepare_run(trainable, std::move(options), environment.random);
   if (!prepared) return make_error(prepared.error());
   PreparedRun& run = *prepared;
   run.header.started = environment.clock.wall().time_since_epoch();
-  auto directory = run.earlier ? ExperimentDirectory::open(run.options.resume, run.options.name)
-                               : ExperimentDirectory::create({.name = run.options.name, .storage_path = run.options.storage_path}, environment.clock.wall());
+  auto directory =
+      run.earlier ? ExperimentDirectory::open(run.options.resume, run.options.name)
+                  : ExperimentDirectory::create({.name = run.options.name, .storage_path = run.options.storage_path},
+                                                environment.clock.wall());
   if (!directory) return make_error(directory.error());
-  auto journal = run.earlier ? ExperimentJournal::open(directory->path(), run.earlier->whole_bytes) : ExperimentJournal::create(directory->path(), run.header);
+  auto journal = run.earlier ? ExperimentJournal::open(directory->path(), run.earlier->whole_bytes)
+                             : ExperimentJournal::create(directory->path(), run.header);
   if (!journal) return make_error(journal.error());
   remove_interrupted_writes(directory->path().parent_path(), run.options.name, directory->path());
-  Runner runner(environment, std::move(run.options), std::move(run.resources), run.seed, std::move(run.loop), *run.recording, std::move(*directory),
-                std::move(*journal));
+  Runner runner(environment, std::move(run.options), std::move(run.resources), run.seed, std::move(run.loop),
+                *run.recording, std::move(*directory), std::move(*journal));
   return runner.run(trainable, run);
 }
 

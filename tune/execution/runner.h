@@ -20,18 +20,19 @@ namespace volador::tune {
 // Dependencies of a runner. References must outlive it.
 struct RunnerEnvironment {
   std::shared_ptr<Session> session;
-  const Clock& clock;     // Thread safe.
-  Random& random;         // For a default seed.
+  const Clock& clock;  // Thread safe.
+  Random& random;      // For a default seed.
   LiveDisplayOptions display;
   bool handle_signals = true;  // SIGINT and SIGTERM: the first lets trials checkpoint and stop, the second stops them
                                // at once, the third ends the program.
   std::chrono::milliseconds retry_pause{200};
-  JournalProgram program = {};  // For the journal: the program to start for a resume.
+  JournalProgram program = {};                  // For the journal: the program to start for a resume.
   std::function<SourceRevision()> source = {};  // Called once, on a separate thread; empty: unknown.
 };
 
 // kInvalidArgument: an option is invalid, the message names it; or the metric was never reported. kInfeasible: no node
 // can ever hold a trial. kPermissionDenied, kUnavailable: the results directory. Failed trials are not an error here.
-[[nodiscard]] Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable, RunOptions options);
+[[nodiscard]] Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable,
+                                              RunOptions options);
 
 }  // namespace volador::tune

@@ -71,7 +71,8 @@ SourceRevision source_revision(const std::filesystem::path& directory, std::chro
   const Deadline deadline = std::chrono::steady_clock::now() + patience;
   const auto git = [&directory, deadline](std::vector<std::string> words, size_t bytes_max, bool& cut) {
     // A file system monitor configured by the repository would outlive the command.
-    std::vector<std::string> all{"git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false", "-C", directory.string()};
+    std::vector<std::string> all{"git", "--no-optional-locks", "--no-pager", "-c", "core.fsmonitor=false",
+                                 "-C",  directory.string()};
     all.insert(all.end(), words.begin(), words.end());
     return output_of(std::move(all), bytes_max, deadline, cut);
   };
@@ -82,7 +83,8 @@ SourceRevision source_revision(const std::filesystem::path& directory, std::chro
   revision.commit = first_line(*commit);
   if (const auto branch = git({"symbolic-ref", "--short", "HEAD"}, 4096, cut)) revision.branch = first_line(*branch);
   cut = false;
-  if (auto diff = git({"diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD"}, SourceRevision::kDiffBytesMax, cut)) {
+  if (auto diff =
+          git({"diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD"}, SourceRevision::kDiffBytesMax, cut)) {
     revision.diff = std::move(*diff);
     revision.changed = !revision.diff.empty();
     if (cut) revision.diff += "\n… cut here: the diff is larger than 256 KiB\n";

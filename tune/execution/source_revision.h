@@ -18,6 +18,7 @@ struct SourceRevision {
 // Returns the revision of the repository that contains the folder. Runs `git` a few times, for `patience` in total:
 // results that are late are left out and its processes are killed. Takes no locks in the repository and runs no diff
 // program and no file system monitor that it configures.
-SourceRevision source_revision(const std::filesystem::path& directory, std::chrono::milliseconds patience = std::chrono::seconds(5));
+SourceRevision source_revision(const std::filesystem::path& directory,
+                               std::chrono::milliseconds patience = std::chrono::seconds(5));
 
 }  // namespace volador::tune

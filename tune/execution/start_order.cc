@@ -49,7 +49,8 @@ std::map<std::string, std::string> environment_of(const StartOrder& order) {
   const std::string directory = fs::absolute(order.directory).string();
   if (order.kind == StartOrder::Kind::kResume) {
     std::map<std::string, std::string> variables{{kResume, directory}};
-    if (order.failed != StartOrder::Failed::kAsTheProgramSays) variables[kFailed] = order.failed == StartOrder::Failed::kResume ? "resume" : "restart";
+    if (order.failed != StartOrder::Failed::kAsTheProgramSays)
+      variables[kFailed] = order.failed == StartOrder::Failed::kResume ? "resume" : "restart";
     return variables;
   }
   if (order.kind == StartOrder::Kind::kReplay)

@@ -75,7 +75,9 @@ class ClassHost final : public TrainableHost {
 // The function has its own thread; it and the host's thread alternate.
 class FunctionHost final : public TrainableHost {
  public:
-  explicit FunctionHost(std::function<void(const Config&)> function) : shared_(std::make_shared<Shared>()) { shared_->function = std::move(function); }
+  explicit FunctionHost(std::function<void(const Config&)> function) : shared_(std::make_shared<Shared>()) {
+    shared_->function = std::move(function);
+  }
   ~FunctionHost() override { leave(); }
 
   void setup(const Config& config, const TrialContext& context) override {
@@ -234,7 +236,9 @@ bool Trainable::reset_config(const Config&) { return false; }
 
 const TrialContext& get_context() {
   if (current_context == nullptr) {
-    throw Exception({ErrorCode::kUnavailable, "tune::get_context and tune::get_checkpoint have a meaning on the thread of a trial's function or class only"});
+    throw Exception({ErrorCode::kUnavailable,
+                     "tune::get_context and tune::get_checkpoint have a meaning on the thread of a trial's function or "
+                     "class only"});
   }
   return *current_context;
 }
@@ -252,7 +256,9 @@ const std::filesystem::path& artifacts_directory() {
 volador::PlacementGroup placement_group() {
   const GroupId& group = get_context().group;
   if (group.is_nil()) {
-    throw Exception({ErrorCode::kNotFound, "the trial has no placement group: give tune::run .bundles_per_trial = {{.cpus = 1}, {.cpus = 2}}"});
+    throw Exception(
+        {ErrorCode::kNotFound,
+         "the trial has no placement group: give tune::run .bundles_per_trial = {{.cpus = 1}, {.cpus = 2}}"});
   }
   return volador::PlacementGroup(group);
 }
@@ -262,19 +268,23 @@ void add_media(std::string value) {
   size_t bytes = value.size();
   for (const std::string& one : current_media) bytes += one.size();
   if (bytes > kMediaBytesMax) {
-    throw Exception({ErrorCode::kInvalidArgument,
-                     fmt::format("histograms and images of one step may have {} MiB, with this one they have {:.1f}: report fewer or smaller ones", kMediaBytesMax >> 20,
-                                 static_cast<double>(bytes) / (1 << 20))});
+    throw Exception(
+        {ErrorCode::kInvalidArgument, fmt::format("histograms and images of one step may have {} MiB, with this one "
+                                                  "they have {:.1f}: report fewer or smaller ones",
+                                                  kMediaBytesMax >> 20, static_cast<double>(bytes) / (1 << 20))});
   }
   current_media.push_back(std::move(value));
 }
 
 void tag(std::string_view text) {
   (void)get_context();
-  if (const auto fine = check_tag(text); !fine) throw Exception({fine.error().code, "tune::tag: " + fine.error().message});
+  if (const auto fine = check_tag(text); !fine)
+    throw Exception({fine.error().code, "tune::tag: " + fine.error().message});
   const bool known = std::find(current_tags.begin(), current_tags.end(), text) != current_tags.end();
   if (known || add_tag(current_tags, text)) return;
-  throw Exception({ErrorCode::kInvalidArgument, fmt::format("tune::tag: a trial has at most {} tags, with \"{}\" it would have more", kTagsMax, text)});
+  throw Exception(
+      {ErrorCode::kInvalidArgument,
+       fmt::format("tune::tag: a trial has at most {} tags, with \"{}\" it would have more", kTagsMax, text)});
 }
 
 std::vector<std::string> take_tags() { return std::exchange(current_tags, {}); }
@@ -282,7 +292,9 @@ std::vector<std::string> take_media() { return std::exchange(current_media, {});
 
 void report(Metrics metrics, SaveFunction save) {
   if (current_function == nullptr) {
-    throw Exception({ErrorCode::kUnavailable, "tune::report has a meaning on the thread of a trial's function only; a class returns its metrics from step()"});
+    throw Exception({ErrorCode::kUnavailable,
+                     "tune::report has a meaning on the thread of a trial's function only; a class returns its metrics "
+                     "from step()"});
   }
   current_function->report(std::move(metrics), std::move(save));
 }
@@ -290,7 +302,9 @@ void report(Metrics metrics, SaveFunction save) {
 ContextScope::ContextScope(const TrialContext& context) : before_(std::exchange(current_context, &context)) {}
 ContextScope::~ContextScope() { current_context = before_; }
 
-std::unique_ptr<TrainableHost> host_of_class(std::unique_ptr<Trainable> trainable) { return std::make_unique<ClassHost>(std::move(trainable)); }
+std::unique_ptr<TrainableHost> host_of_class(std::unique_ptr<Trainable> trainable) {
+  return std::make_unique<ClassHost>(std::move(trainable));
+}
 std::unique_ptr<TrainableHost> host_of_function(std::function<void(const Config&)> function) {
   return std::make_unique<FunctionHost>(std::move(function));
 }

@@ -62,9 +62,11 @@ class Trainable {
 class TrialCheckpoint {
  public:
   TrialCheckpoint(std::filesystem::path path, int64_t step) : path_(std::move(path)), step_(step) {}
-  const std::filesystem::path& path() const { return path_; }  // The files that save_checkpoint wrote, a copy for this
-                                                               // attempt.
-  int64_t step() const { return step_; }                        // The training iteration after which it was saved.
+  const std::filesystem::path& path() const {
+    return path_;
+  }                                       // The files that save_checkpoint wrote, a copy for this
+                                          // attempt.
+  int64_t step() const { return step_; }  // The training iteration after which it was saved.
 
  private:
   std::filesystem::path path_;

@@ -16,12 +16,14 @@ std::string TrainableRegistry::add(std::string_view name, Factory factory) {
   return key;
 }
 
-Result<std::unique_ptr<TrainableHost>> TrainableRegistry::make(const std::string& name, std::string_view parameters) const {
+Result<std::unique_ptr<TrainableHost>> TrainableRegistry::make(const std::string& name,
+                                                               std::string_view parameters) const {
   const auto found = factories_.find(name);
   if (found == factories_.end()) {
     std::string names;
     for (const auto& [known, factory] : factories_) names += (names.empty() ? "" : ", ") + known;
-    return make_error(ErrorCode::kNotFound, fmt::format("the program has no trainable \"{}\"; it has: {}", name, names.empty() ? "none" : names));
+    return make_error(ErrorCode::kNotFound, fmt::format("the program has no trainable \"{}\"; it has: {}", name,
+                                                        names.empty() ? "none" : names));
   }
   return found->second(parameters);
 }
@@ -33,7 +35,9 @@ std::string label_of(std::string_view name) {
   if (const size_t at = name.find('<'); at != std::string_view::npos) name = name.substr(0, at);
   if (const size_t at = name.find_last_of(":&)("); at != std::string_view::npos) name.remove_prefix(at + 1);
   std::string label;
-  for (const char c : name) label += (c == '_' || c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) ? c : '_';
+  for (const char c : name)
+    label +=
+        (c == '_' || c == '-' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) ? c : '_';
   return label.empty() ? "trial" : label;
 }
 

@@ -56,16 +56,19 @@ namespace trainables {
 template <class... P>
 consteval bool check_parameters() {
   constexpr bool travel = (Serializable<P> && ...);
-  static_assert(travel,
-                "volador: a parameter does not travel between processes: a pointer or std::unique_ptr means nothing in another one, give the "
-                "value itself; for a type of your own put VOLADOR_FIELDS(Type, member…) beside it, or write volador_encode and "
-                "volador_decode for it");
+  static_assert(
+      travel,
+      "volador: a parameter does not travel between processes: a pointer or std::unique_ptr means nothing in another "
+      "one, give the "
+      "value itself; for a type of your own put VOLADOR_FIELDS(Type, member…) beside it, or write volador_encode and "
+      "volador_decode for it");
   return travel;
 }
 template <auto F, class... P>
 consteval bool check_function() {
   constexpr bool callable = std::invocable<decltype(F), const Config&, P&...>;
-  static_assert(callable, "volador: a trial's function takes (const tune::Config&) and then what tune::with_parameters gives it");
+  static_assert(callable,
+                "volador: a trial's function takes (const tune::Config&) and then what tune::with_parameters gives it");
   return callable;
 }
 template <class T, class... P>
@@ -81,7 +84,9 @@ TrainableRegistry::Factory function_factory(Call call) {
     auto parameters = tuple_from_bytes<P...>(bytes);
     if (!parameters) return make_error(std::move(parameters).error());
     auto shared = std::make_shared<std::tuple<P...>>(std::move(*parameters));
-    return host_of_function([call, shared](const Config& config) { std::apply([&](auto&... values) { call(config, values...); }, *shared); });
+    return host_of_function([call, shared](const Config& config) {
+      std::apply([&](auto&... values) { call(config, values...); }, *shared);
+    });
   };
 }
 
@@ -111,12 +116,14 @@ template <TrainableClass T, class... P>
 struct ClassEntry {
   static std::string enlist() {
     if constexpr (check_class<T, P...>()) {
-      return TrainableRegistry::instance().add(type_name<T>(), [](std::string_view bytes) -> Result<std::unique_ptr<TrainableHost>> {
-        auto parameters = tuple_from_bytes<P...>(bytes);
-        if (!parameters) return make_error(std::move(parameters).error());
-        return host_of_class(
-            std::apply([](auto&... values) -> std::unique_ptr<Trainable> { return std::make_unique<T>(std::move(values)...); }, *parameters));
-      });
+      return TrainableRegistry::instance().add(
+          type_name<T>(), [](std::string_view bytes) -> Result<std::unique_ptr<TrainableHost>> {
+            auto parameters = tuple_from_bytes<P...>(bytes);
+            if (!parameters) return make_error(std::move(parameters).error());
+            return host_of_class(std::apply(
+                [](auto&... values) -> std::unique_ptr<Trainable> { return std::make_unique<T>(std::move(values)...); },
+                *parameters));
+          });
     }
     return {};
   }
@@ -124,7 +131,8 @@ struct ClassEntry {
 };
 
 template <class T>
-using Owned = std::conditional_t<std::is_convertible_v<T, std::string> && std::is_pointer_v<std::decay_t<T>>, std::string, std::decay_t<T>>;
+using Owned = std::conditional_t<std::is_convertible_v<T, std::string> && std::is_pointer_v<std::decay_t<T>>,
+                                 std::string, std::decay_t<T>>;
 
 // "shop::TrainDigits" → "TrainDigits", "&train" → "train", a lambda → "trial".
 std::string label_of(std::string_view name);
@@ -185,7 +193,7 @@ inline TrainableRef with_resources(TrainableRef ref, const Resources& resources)
 
 // Registers the class in every process of the program; placed beside the class, in its namespace. tune::run<T>
 // registers T itself; the macro is for a class that only another source file runs.
-#define VOLADOR_TRAINABLE(Type)                                                                  \
+#define VOLADOR_TRAINABLE(Type)                                                                     \
   [[maybe_unused]] static const std::string& VOLADOR_TUNE_CONCAT(volador_trainable_, __COUNTER__) = \
       ::volador::tune::registered_class<Type>()
 #define VOLADOR_TUNE_CONCAT(a, b) VOLADOR_TUNE_CONCAT_STEP(a, b)

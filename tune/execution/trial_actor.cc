@@ -87,7 +87,8 @@ Result<std::vector<AnyRef>> put_pieces(const fs::path& path, int64_t offset, int
   std::vector<AnyRef> pieces;
   while (offset < bytes && pieces.size() < most) {
     const auto size = static_cast<size_t>(std::min(bytes - offset, kStoredPieceBytes));
-    auto piece = size > kInlineObjectBytesMax ? put_next(*store, file->get(), size, path) : next_inside(file->get(), size, path);
+    auto piece =
+        size > kInlineObjectBytesMax ? put_next(*store, file->get(), size, path) : next_inside(file->get(), size, path);
     if (!piece) return make_error(piece.error());
     pieces.push_back(std::move(*piece));
     offset += kStoredPieceBytes;
@@ -104,7 +105,8 @@ TrialActor::TrialActor(TrialSpec spec) : spec_(std::move(spec)) {
 TrialContext TrialActor::context_of(const TrialSpec& spec) {
   // A path only; the caller creates the folder.
   const bool in_actor = is_inside_actor() && !self().scratch.empty();
-  artifacts_ = std::make_unique<ArtifactFolder>((in_actor ? self().scratch : scratch()) / "artifacts", spec.artifact_bytes_max);
+  artifacts_ =
+      std::make_unique<ArtifactFolder>((in_actor ? self().scratch : scratch()) / "artifacts", spec.artifact_bytes_max);
   collected_number_ = 0;
   return {.trial_id = spec.trial_id,
           .trial_name = spec.trial_name.empty() ? spec.trial_id : spec.trial_name,
@@ -159,7 +161,9 @@ bool TrialActor::reuse(TrialSpec spec, Config config) {
 }
 
 PiecesTaken TrialActor::restore_pieces(std::string sha256, int64_t offset, std::vector<AnyRef> pieces) {
-  if (!is_checksum(sha256)) fail(ErrorCode::kInternal, fmt::format("trial {}: a part of its checkpoint came as \"{}\"", spec_.trial_id, sha256));
+  if (!is_checksum(sha256))
+    fail(ErrorCode::kInternal,
+         fmt::format("trial {}: a part of its checkpoint came as \"{}\"", spec_.trial_id, sha256));
   const fs::path path = restored(sha256);
   std::error_code code;
   fs::create_directories(path.parent_path(), code);
@@ -167,7 +171,8 @@ PiecesTaken TrialActor::restore_pieces(std::string sha256, int64_t offset, std::
   PiecesTaken taken{.bytes = static_cast<int64_t>(fs::file_size(path)), .lost = {}};
   for (const AnyRef& piece : pieces) {
     if (offset > taken.bytes) {
-      fail(ErrorCode::kInternal, fmt::format("trial {}: a piece of its checkpoint at {} came where {} was due", spec_.trial_id, offset, taken.bytes));
+      fail(ErrorCode::kInternal, fmt::format("trial {}: a piece of its checkpoint at {} came where {} was due",
+                                             spec_.trial_id, offset, taken.bytes));
     }
     const auto bytes = piece.bytes();
     if (!bytes) {
@@ -203,14 +208,17 @@ std::string TrialActor::unpack(const std::vector<DirectoryPart>& parts, const fs
   fs::remove_all(scratch() / "restore", ignored);
   if (!unpacked) return unpacked.error().message;
   for (size_t at = 0; at < parts.size(); ++at) {
-    if ((*unpacked)[at].sha256 != parts[at].sha256) return fmt::format("its checksum is {}, not {}", (*unpacked)[at].sha256, parts[at].sha256);
+    if ((*unpacked)[at].sha256 != parts[at].sha256)
+      return fmt::format("its checksum is {}, not {}", (*unpacked)[at].sha256, parts[at].sha256);
   }
   return {};
 }
 
 TrialReady TrialActor::setup(TrialSetup setup) {
   if (ready_) return *ready_;
-  TrialReady ready{.hostname = hostname(), .node = is_inside_actor() ? self().node_name : std::string(), .pid = static_cast<int32_t>(getpid())};
+  TrialReady ready{.hostname = hostname(),
+                   .node = is_inside_actor() ? self().node_name : std::string(),
+                   .pid = static_cast<int32_t>(getpid())};
   if (!setup.parts.empty()) {
     const fs::path directory = scratch() / "checkpoint";
     ready.restore_error = unpack(setup.parts, directory);
@@ -226,7 +234,8 @@ TrialReady TrialActor::setup(TrialSetup setup) {
 StepReply TrialActor::step(int64_t step) {
   if (last_ && last_->step == step) return *last_;
   if (!ready_ || step != step_ + 1) {
-    fail(ErrorCode::kInternal, fmt::format("trial {}: step {} was asked for after step {}", spec_.trial_id, step, step_));
+    fail(ErrorCode::kInternal,
+         fmt::format("trial {}: step {} was asked for after step {}", spec_.trial_id, step, step_));
   }
   last_ = run_step(step);
   if (!last_->finished) step_ = step;
@@ -249,7 +258,9 @@ StepReply TrialActor::run_step(int64_t step) {
 
 SaveReply TrialActor::save(int64_t step) {
   if (saved_step_ == step) return saved_;
-  if (step != step_) fail(ErrorCode::kInternal, fmt::format("trial {}: a checkpoint of step {} was asked for after step {}", spec_.trial_id, step, step_));
+  if (step != step_)
+    fail(ErrorCode::kInternal,
+         fmt::format("trial {}: a checkpoint of step {} was asked for after step {}", spec_.trial_id, step, step_));
   const fs::path directory = scratch() / "save";
   std::error_code code;
   fs::remove_all(directory, code);
@@ -276,14 +287,16 @@ SaveReply TrialActor::save(int64_t step) {
 PartPieces TrialActor::read_part(std::string sha256, int64_t offset, bool by_store) {
   const auto of_last = std::ranges::find(saved_.parts, sha256, &DirectoryPart::sha256);
   if (packer_ == nullptr || of_last == saved_.parts.end()) {
-    fail(ErrorCode::kInternal, fmt::format("trial {}: a part {} was asked for that its last checkpoint does not have", spec_.trial_id, sha256));
+    fail(ErrorCode::kInternal, fmt::format("trial {}: a part {} was asked for that its last checkpoint does not have",
+                                           spec_.trial_id, sha256));
   }
   const fs::path archive = packer_->archive(sha256);
   PartPieces read;
   if (by_store) {
     auto stored = put_pieces(archive, offset, of_last->bytes, kStoredPieces);
     if (stored) return {.pieces = std::move(*stored), .stored = true};
-    log::info("tune", "no object store takes a checkpoint, it travels inside calls", {{"error", stored.error().message}});
+    log::info("tune", "no object store takes a checkpoint, it travels inside calls",
+              {{"error", stored.error().message}});
   }
   Bytes bytes = read_piece(archive, offset, kArchiveChunkBytes);
   if (!bytes.data.empty()) read.pieces.emplace_back(std::make_shared<const std::string>(std::move(bytes.data)));
@@ -297,12 +310,15 @@ ArtifactReply TrialActor::collect_artifacts(int64_t number) {
   if (!packed) {
     collected_.error = packed.error().message;
   } else if (*packed) {
-    collected_ = {.files = (*packed)->files, .error = {}, .sha256 = (*packed)->sha256, .archive_bytes = (*packed)->archive_bytes};
+    collected_ = {
+        .files = (*packed)->files, .error = {}, .sha256 = (*packed)->sha256, .archive_bytes = (*packed)->archive_bytes};
   }
   collected_number_ = number;
   return collected_;
 }
 
-Bytes TrialActor::read_artifacts(int64_t offset, int64_t size) { return read_piece(scratch() / "artifacts.vla", offset, size); }
+Bytes TrialActor::read_artifacts(int64_t offset, int64_t size) {
+  return read_piece(scratch() / "artifacts.vla", offset, size);
+}
 
 }  // namespace volador::tune

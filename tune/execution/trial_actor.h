@@ -28,21 +28,22 @@ namespace volador::tune {
 
 // Constructor argument of the actor.
 struct TrialSpec {
-  std::string trainable;   // Name in the registry of the program.
-  Bytes parameters;        // Envelope.
+  std::string trainable;  // Name in the registry of the program.
+  Bytes parameters;       // Envelope.
   std::string experiment;
   std::string trial_id;
   int64_t attempt = 1;
   std::map<std::string, int64_t> resources = {};  // Resources of this attempt, as amounts of a ResourceSet.
   std::string trial_name = {};
-  GroupId group = {};               // Placement group it runs in; nil: none.
-  int64_t artifact_bytes_max = 0;   // Limit of its artifacts folder.
+  GroupId group = {};              // Placement group it runs in; nil: none.
+  int64_t artifact_bytes_max = 0;  // Limit of its artifacts folder.
 };
-VOLADOR_FIELDS(TrialSpec, trainable, parameters, experiment, trial_id, attempt, resources, trial_name, group, artifact_bytes_max);
+VOLADOR_FIELDS(TrialSpec, trainable, parameters, experiment, trial_id, attempt, resources, trial_name, group,
+               artifact_bytes_max);
 
 struct TrialSetup {
   Config config;
-  int64_t step = 0;                   // Step of the checkpoint to continue from; 0: none.
+  int64_t step = 0;                  // Step of the checkpoint to continue from; 0: none.
   std::vector<DirectoryPart> parts;  // Parts sent by restore_pieces, in the order of unpacking; empty: none.
 };
 VOLADOR_FIELDS(TrialSetup, config, step, parts);
@@ -136,8 +137,8 @@ class TrialActor {
   std::unique_ptr<TrainableHost> trainable_;
   std::optional<TrialReady> ready_;
   std::optional<StepReply> last_;
-  int64_t step_ = 0;             // Last step done.
-  int64_t saved_step_ = -1;      // Step of the archive.
+  int64_t step_ = 0;         // Last step done.
+  int64_t saved_step_ = -1;  // Step of the archive.
   SaveReply saved_;
   std::unique_ptr<DirectoryPacker> packer_;
   std::vector<AnyRef> restored_from_;  // Kept until the first save, so that the pieces stay on this node for others
@@ -149,8 +150,8 @@ class TrialActor {
   std::filesystem::path scratch_;
   bool owns_scratch_ = false;
 };
-VOLADOR_ACTOR(TrialActor, &TrialActor::reuse, &TrialActor::restore_pieces, &TrialActor::setup, &TrialActor::step, &TrialActor::save, &TrialActor::read_part,
-              &TrialActor::collect_artifacts, &TrialActor::read_artifacts);
+VOLADOR_ACTOR(TrialActor, &TrialActor::reuse, &TrialActor::restore_pieces, &TrialActor::setup, &TrialActor::step,
+              &TrialActor::save, &TrialActor::read_part, &TrialActor::collect_artifacts, &TrialActor::read_artifacts);
 
 // Size of an archive piece that is transferred in a message.
 inline constexpr int64_t kArchiveChunkBytes = 1 << 20;

@@ -91,12 +91,15 @@ void TrialExecutor::Impl::adopt(const AttemptPtr& attempt, const IdleActor& acto
     attempt->spawned = id;
   });
   const std::string arguments = to_bytes(spec_of(attempt), attempt->config);
-  invoke(attempt, function_id<&TrialActor::reuse>(), arguments, nanoseconds(0), [this, attempt](const std::string& bytes) {
-    const auto reused = from_bytes<bool>(bytes);
-    if (!reused || !*reused) return abandon(attempt);
-    attempt->watch = watch(attempt, attempt->actor);
-    restore_and_set_up(attempt);
-  }, [this, attempt](const Error&) { abandon(attempt); });
+  invoke(
+      attempt, function_id<&TrialActor::reuse>(), arguments, nanoseconds(0),
+      [this, attempt](const std::string& bytes) {
+        const auto reused = from_bytes<bool>(bytes);
+        if (!reused || !*reused) return abandon(attempt);
+        attempt->watch = watch(attempt, attempt->actor);
+        restore_and_set_up(attempt);
+      },
+      [this, attempt](const Error&) { abandon(attempt); });
 }
 
 void TrialExecutor::Impl::abandon(const AttemptPtr& attempt) {
@@ -120,8 +123,15 @@ std::shared_ptr<void> TrialExecutor::Impl::watch(const AttemptPtr& attempt, cons
 
 TrialSpec TrialExecutor::Impl::spec_of(const AttemptPtr& attempt) const {
   const auto& amounts = resources_of_attempt(attempt).entries();
-  return {options.trainable.name, Bytes{options.trainable.parameters}, options.experiment, to_string(attempt->trial), attempt->number,
-          {amounts.begin(), amounts.end()}, attempt->name, attempt->group.value_or(GroupId()), options.artifact_bytes_max};
+  return {options.trainable.name,
+          Bytes{options.trainable.parameters},
+          options.experiment,
+          to_string(attempt->trial),
+          attempt->number,
+          {amounts.begin(), amounts.end()},
+          attempt->name,
+          attempt->group.value_or(GroupId()),
+          options.artifact_bytes_max};
 }
 
 const ResourceSet& TrialExecutor::Impl::resources_of_attempt(const AttemptPtr& attempt) const {
@@ -144,7 +154,8 @@ void TrialExecutor::Impl::on_status(const AttemptPtr& attempt, const ActorStatus
 
 void TrialExecutor::Impl::set_up(const AttemptPtr& attempt, std::vector<DirectoryPart> parts) {
   const TrialSetup setup{attempt->config, attempt->restore ? attempt->restore->step : 0, std::move(parts)};
-  call<&TrialActor::setup>(attempt, nanoseconds(0), to_bytes(setup), [this, attempt](const TrialReady& ready) { on_ready(attempt, ready); });
+  call<&TrialActor::setup>(attempt, nanoseconds(0), to_bytes(setup),
+                           [this, attempt](const TrialReady& ready) { on_ready(attempt, ready); });
 }
 
 void TrialExecutor::Impl::on_ready(const AttemptPtr& attempt, const TrialReady& ready) {
@@ -158,10 +169,13 @@ void TrialExecutor::Impl::on_ready(const AttemptPtr& attempt, const TrialReady& 
 std::vector<std::shared_ptr<OutgoingCall>> TrialExecutor::Impl::opening_of(const AttemptPtr& attempt) {
   if (!attempt->opens) return {};
   std::vector<std::shared_ptr<OutgoingCall>> calls;
-  calls.push_back(opening_call<&TrialActor::setup>(attempt, to_bytes(TrialSetup{attempt->config}), [this, attempt](Result<std::string> reply) {
-    if (reply) return decode<TrialReady>(attempt, *reply, [this, attempt](const TrialReady& ready) { on_ready(attempt, ready); });
-    worth_a_retry(reply.error().code) ? set_up(attempt, {}) : on_refused(attempt, reply.error());
-  }));
+  calls.push_back(opening_call<&TrialActor::setup>(
+      attempt, to_bytes(TrialSetup{attempt->config}), [this, attempt](Result<std::string> reply) {
+        if (reply)
+          return decode<TrialReady>(attempt, *reply,
+                                    [this, attempt](const TrialReady& ready) { on_ready(attempt, ready); });
+        worth_a_retry(reply.error().code) ? set_up(attempt, {}) : on_refused(attempt, reply.error());
+      }));
   if (options.step_timeout.count() > 0) return calls;
   calls.push_back(opening_call<&TrialActor::step>(attempt, to_bytes<int64_t>(1), [attempt](Result<std::string> reply) {
     if (attempt->on_first_step) return std::exchange(attempt->on_first_step, {})(std::move(reply));
@@ -205,7 +219,8 @@ void TrialExecutor::Impl::on_step(const AttemptPtr& attempt, StepReply reply) {
   if (!reply.media.empty()) emit(MediaReported{attempt->trial, reply.step, std::move(reply.media)});
   if (!reply.tags.empty()) emit(TrialTagged{attempt->trial, std::move(reply.tags)});
   if (reply.finished) return emit(TrialFinished{attempt->trial, attempt->number});
-  emit(ResultReported{attempt->trial, attempt->number, reply.step, std::move(reply.metrics), reply.duration, reply.done});
+  emit(ResultReported{attempt->trial, attempt->number, reply.step, std::move(reply.metrics), reply.duration,
+                      reply.done});
 }
 
 void TrialExecutor::Impl::on_step_refused(const AttemptPtr& attempt, const Error& error) {
@@ -230,19 +245,21 @@ void TrialExecutor::Impl::save(const AttemptPtr& attempt, int64_t number) {
 void TrialExecutor::Impl::fetch(const std::shared_ptr<IncomingCheckpoint>& incoming, int64_t offset, bool by_store) {
   if (!live(incoming->attempt)) return on_disk([incoming] { incoming->writer.reset(); });
   const std::string& sha256 = incoming->reply.parts[incoming->next].sha256;
-  call<&TrialActor::read_part>(incoming->attempt, nanoseconds(0), to_bytes(sha256, offset, by_store), [this, incoming, offset](PartPieces read) {
-    on_disk([self = shared_from_this(), incoming, offset, read = std::move(read)] {
-      if (!incoming->writer) return;
-      if (read.pieces.empty()) {
-        const int64_t bytes = incoming->reply.parts[incoming->next].bytes;
-        return self->fail_incoming(incoming, error_of(ErrorCode::kInternal, reason("checkpoint.part_ended", offset, bytes)));
-      }
-      if (incoming->by_store && !read.stored) self->kept.clear();  // The store was full.
-      incoming->by_store = read.stored;
-      incoming->keeps = incoming->keeps && read.stored;
-      self->append_when_there(incoming, read.pieces, 0);
-    });
-  });
+  call<&TrialActor::read_part>(
+      incoming->attempt, nanoseconds(0), to_bytes(sha256, offset, by_store), [this, incoming, offset](PartPieces read) {
+        on_disk([self = shared_from_this(), incoming, offset, read = std::move(read)] {
+          if (!incoming->writer) return;
+          if (read.pieces.empty()) {
+            const int64_t bytes = incoming->reply.parts[incoming->next].bytes;
+            return self->fail_incoming(incoming,
+                                       error_of(ErrorCode::kInternal, reason("checkpoint.part_ended", offset, bytes)));
+          }
+          if (incoming->by_store && !read.stored) self->kept.clear();  // The store was full.
+          incoming->by_store = read.stored;
+          incoming->keeps = incoming->keeps && read.stored;
+          self->append_when_there(incoming, read.pieces, 0);
+        });
+      });
 }
 
 // ---- Artifacts.
@@ -255,31 +272,41 @@ void TrialExecutor::Impl::collect(const AttemptPtr& attempt, std::function<void(
   };
   const auto skip = [attempt, after](const Error&) { after(); };  // The actor is gone; the consequences are handled
                                                                   // elsewhere.
-  call<&TrialActor::collect_artifacts>(attempt, nanoseconds(0), to_bytes(++attempt->collections), [this, attempt, after](ArtifactReply reply) {
-    if (!reply.error.empty()) say_artifacts(attempt, reply.error);
-    if (reply.files == 0) return after();
-    auto incoming = std::make_shared<IncomingArtifacts>();
-    incoming->attempt = attempt;
-    incoming->reply = std::move(reply);
-    incoming->then = after;
-    on_disk([self = shared_from_this(), incoming] { self->open_artifacts(incoming); });
-  }, skip);
+  call<&TrialActor::collect_artifacts>(
+      attempt, nanoseconds(0), to_bytes(++attempt->collections),
+      [this, attempt, after](ArtifactReply reply) {
+        if (!reply.error.empty()) say_artifacts(attempt, reply.error);
+        if (reply.files == 0) return after();
+        auto incoming = std::make_shared<IncomingArtifacts>();
+        incoming->attempt = attempt;
+        incoming->reply = std::move(reply);
+        incoming->then = after;
+        on_disk([self = shared_from_this(), incoming] { self->open_artifacts(incoming); });
+      },
+      skip);
 }
 
 void TrialExecutor::Impl::say_artifacts(const AttemptPtr& attempt, const std::string& why) {
-  emit(AttemptNotice{fmt::format("trial {}: its artifacts are not copied to {}: {}", attempt->name, artifacts_of(*attempt).string(), why)});
+  emit(AttemptNotice{fmt::format("trial {}: its artifacts are not copied to {}: {}", attempt->name,
+                                 artifacts_of(*attempt).string(), why)});
 }
 
 void TrialExecutor::Impl::fetch_artifacts(const std::shared_ptr<IncomingArtifacts>& incoming, int64_t offset) {
   const AttemptPtr& attempt = incoming->attempt;
   if (!live(attempt)) return on_disk([incoming] { drop_artifacts(*incoming); });
-  if (offset >= incoming->reply.archive_bytes) return on_disk([self = shared_from_this(), incoming] { self->finish_artifacts(incoming); });
-  call<&TrialActor::read_artifacts>(attempt, nanoseconds(0), to_bytes(offset, kArchiveChunkBytes), [this, incoming, offset](Bytes bytes) {
-    on_disk([self = shared_from_this(), incoming, offset, bytes = std::move(bytes)] { self->append_artifacts(incoming, offset, bytes); });
-  }, [this, incoming](const Error&) {
-    on_disk([incoming] { drop_artifacts(*incoming); });
-    incoming->then();
-  });
+  if (offset >= incoming->reply.archive_bytes)
+    return on_disk([self = shared_from_this(), incoming] { self->finish_artifacts(incoming); });
+  call<&TrialActor::read_artifacts>(
+      attempt, nanoseconds(0), to_bytes(offset, kArchiveChunkBytes),
+      [this, incoming, offset](Bytes bytes) {
+        on_disk([self = shared_from_this(), incoming, offset, bytes = std::move(bytes)] {
+          self->append_artifacts(incoming, offset, bytes);
+        });
+      },
+      [this, incoming](const Error&) {
+        on_disk([incoming] { drop_artifacts(*incoming); });
+        incoming->then();
+      });
 }
 
 // ---- The end of an attempt.
@@ -310,15 +337,16 @@ void TrialExecutor::Impl::kill_started(const AttemptPtr& attempt, milliseconds g
   const auto gone = [this, attempt, told = std::make_shared<bool>(false)] {
     if (!std::exchange(*told, true)) emit(TrialGone{attempt->trial, attempt->number});
   };
-  session->kill_later(attempt->actor, true, grace, [weak = weak_from_this(), attempt, grace, gone](const Result<void>& killed) {
-    const auto self = weak.lock();
-    if (!self) return;
-    self->on_head([self, attempt, grace, again = !killed && worth_a_retry(killed.error().code)] {
-      if (again) self->kill(attempt->actor, grace);
-      self->release_group(attempt, grace);
-    });
-    self->on_control(gone);
-  });
+  session->kill_later(attempt->actor, true, grace,
+                      [weak = weak_from_this(), attempt, grace, gone](const Result<void>& killed) {
+                        const auto self = weak.lock();
+                        if (!self) return;
+                        self->on_head([self, attempt, grace, again = !killed && worth_a_retry(killed.error().code)] {
+                          if (again) self->kill(attempt->actor, grace);
+                          self->release_group(attempt, grace);
+                        });
+                        self->on_control(gone);
+                      });
   // If the head is away, the actor is ended when the head returns.
   after_on_control(kHeadPatience, [self = shared_from_this(), gone] { gone(); });
 }
@@ -339,22 +367,25 @@ void TrialExecutor::Impl::fail(const AttemptPtr& attempt, Reason error, bool cou
   emit(TrialFailed{attempt->trial, attempt->number, std::move(error), counts});
 }
 
-void TrialExecutor::Impl::invoke(const AttemptPtr& attempt, uint64_t method, std::string arguments, nanoseconds timeout, std::function<void(const std::string&)> then,
-              std::function<void(const Error&)> refused) {
-  session->call(attempt->actor, method, arguments, timeout,
-                [weak = weak_from_this(), attempt, actor = attempt->actor, method, arguments, timeout, then = std::move(then),
-                 refused = std::move(refused)](Result<std::string> reply) {
-                  const auto self = weak.lock();
-                  if (!self || attempt->over) return;
-                  self->on_control([self, attempt, actor, method, arguments, timeout, then, refused, reply = std::move(reply)] {
-                    if (!self->live(attempt) || attempt->actor != actor) return;
-                    if (reply) return then(*reply);
-                    if (!worth_a_retry(reply.error().code)) return refused ? refused(reply.error()) : self->on_refused(attempt, reply.error());
-                    self->after_on_control(self->options.retry_pause, [self, attempt, method, arguments, timeout, then, refused] {
-                      if (self->live(attempt)) self->invoke(attempt, method, arguments, timeout, then, refused);
-                    });
-                  });
-                });
+void TrialExecutor::Impl::invoke(const AttemptPtr& attempt, uint64_t method, std::string arguments, nanoseconds timeout,
+                                 std::function<void(const std::string&)> then,
+                                 std::function<void(const Error&)> refused) {
+  session->call(
+      attempt->actor, method, arguments, timeout,
+      [weak = weak_from_this(), attempt, actor = attempt->actor, method, arguments, timeout, then = std::move(then),
+       refused = std::move(refused)](Result<std::string> reply) {
+        const auto self = weak.lock();
+        if (!self || attempt->over) return;
+        self->on_control([self, attempt, actor, method, arguments, timeout, then, refused, reply = std::move(reply)] {
+          if (!self->live(attempt) || attempt->actor != actor) return;
+          if (reply) return then(*reply);
+          if (!worth_a_retry(reply.error().code))
+            return refused ? refused(reply.error()) : self->on_refused(attempt, reply.error());
+          self->after_on_control(self->options.retry_pause, [self, attempt, method, arguments, timeout, then, refused] {
+            if (self->live(attempt)) self->invoke(attempt, method, arguments, timeout, then, refused);
+          });
+        });
+      });
 }
 
 void TrialExecutor::Impl::on_refused(const AttemptPtr& attempt, const Error& error) {
@@ -369,17 +400,23 @@ void TrialExecutor::Impl::on_refused(const AttemptPtr& attempt, const Error& err
         });
       });
     case ErrorCode::kTimeout:
-      return fail(attempt, reason("trial.step_timeout", fmt::format("{}", std::chrono::duration<double>(options.step_timeout).count())),
-                  true, false);
-    case ErrorCode::kCancelled: return emit(Abort{error});
-    default: return fail(attempt, error.message, true, false);
+      return fail(
+          attempt,
+          reason("trial.step_timeout", fmt::format("{}", std::chrono::duration<double>(options.step_timeout).count())),
+          true, false);
+    case ErrorCode::kCancelled:
+      return emit(Abort{error});
+    default:
+      return fail(attempt, error.message, true, false);
   }
 }
 
 // ---- Actions of the loop.
 
-TrialExecutor::TrialExecutor(std::shared_ptr<Session> session, TrialExecutorOptions options, std::function<void(ExecutorEvent)> emit)
-    : loops_(std::make_unique<Loops>()), impl_(std::make_shared<Impl>(std::move(session), std::move(options), std::move(emit))) {
+TrialExecutor::TrialExecutor(std::shared_ptr<Session> session, TrialExecutorOptions options,
+                             std::function<void(ExecutorEvent)> emit)
+    : loops_(std::make_unique<Loops>()),
+      impl_(std::make_shared<Impl>(std::move(session), std::move(options), std::move(emit))) {
   impl_->loops = loops_.get();
 }
 
@@ -452,12 +489,15 @@ void TrialExecutor::remove(const Checkpoint& checkpoint) {
     const auto stored = impl->store.find(folder_in(checkpoint.location), checkpoint.step);
     if (!stored) return;
     const auto removed = impl->store.remove(*stored);
-    if (!removed) log::warn("tune", "a checkpoint cannot be removed", {{"checkpoint", checkpoint.location}, {"error", removed.error().message}});
+    if (!removed)
+      log::warn("tune", "a checkpoint cannot be removed",
+                {{"checkpoint", checkpoint.location}, {"error", removed.error().message}});
   });
 }
 
 void TrialExecutor::clone(TrialId trial, int64_t attempt, const std::string& folder, const Checkpoint& checkpoint) {
-  impl_->on_disk([impl = impl_, trial, attempt, folder, checkpoint] { impl->clone(trial, attempt, folder, checkpoint); });
+  impl_->on_disk(
+      [impl = impl_, trial, attempt, folder, checkpoint] { impl->clone(trial, attempt, folder, checkpoint); });
 }
 
 void TrialExecutor::drain() {

@@ -59,19 +59,19 @@ using ExecutorEvent = std::variant<Event, AttemptActor, AttemptPlace, MediaRepor
 struct TrialExecutorOptions {
   TrainableRef trainable;
   std::string experiment;
-  std::filesystem::path directory;  // Directory of the experiment; contains the checkpoints.
-  ResourceSet resources;            // Resources of each trial.
+  std::filesystem::path directory;        // Directory of the experiment; contains the checkpoints.
+  ResourceSet resources;                  // Resources of each trial.
   std::vector<ResourceSet> bundles = {};  // Placement group per trial, whose first bundle is the trial's; empty: no
                                           // group.
   Strategy strategy = Strategy::kPack;
   int64_t artifact_bytes_max = 0;
   bool wait_if_infeasible = false;
-  bool reuse_actors = false;        // A stopped attempt's actor runs the next one, if its trainable supports it.
-  std::chrono::nanoseconds step_timeout{0};  // A step that takes longer fails its attempt; 0: unlimited.
-  std::chrono::milliseconds stop_grace{5'000};   // Time for cleanup().
+  bool reuse_actors = false;  // A stopped attempt's actor runs the next one, if its trainable supports it.
+  std::chrono::nanoseconds step_timeout{0};     // A step that takes longer fails its attempt; 0: unlimited.
+  std::chrono::milliseconds stop_grace{5'000};  // Time for cleanup().
   std::chrono::milliseconds start_timeout{60'000};
-  std::chrono::milliseconds retry_pause{200};    // Delay between attempts to reach an actor or the head.
-  const Clock* clock = nullptr;                  // Thread safe.
+  std::chrono::milliseconds retry_pause{200};  // Delay between attempts to reach an actor or the head.
+  const Clock* clock = nullptr;                // Thread safe.
 };
 
 // Arguments of an attempt.
@@ -87,7 +87,8 @@ struct AttemptStart {
 class TrialExecutor {
  public:
   // `emit` runs on threads of the executor, one call at a time; not after the destructor has returned.
-  TrialExecutor(std::shared_ptr<Session> session, TrialExecutorOptions options, std::function<void(ExecutorEvent)> emit);
+  TrialExecutor(std::shared_ptr<Session> session, TrialExecutorOptions options,
+                std::function<void(ExecutorEvent)> emit);
   // Ends the remaining actors at once.
   ~TrialExecutor();
   TrialExecutor(const TrialExecutor&) = delete;

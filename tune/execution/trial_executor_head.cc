@@ -11,7 +11,9 @@ namespace {
 // their own.
 Error in_words_of_trials(const Error& error, bool in_group) {
   constexpr std::pair<std::string_view, std::string_view> kWords[] = {
-      {"option.and_wait", "option.and_trials_wait"}, {"option.or_wait", "option.or_trials_wait"}, {"option.resources", "option.resources_per_trial"}};
+      {"option.and_wait", "option.and_trials_wait"},
+      {"option.or_wait", "option.or_trials_wait"},
+      {"option.resources", "option.resources_per_trial"}};
   if (error.code != ErrorCode::kInfeasible) return error;
   const Reason why = reason_of(error).with_sentences(kWords);
   return error_of(error.code, in_group ? reason("option.of", "bundles_per_trial", why) : why);

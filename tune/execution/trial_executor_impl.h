@@ -37,7 +37,7 @@ struct Attempt {
   std::optional<GroupId> group;  // Its own placement group.
   // Used on the control loop:
   ActorId actor;
-  int64_t collections = 0;       // Number of artifact collections.
+  int64_t collections = 0;  // Number of artifact collections.
   bool has_artifacts = false;
   bool collecting = false;
   bool started = false;

@@ -7,7 +7,8 @@
 namespace volador::tune {
 
 Result<void> check_tag(std::string_view tag) {
-  const bool fine = !tag.empty() && tag.size() <= kTagBytesMax && tag.find_first_of(" ,\t\r\n") == std::string_view::npos;
+  const bool fine =
+      !tag.empty() && tag.size() <= kTagBytesMax && tag.find_first_of(" ,\t\r\n") == std::string_view::npos;
   if (fine) return {};
   return make_error(ErrorCode::kInvalidArgument,
                     fmt::format("\"{}\": a tag has 1 to {} characters without a space or comma", tag, kTagBytesMax));

@@ -20,7 +20,8 @@ namespace {
   auto prepared = prepare_run(trainable, std::move(options), random);
   if (!prepared) throw Exception(std::move(prepared).error());
   const ReplayReport report = audit_replay(*prepared->earlier, *prepared->loop, *prepared->recording);
-  if (auto written = write_file_atomically(order.report, report.to_json()); !written) throw Exception(std::move(written).error());
+  if (auto written = write_file_atomically(order.report, report.to_json()); !written)
+    throw Exception(std::move(written).error());
   throw Exception({ErrorCode::kCancelled, "volador tune replay asked searcher and scheduler again; no trial is run"});
 }
 
@@ -56,18 +57,21 @@ Analysis run(const TrainableRef& trainable, RunOptions options) {
   if (!analysis) throw Exception(std::move(analysis).error());
   if (raise && !analysis->errors().empty()) {
     const auto& first = analysis->errors().front();
-    throw Exception({ErrorCode::kApplication,
-                     fmt::format("{} of {} failed. The first, trial {}: {}\n  All results: {}; tune::Analysis::load reads them, "
-                                 ".raise_on_failed_trial = false returns them.",
-                                 analysis->errors().size(), counted(analysis->trials().size(), "trial"), to_string(first.trial), first.message,
-                                 analysis->directory().string())});
+    throw Exception(
+        {ErrorCode::kApplication,
+         fmt::format("{} of {} failed. The first, trial {}: {}\n  All results: {}; tune::Analysis::load reads them, "
+                     ".raise_on_failed_trial = false returns them.",
+                     analysis->errors().size(), counted(analysis->trials().size(), "trial"), to_string(first.trial),
+                     first.message, analysis->directory().string())});
   }
   return std::move(*analysis);
 }
 
 Tuner Tuner::restore(const std::filesystem::path& directory, TrainableRef trainable, RunOptions options) {
   if (!can_restore(directory)) {
-    throw Exception({ErrorCode::kNotFound, fmt::format("{}: there is no run to go on with, a journal.vlj is missing there", directory.string())});
+    throw Exception(
+        {ErrorCode::kNotFound,
+         fmt::format("{}: there is no run to go on with, a journal.vlj is missing there", directory.string())});
   }
   options.resume = directory;
   return Tuner(std::move(trainable), std::move(options));

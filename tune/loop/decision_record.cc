@@ -34,13 +34,15 @@ Reason cutoff_of(const DecisionRecord& record) {
 Reason detail_of(const DecisionRecord& record) {
   if (!record.detail.empty()) return record.detail;
   if (record.act == Act::kFinished) return reason("decision.steps_done", record.step);
-  return and_also(rank_of(record), record.act == Act::kCloned ? reason("decision.copy", to_string(record.other)) : cutoff_of(record));
+  return and_also(rank_of(record),
+                  record.act == Act::kCloned ? reason("decision.copy", to_string(record.other)) : cutoff_of(record));
 }
 
 }  // namespace
 
 std::string_view to_string(Act act) {
-  constexpr std::array<std::string_view, 7> kNames{"passed", "stopped", "finished", "paused", "resumed", "cloned", "resized"};
+  constexpr std::array<std::string_view, 7> kNames{"passed",  "stopped", "finished", "paused",
+                                                   "resumed", "cloned",  "resized"};
   return kNames[static_cast<size_t>(act)];
 }
 

@@ -31,8 +31,7 @@ struct DecisionRecord {
   int64_t bracket = -1;                                     // -1: none.
   double milestone = 0;                                     // Steps of the rung; 0: none.
   double value = std::numeric_limits<double>::quiet_NaN();  // Metric value that was compared.
-  int64_t rank =
-      0;  // From 1, among `of` trials including this one; 0: not ranked. Equal trials share the better rank.
+  int64_t rank = 0;  // From 1, among `of` trials including this one; 0: not ranked. Equal trials share the better rank.
   int64_t of = 0;
   int64_t pass = 0;                                          // Number of trials that continue; 0: the cutoff alone
                                                              // decides.

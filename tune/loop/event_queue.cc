@@ -29,7 +29,9 @@ void on_signal(int number) {
 
 }  // namespace
 
-Wakeup::Wakeup() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) { VOLADOR_CHECK(fd_ >= 0, "eventfd: no descriptor left"); }
+Wakeup::Wakeup() : fd_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  VOLADOR_CHECK(fd_ >= 0, "eventfd: no descriptor left");
+}
 Wakeup::~Wakeup() { ::close(fd_); }
 
 void Wakeup::notify() noexcept {

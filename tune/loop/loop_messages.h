@@ -154,8 +154,8 @@ struct ResourcesRefused {
 
 // The user adds this configuration to those of the searcher, as the next trial. A repeated request id has no effect.
 struct ConfigAdded {
-  std::string request = {};  // Request id; empty: none.
-  Config config = {};        // Complete, in the form in which the space draws it.
+  std::string request = {};                           // Request id; empty: none.
+  Config config = {};                                 // Complete, in the form in which the space draws it.
   std::optional<TrialId> cloned_from = std::nullopt;  // The trial that it was derived from, if any.
 };
 
@@ -174,8 +174,8 @@ struct RetryFailed {
 // The journal stores the index: append new types at the end.
 using Event =
     std::variant<TrialStarted, ResultReported, TrialFinished, CheckpointSaved, CheckpointFailed, CheckpointLost,
-                 TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned, CloneFailed,
-                 Resumed, CheckpointFound, MoreSamples, StopRequested, PauseRequested, ResumeRequested,
+                 TrialFailed, TrialGone, ActorWaiting, CapacityChanged, Interrupt, Tick, Abort, CheckpointCloned,
+                 CloneFailed, Resumed, CheckpointFound, MoreSamples, StopRequested, PauseRequested, ResumeRequested,
                  ClusterChanged, ResourcesRefused, ConfigAdded, RetryFailed, TrialTagged>;
 
 // ---- Actions, to be executed in order.

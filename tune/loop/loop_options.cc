@@ -18,8 +18,10 @@ Result<void> validate(const LoopOptions& options, const Searcher& searcher, cons
     return refuse("retry_backoff: expected a positive duration, or 0 for none, and retry_backoff_max not below it");
   }
   if (options.fail_fast && options.max_failures != 0) {
-    return refuse(fmt::format("fail_fast ends the run with the first failure, and max_failures {} tries again after it: leave one of them out",
-                              options.max_failures));
+    return refuse(
+        fmt::format("fail_fast ends the run with the first failure, and max_failures {} tries again after it: leave "
+                    "one of them out",
+                    options.max_failures));
   }
   const CheckpointOptions& checkpoint = options.checkpoint;
   if (checkpoint.frequency < 0)
@@ -38,8 +40,10 @@ Result<void> validate(const LoopOptions& options, const Searcher& searcher, cons
   VOLADOR_TRY(options.stop.validate(options.metric));
   VOLADOR_TRY(validate(options.goals));
   if (!options.goals.empty() && !searcher.takes_goals()) {
-    return refuse(fmt::format("{}: {} learns from one metric: take tune::tpe(), tune::gp(), tune::nsga2(), or a searcher that does not learn, as tune::random_search()",
-                              options.goals.objectives.empty() ? "constraints" : "objectives", searcher.describe()));
+    return refuse(
+        fmt::format("{}: {} learns from one metric: take tune::tpe(), tune::gp(), tune::nsga2(), or a searcher that "
+                    "does not learn, as tune::random_search()",
+                    options.goals.objectives.empty() ? "constraints" : "objectives", searcher.describe()));
   }
   if (options.metric.empty() && (scheduler.needs_metric() || searcher.needs_metric())) {
     return refuse(fmt::format("metric: {} compares trials: name a metric that they report",
@@ -52,8 +56,9 @@ Result<void> validate(const LoopOptions& options, const Searcher& searcher, cons
         scheduler.describe()));
   }
   if (scheduler.clones() && searcher.learns()) {
-    return refuse(fmt::format("searcher: {} learns from configurations, which {} changes on the way: take tune::random_search() with it",
-                              searcher.describe(), scheduler.describe()));
+    return refuse(fmt::format(
+        "searcher: {} learns from configurations, which {} changes on the way: take tune::random_search() with it",
+        searcher.describe(), scheduler.describe()));
   }
   return {};
 }

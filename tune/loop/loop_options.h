@@ -19,7 +19,7 @@ namespace volador::tune {
 struct LoopOptions {
   std::string metric = {};  // Metric that ranks trials; empty: no ranking.
   Mode mode = Mode::kMax;
-  Goals goals = {};  // Several objectives and constraints, for the searcher.
+  Goals goals = {};                   // Several objectives and constraints, for the searcher.
   uint64_t trial_key = 0;             // Key that trial ids are derived from; see TrialId::of().
   int64_t max_concurrent_trials = 0;  // 0: as many as the cluster can run.
   Stop stop = {};

@@ -86,7 +86,8 @@ void MetricBoard::check_invariants() const {
     VOLADOR_CHECK(winners_[leaves_ + i] == (ranked ? static_cast<int64_t>(i) : kNobody), std::to_string(i));
     if (ranked) lead = winner(lead, static_cast<int64_t>(i));
   }
-  VOLADOR_CHECK(best().value_or(kNobody) == lead, fmt::format("trial {} leads, not {}", lead, best().value_or(kNobody)));
+  VOLADOR_CHECK(best().value_or(kNobody) == lead,
+                fmt::format("trial {} leads, not {}", lead, best().value_or(kNobody)));
 }
 
 }  // namespace volador::tune

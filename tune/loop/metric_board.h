@@ -45,10 +45,10 @@ class MetricBoard {
   int64_t winner(int64_t one, int64_t other) const;
   void grow(size_t trials);
 
-  Metrics::Names last_names_;  // Names of the last result; the next result usually has the same.
-  std::vector<double> keys_;             // By index: smaller is better; NaN: not ranked.
-  std::vector<int64_t> winners_;         // By node, from 1; kNobody if no trial is ranked.
-  size_t leaves_ = 0;                    // A power of two; at least keys_.size().
+  Metrics::Names last_names_;     // Names of the last result; the next result usually has the same.
+  std::vector<double> keys_;      // By index: smaller is better; NaN: not ranked.
+  std::vector<int64_t> winners_;  // By node, from 1; kNobody if no trial is ranked.
+  size_t leaves_ = 0;             // A power of two; at least keys_.size().
   struct Lead {
     int64_t index = 0;
     double value = 0;

@@ -67,10 +67,12 @@ bool Metrics::has_names(const Metrics& front, std::initializer_list<std::pair<st
   if (!held_ || size() != front.size() + behind.size()) return false;
   const auto middle = held_->names->begin() + static_cast<std::ptrdiff_t>(front.size());
   if (front.held_ && !std::equal(held_->names->begin(), middle, front.held_->names->begin())) return false;
-  return std::equal(behind.begin(), behind.end(), middle, [](const auto& one, const std::string& name) { return one.first == name; });
+  return std::equal(behind.begin(), behind.end(), middle,
+                    [](const auto& one, const std::string& name) { return one.first == name; });
 }
 
-void Metrics::take(const Metrics& other, std::initializer_list<std::pair<std::string_view, double>> behind, const Metrics& like) {
+void Metrics::take(const Metrics& other, std::initializer_list<std::pair<std::string_view, double>> behind,
+                   const Metrics& like) {
   const bool likes = like.has_names(other, behind);
   const bool same = likes ? held_ && held_->names == like.held_->names : has_names(other, behind);
   if (!likes && !same) {
@@ -79,7 +81,8 @@ void Metrics::take(const Metrics& other, std::initializer_list<std::pair<std::st
     return;
   }
   if (!same || !held_.is_alone()) {
-    held_ = Counted<Held>::of({likes ? like.held_->names : held_->names, std::vector<double>(other.size() + behind.size())});
+    held_ = Counted<Held>::of(
+        {likes ? like.held_->names : held_->names, std::vector<double>(other.size() + behind.size())});
   }
   auto out = held_.own().values.begin();
   if (other.held_) out = std::copy(other.held_->values.begin(), other.held_->values.end(), out);

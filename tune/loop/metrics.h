@@ -55,7 +55,8 @@ class Metrics {
   void erase(std::string_view name);
   // Replaces the contents by `other` followed by `behind`, whose values win for equal names. If the resulting names
   // equal the present ones or those of `like`, that name list is reused; nothing is allocated while no copies exist.
-  void take(const Metrics& other, std::initializer_list<std::pair<std::string_view, double>> behind, const Metrics& like);
+  void take(const Metrics& other, std::initializer_list<std::pair<std::string_view, double>> behind,
+            const Metrics& like);
 
   size_t size() const { return held_ ? held_->values.size() : 0; }
   bool empty() const { return size() == 0; }

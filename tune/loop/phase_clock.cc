@@ -77,7 +77,8 @@ void PhaseClock::enter(int64_t index, Phase phase, int64_t attempt, BootTime now
       // The first starts of a program are slow; they are dropped once there are enough others.
       constexpr size_t kOthers = 8;
       const auto first = static_cast<size_t>(std::max<int64_t>(slots_, 1));
-      if (starts_.size() == first + kOthers) starts_.erase(starts_.begin(), starts_.begin() + static_cast<std::ptrdiff_t>(first));
+      if (starts_.size() == first + kOthers)
+        starts_.erase(starts_.begin(), starts_.begin() + static_cast<std::ptrdiff_t>(first));
     } else {
       pausing_ += seconds;
     }

@@ -61,7 +61,8 @@ struct Stopper::State {
   explicit State(Stop stop_in) : stop(std::move(stop_in)) {
     for (const Stop::Condition& condition : stop.conditions()) {
       remembers = remembers || std::holds_alternative<TrialPlateauOptions>(condition) ||
-                  std::holds_alternative<ExperimentPlateauOptions>(condition) || std::holds_alternative<NanStopOptions>(condition);
+                  std::holds_alternative<ExperimentPlateauOptions>(condition) ||
+                  std::holds_alternative<NanStopOptions>(condition);
     }
   }
 
@@ -125,8 +126,8 @@ struct Stopper::State {
       return std::nullopt;
     const double spread = deviation(plateau.last);
     if (!(spread < options.std)) return std::nullopt;
-    return Outcome{End::kFinish, reason("trial.plateau", named(options.metric), format_real(spread), plateau.last.size(),
-                                        format_real(options.std))};
+    return Outcome{End::kFinish, reason("trial.plateau", named(options.metric), format_real(spread),
+                                        plateau.last.size(), format_real(options.std))};
   }
 
   Answer check(const ExperimentPlateauOptions& options, size_t index, const Query& query, Seen* fresh) {
@@ -284,23 +285,30 @@ Result<void> check_count(std::string_view name, std::string_view option, int64_t
 std::optional<double> step_limit(const Stop::Condition& condition) {
   if (const auto* limit = std::get_if<Stop::MaxSteps>(&condition)) return static_cast<double>(limit->steps);
   const auto* threshold = std::get_if<Stop::Threshold>(&condition);
-  if (threshold == nullptr || threshold->metric != "training_iteration" || threshold->direction == Stop::Direction::kAtMost) return std::nullopt;
+  if (threshold == nullptr || threshold->metric != "training_iteration" ||
+      threshold->direction == Stop::Direction::kAtMost)
+    return std::nullopt;
   return threshold->value;
 }
 
 // Rejects two thresholds of one metric of which one never applies, or which every value satisfies.
 Result<void> check_pair(const Stop::Threshold& a, const Stop::Threshold& b, std::string_view metric) {
   if (a.metric != b.metric) return {};
-  const bool unknown = a.metric == metric && a.direction != b.direction && (a.direction == Stop::Direction::kAuto || b.direction == Stop::Direction::kAuto);
+  const bool unknown = a.metric == metric && a.direction != b.direction &&
+                       (a.direction == Stop::Direction::kAuto || b.direction == Stop::Direction::kAuto);
   if (unknown) return {};  // The direction is that of the mode.
   const bool a_above = a.direction != Stop::Direction::kAtMost, b_above = b.direction != Stop::Direction::kAtMost;
   if (a_above == b_above) {
-    return refuse(fmt::format("stop.{}: the thresholds {} and {} stand beside each other, and one of them is always reached first: leave the other one out", a.metric,
-                              format_real(a.value), format_real(b.value)));
+    return refuse(
+        fmt::format("stop.{}: the thresholds {} and {} stand beside each other, and one of them is always reached "
+                    "first: leave the other one out",
+                    a.metric, format_real(a.value), format_real(b.value)));
   }
   const double low = a_above ? a.value : b.value, high = a_above ? b.value : a.value;
   if (high < low) return {};
-  return refuse(fmt::format("stop.{}: every value is at least {} or at most {}: each trial would end with its first result", a.metric, format_real(low), format_real(high)));
+  return refuse(
+      fmt::format("stop.{}: every value is at least {} or at most {}: each trial would end with its first result",
+                  a.metric, format_real(low), format_real(high)));
 }
 
 Result<void> check_together(const std::vector<Stop::Condition>& conditions, std::string_view metric) {
@@ -308,7 +316,8 @@ Result<void> check_together(const std::vector<Stop::Condition>& conditions, std:
     for (size_t j = i + 1; j < conditions.size(); ++j) {
       const auto first = step_limit(conditions[i]), second = step_limit(conditions[j]);
       if (first && second) {
-        return refuse(fmt::format("stop: trials end after {} and after {}: leave one of them out", counted(format_real(*first), "step"), counted(format_real(*second), "step")));
+        return refuse(fmt::format("stop: trials end after {} and after {}: leave one of them out",
+                                  counted(format_real(*first), "step"), counted(format_real(*second), "step")));
       }
       const auto* a = std::get_if<Stop::Threshold>(&conditions[i]);
       const auto* b = std::get_if<Stop::Threshold>(&conditions[j]);

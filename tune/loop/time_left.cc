@@ -15,13 +15,13 @@ namespace volador::tune {
 namespace {
 
 constexpr int kDraws = 101;
-constexpr size_t kToComeMax = 512;       // Future trials simulated individually; the others count as an equal load of
-                                         // the slots.
+constexpr size_t kToComeMax = 512;        // Future trials simulated individually; the others count as an equal load of
+                                          // the slots.
 constexpr size_t kHazardsDrawnMax = 256;  // Steps at which trials end; if there are more, observed chances are used
                                           // without sampling.
-constexpr double kPriorTrials = 6;       // Weight of the scheduler's rule at each rung, in trials.
+constexpr double kPriorTrials = 6;        // Weight of the scheduler's rule at each rung, in trials.
 constexpr double kEstimateSecondsMax = 10.0 * 365 * 86400;  // Larger estimates are not informative.
-constexpr double kStepsBeyondMax = 10;   // Multiple of the completed steps, if nothing limits the steps.
+constexpr double kStepsBeyondMax = 10;  // Multiple of the completed steps, if nothing limits the steps.
 
 // Calibration of a kind of run on simulated runs (tests/tune/time_left_test.cc), in addition to the sampled
 // uncertainty: standard deviation and mean of the logarithm of true to modelled time, and the fraction of draws
@@ -29,13 +29,13 @@ constexpr double kStepsBeyondMax = 10;   // Multiple of the completed steps, if 
 struct Calibration {
   double deviation, mean, tail;
 };
-constexpr Calibration kWholeTrials{0.06, 0, 0.05};   // Changing paces, shared machines.
+constexpr Calibration kWholeTrials{0.06, 0, 0.05};    // Changing paces, shared machines.
 constexpr Calibration kOpenRungs{0.12, -0.02, 0.05};  // The chances at the rungs are sampled already and have a wide
                                                       // spread.
-constexpr Calibration kBrackets{0.17, -0.09, 0.05};  // Brackets overlap more than in the model.
-constexpr Calibration kCopies{0.28, -0.08, 0.05};    // A copy continues from another trial's step.
-constexpr Calibration kAnyStep{0.44, -0.25, 0.05};   // Rules that judge a trial at each step are stricter with later
-                                                     // trials.
+constexpr Calibration kBrackets{0.17, -0.09, 0.05};   // Brackets overlap more than in the model.
+constexpr Calibration kCopies{0.28, -0.08, 0.05};     // A copy continues from another trial's step.
+constexpr Calibration kAnyStep{0.44, -0.25, 0.05};    // Rules that judge a trial at each step are stricter with later
+                                                      // trials.
 
 Calibration calibration_of(const RunPace& run, bool waits, bool ends_early) {
   if (run.copies) return kCopies;
@@ -88,7 +88,8 @@ class EndSteps {
     auto not_beyond = reached.size();
     double at_risk = 0;
     for (auto at = by_step.rbegin(); at != by_step.rend(); ++at) {
-      for (; not_beyond > 0 && reached[not_beyond - 1].first >= at->first; --not_beyond) at_risk += reached[not_beyond - 1].second;
+      for (; not_beyond > 0 && reached[not_beyond - 1].first >= at->first; --not_beyond)
+        at_risk += reached[not_beyond - 1].second;
       at->second.stays = std::max(at_risk - at->second.ends, 0.0);
     }
     for (const auto& [step, hazard] : by_step) {
@@ -117,7 +118,8 @@ class EndSteps {
     const double chance = std::max(draws.real(), 1e-300);
     const double level = alive_[from] + std::log(chance);
     // The first step after which fewer trials survive.
-    const auto end = std::upper_bound(alive_.begin() + static_cast<std::ptrdiff_t>(from) + 1, alive_.end(), level, std::greater<>());
+    const auto end =
+        std::upper_bound(alive_.begin() + static_cast<std::ptrdiff_t>(from) + 1, alive_.end(), level, std::greater<>());
     if (end != alive_.end()) return steps_[static_cast<size_t>(end - alive_.begin()) - 1];
     if (steps_max_) return std::max(step, *steps_max_);
     // It survives all trials that ended: it runs as long again as so far, or longer, with equal probability.
@@ -132,12 +134,14 @@ class EndSteps {
   bool is_limit(int64_t step) const { return steps_max_ && step >= *steps_max_; }
   // Without rungs a trial may end at any step from the first observed end on; the overall rate contributes a little to
   // each step.
-  void spread_over_steps(std::map<int64_t, Hazard>& by_step, const std::vector<std::pair<int64_t, double>>& reached) const {
+  void spread_over_steps(std::map<int64_t, Hazard>& by_step,
+                         const std::vector<std::pair<int64_t, double>>& reached) const {
     const int64_t first = by_step.begin()->first;
     if (*steps_max_ - first > static_cast<int64_t>(kHazardsDrawnMax)) return;
     double ends = 0, steps = 0;
     for (const auto& [step, hazard] : by_step) ends += hazard.ends;
-    for (const auto& [step, weight] : reached) steps += weight * static_cast<double>(std::max<int64_t>(std::min(step, *steps_max_ - 1) - first + 1, 0));
+    for (const auto& [step, weight] : reached)
+      steps += weight * static_cast<double>(std::max<int64_t>(std::min(step, *steps_max_ - 1) - first + 1, 0));
     if (steps <= 0) return;
     const double chance = std::min(ends / steps, 1.0);
     for (int64_t step = first; step < *steps_max_; ++step) {
@@ -157,13 +161,15 @@ class EndSteps {
 class Pace {
  public:
   // `pauses`: pauses are simulated individually.
-  Pace(const RunPace& run, bool pauses) : run_(run), overhead_(run.saving_of_step_s + (pauses ? 0 : run.pausing_of_step_s)) {
+  Pace(const RunPace& run, bool pauses)
+      : run_(run), overhead_(run.saving_of_step_s + (pauses ? 0 : run.pausing_of_step_s)) {
     double relative = 0, weight = 0;
     for (const RunPace::Trial& trial : run.trials) {
       if (trial.steps_seen < 1 || !(trial.step_s > 0)) continue;
       means_.push_back(trial.step_s);
       if (trial.steps_seen < 2) continue;
-      relative += std::max(trial.step_s2 / (trial.step_s * trial.step_s) - 1, 0.0) * static_cast<double>(trial.steps_seen);
+      relative +=
+          std::max(trial.step_s2 / (trial.step_s * trial.step_s) - 1, 0.0) * static_cast<double>(trial.steps_seen);
       weight += static_cast<double>(trial.steps_seen - 1);
     }
     noise_ = weight > 0 ? std::sqrt(relative / weight) : 0.2;
@@ -203,7 +209,8 @@ class Pace {
 // Slots that are occupied by one trial after another.
 class WorkerSlots {
  public:
-  WorkerSlots(int64_t slots, size_t tasks) : slots_(static_cast<size_t>(std::max<int64_t>(slots, 1))), tasks_max_(tasks) {}
+  WorkerSlots(int64_t slots, size_t tasks)
+      : slots_(static_cast<size_t>(std::max<int64_t>(slots, 1))), tasks_max_(tasks) {}
 
   // Occupies a slot with a running trial.
   void running(double seconds) {
@@ -255,12 +262,14 @@ double rest_of_running(const RunPace::Trial& trial, int64_t end, const Pace& pac
 double play_through(const RunPace& run, const EndSteps& ends, const Pace& pace, Draws& draws) {
   WorkerSlots slots(run.slots, run.trials.size() + static_cast<size_t>(*run.to_start));
   for (const RunPace::Trial& trial : run.trials) {
-    if (trial.place == RunPace::Place::kRunning) slots.running(rest_of_running(trial, ends.of(trial.step, false, draws), pace, draws));
+    if (trial.place == RunPace::Place::kRunning)
+      slots.running(rest_of_running(trial, ends.of(trial.step, false, draws), pace, draws));
   }
   const auto whole = [&](const RunPace::Trial* trial, int64_t from, bool undecided) {
     const int64_t end = ends.of(from, undecided, draws);
     if (end <= from) return -1.0;
-    return pace.start(draws) + pace.steps(static_cast<double>(end - from), pace.of(trial, draws), draws) + pace.stop(draws);
+    return pace.start(draws) + pace.steps(static_cast<double>(end - from), pace.of(trial, draws), draws) +
+           pace.stop(draws);
   };
   for (const RunPace::Trial& trial : run.trials) {
     const bool paused = trial.place == RunPace::Place::kPaused;
@@ -272,7 +281,8 @@ double play_through(const RunPace& run, const EndSteps& ends, const Pace& pace, 
   std::vector<double> to_come(one_by_one);
   double sum = 0;
   for (double& seconds : to_come) sum += seconds = std::max(whole(nullptr, 0, false), 0.0);
-  if (to_start > one_by_one) slots.load(sum / static_cast<double>(one_by_one) * static_cast<double>(to_start - one_by_one));
+  if (to_start > one_by_one)
+    slots.load(sum / static_cast<double>(one_by_one) * static_cast<double>(to_start - one_by_one));
   for (const double seconds : to_come) slots.next(seconds);
   return slots.last();
 }
@@ -340,11 +350,16 @@ class Brackets {
       awaited -= take(queued, used_queued, from, ladder[at].step, awaited, [&](const RunPace::Trial& trial) {
         starts.push_back({&trial, static_cast<double>(ladder[at].step - trial.step), wave});
       });
-      for (; at == 0 && awaited > 0 && fresh > 0; --awaited, --fresh) starts.push_back({nullptr, static_cast<double>(ladder[0].step), wave});
-      if (at == 0) waves[wave].share = 1 - static_cast<double>(awaited) / static_cast<double>(std::max<int64_t>(size_of(ladder[0]), 1));
+      for (; at == 0 && awaited > 0 && fresh > 0; --awaited, --fresh)
+        starts.push_back({nullptr, static_cast<double>(ladder[0].step), wave});
+      if (at == 0)
+        waves[wave].share =
+            1 - static_cast<double>(awaited) / static_cast<double>(std::max<int64_t>(size_of(ladder[0]), 1));
     }
     for (size_t i = 0; i < running.size(); ++i) {
-      if (!used_running[i]) slots.running(rest_of_running(*running[i], std::max(running[i]->step, run_.steps_max.value_or(0)), pace, draws));
+      if (!used_running[i])
+        slots.running(
+            rest_of_running(*running[i], std::max(running[i]->step, run_.steps_max.value_or(0)), pace, draws));
     }
     for (size_t i = 0; i < queued.size(); ++i) {
       if (!used_queued[i] && queued[i]->step == 0) ++fresh;
@@ -354,15 +369,18 @@ class Brackets {
       const std::vector<RunPace::Rung>& like = brackets_[kinds_ == 0 ? 0 : kind % kinds_];
       const int64_t size = size_of(like.front());
       const int64_t count = std::min(fresh, std::max<int64_t>(size, 1));
-      waves.push_back({.ladder = &like, .share = static_cast<double>(count) / static_cast<double>(std::max<int64_t>(size, 1))});
-      for (int64_t i = 0; i < count; ++i) starts.push_back({nullptr, static_cast<double>(like.front().step), waves.size() - 1});
+      waves.push_back(
+          {.ladder = &like, .share = static_cast<double>(count) / static_cast<double>(std::max<int64_t>(size, 1))});
+      for (int64_t i = 0; i < count; ++i)
+        starts.push_back({nullptr, static_cast<double>(like.front().step), waves.size() - 1});
       fresh -= count;
     }
     const auto seconds_of_task = [&](const RunPace::Trial* trial, double steps) {
       return pace.start(draws) + pace.steps(steps, pace.of(trial, draws), draws) + pace.stop(draws);
     };
     for (const Start& start : starts)
-      waves[start.wave].ready = std::max(waves[start.wave].ready, slots.next(seconds_of_task(start.trial, start.steps)));
+      waves[start.wave].ready =
+          std::max(waves[start.wave].ready, slots.next(seconds_of_task(start.trial, start.steps)));
     // The next rung of a bracket, due once all trials have reached the previous one; earliest first.
     using Due = std::pair<double, size_t>;
     std::priority_queue<Due, std::vector<Due>, std::greater<>> due;
@@ -376,7 +394,8 @@ class Brackets {
       const double planned = static_cast<double>(size_of(rung)) * wave.share;
       const double steps = static_cast<double>(rung.step - (*wave.ladder)[wave.rung - 1].step);
       double end = ready;
-      for (int64_t n = std::max<int64_t>(std::llround(planned), 1); n > 0; --n) end = std::max(end, slots.next(seconds_of_task(nullptr, steps), ready));
+      for (int64_t n = std::max<int64_t>(std::llround(planned), 1); n > 0; --n)
+        end = std::max(end, slots.next(seconds_of_task(nullptr, steps), ready));
       due.emplace(end, i);
     }
     return slots.last();
@@ -410,15 +429,18 @@ double wandering_of_starts(const RunPace& run) {
 }  // namespace
 
 std::optional<TimeLeft> estimate_time_left(const RunPace& run) {
-  const auto running = std::count_if(run.trials.begin(), run.trials.end(),
-                                     [](const RunPace::Trial& trial) { return trial.place == RunPace::Place::kRunning; });
+  const auto running = std::count_if(run.trials.begin(), run.trials.end(), [](const RunPace::Trial& trial) {
+    return trial.place == RunPace::Place::kRunning;
+  });
   if (running == 0) return std::nullopt;
   const double budget = run.budget_left_s ? std::max(*run.budget_left_s, 0.0) : kEstimateSecondsMax;
   const auto by_budget = [&]() -> std::optional<TimeLeft> {
-    return run.budget_left_s && budget < kEstimateSecondsMax ? std::optional(TimeLeft{budget, budget, budget}) : std::nullopt;
+    return run.budget_left_s && budget < kEstimateSecondsMax ? std::optional(TimeLeft{budget, budget, budget})
+                                                             : std::nullopt;
   };
   if (!run.to_start) return by_budget();
-  const bool waits = std::any_of(run.rungs.begin(), run.rungs.end(), [](const RunPace::Rung& rung) { return rung.waits; });
+  const bool waits =
+      std::any_of(run.rungs.begin(), run.rungs.end(), [](const RunPace::Rung& rung) { return rung.waits; });
   EndSteps ends(run);
   Pace pace(run, waits);
   if (!pace.known() || run.slots < 1 || !ends.known()) return std::nullopt;
@@ -436,7 +458,8 @@ std::optional<TimeLeft> estimate_time_left(const RunPace& run) {
   std::sort(results.begin(), results.end());
   const auto at = [&](double share) { return results[static_cast<size_t>(std::lround(share * (kDraws - 1)))]; };
   if (!(at(0.5) < kEstimateSecondsMax)) return by_budget();
-  return TimeLeft{std::min(at(0.5), budget), std::min(at(calibration.tail), budget), std::min(at(1 - calibration.tail), budget)};
+  return TimeLeft{std::min(at(0.5), budget), std::min(at(calibration.tail), budget),
+                  std::min(at(1 - calibration.tail), budget)};
 }
 
 }  // namespace volador::tune

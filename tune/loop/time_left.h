@@ -38,21 +38,21 @@ struct RunPace {
     int64_t step = 0;
     double pass = 0.5;  // Fraction of trials that continue, by the scheduler's rule.
     int64_t bracket = 0;
-    bool waits = false;    // Decides only when all trials of its bracket have arrived.
+    bool waits = false;  // Decides only when all trials of its bracket have arrived.
     bool decided = false;
-    int64_t trials = 0;    // Trials of the bracket that have reached it
-    int64_t awaited = 0;   // and that are still to reach it.
+    int64_t trials = 0;   // Trials of the bracket that have reached it
+    int64_t awaited = 0;  // and that are still to reach it.
   };
   std::vector<Trial> trials;
-  std::optional<int64_t> to_start = 0;     // Trials that do not exist yet; no value: unlimited.
-  std::optional<int64_t> steps_max = {};   // Limit of each trial.
-  std::vector<Rung> rungs = {};            // By bracket, then step; empty: a trial may end at any step.
-  bool copies = false;                     // Trials may become copies of others and then change their step.
+  std::optional<int64_t> to_start = 0;              // Trials that do not exist yet; no value: unlimited.
+  std::optional<int64_t> steps_max = {};            // Limit of each trial.
+  std::vector<Rung> rungs = {};                     // By bracket, then step; empty: a trial may end at any step.
+  bool copies = false;                              // Trials may become copies of others and then change their step.
   std::vector<double> starts_s = {}, stops_s = {};  // Measured durations; empty: taken as 0.
-  double saving_of_step_s = 0;             // Checkpoint time per step,
-  double pausing_of_step_s = 0;            // and time per step of pauses with the starts after them.
-  int64_t slots = 0;                       // Trials that run at once; below 1: unknown.
-  std::optional<double> budget_left_s = {};  // No value: the run has no time budget.
+  double saving_of_step_s = 0;                      // Checkpoint time per step,
+  double pausing_of_step_s = 0;                     // and time per step of pauses with the starts after them.
+  int64_t slots = 0;                                // Trials that run at once; below 1: unknown.
+  std::optional<double> budget_left_s = {};         // No value: the run has no time budget.
 };
 
 // No value: nothing runs, no step or trial duration is known, or the run has no end. O(draws × (continuing trials + at

@@ -48,7 +48,16 @@ std::string to_string(TrialId id);  // "3f2a90c1"
 //    │  └─── failure, ───┘ │  └───── failures used up ──▶ kFailed
 //    │       tries left    │         interrupt, time budget ──▶ kInterrupted (from kWaiting and kPaused too)
 //    └─ resumed ─ kPaused ◀┘ scheduler, once its checkpoint is saved
-enum class TrialStatus : uint8_t { kWaiting, kRunning, kPaused, kFinished, kStopped, kFailed, kInterrupted, kUnstarted };
+enum class TrialStatus : uint8_t {
+  kWaiting,
+  kRunning,
+  kPaused,
+  kFinished,
+  kStopped,
+  kFailed,
+  kInterrupted,
+  kUnstarted
+};
 inline constexpr int kTrialStatuses = 8;
 std::string_view to_string(TrialStatus status);  // "waiting", "running", …
 inline bool has_ended(TrialStatus status) { return status >= TrialStatus::kFinished; }
@@ -61,7 +70,7 @@ struct MetricSummary {
   double mean = std::numeric_limits<double>::quiet_NaN();
   int64_t count = 0;  // Number of values other than NaN.
   int64_t nan_count = 0;
-  int64_t last_step = 0;  // Step of the last report
+  int64_t last_step = 0;               // Step of the last report
   int64_t min_step = 0, max_step = 0;  // and the first steps with the minimum and the maximum.
 
   void add(double value, int64_t step);
@@ -86,14 +95,14 @@ struct Checkpoint {
 
 struct Trial {
   TrialId id;
-  std::string name;    // From .trial_name; empty: the id. See name_of().
-  std::string folder;  // Folder of its files in the run's directory; empty: the id. See folder_of().
+  std::string name;               // From .trial_name; empty: the id. See name_of().
+  std::string folder;             // Folder of its files in the run's directory; empty: the id. See folder_of().
   std::vector<std::string> tags;  // From tune::tag(), in the order added.
-  int64_t index = 0;  // From 0, in the order suggested.
+  int64_t index = 0;              // From 0, in the order suggested.
   Config config;
   std::optional<TrialId> cloned_from = std::nullopt;  // Trial that a user derived the configuration from.
   TrialStatus status = TrialStatus::kWaiting;
-  int64_t step = 0;  // training_iteration of the last result that counts; a failure resets it to the checkpoint.
+  int64_t step = 0;      // training_iteration of the last result that counts; a failure resets it to the checkpoint.
   int64_t step_max = 0;  // Highest step ever counted.
   Metrics last_result;   // With training_iteration, time_this_iter_s, time_total_s.
   std::map<std::string, MetricSummary, std::less<>> metrics;
@@ -102,11 +111,11 @@ struct Trial {
   int64_t losses = 0;                   // Attempts that ended through no fault of the trial, such as a lost node.
   std::vector<Checkpoint> checkpoints;  // Retained checkpoints, by step.
   double time_total_s = 0;
-  WallTime started{}, ended{};          // First start, and end; the epoch: not yet, or unknown.
-  ResourceSet resources = {};  // Resources of the next start, if the scheduler changed them; empty: those of the run.
-  std::string node;    // Node of the running or the last attempt.
-  Reason error;        // Error of the last failure, even if a later attempt succeeded.
-  Reason reason;       // Why it waits, or why it ended.
+  WallTime started{}, ended{};  // First start, and end; the epoch: not yet, or unknown.
+  ResourceSet resources = {};   // Resources of the next start, if the scheduler changed them; empty: those of the run.
+  std::string node;             // Node of the running or the last attempt.
+  Reason error;                 // Error of the last failure, even if a later attempt succeeded.
+  Reason reason;                // Why it waits, or why it ended.
 
   const Checkpoint* last_checkpoint() const { return checkpoints.empty() ? nullptr : &checkpoints.back(); }
   // The checkpoint with the best score (attribute of num_to_keep) in this direction; without scores the last one. Null:

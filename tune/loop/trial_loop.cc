@@ -142,7 +142,8 @@ void TrialLoop::Core::stop_all(Reason reason, TrialStatus unstarted) {
   for (Trial& trial : table.trials()) {
     const Phase phase = slot(trial).phase;
     if (is_copied(trial)) continue;  // Its checkpoint is about to be replaced by the copy.
-    const bool begun = trial.step_max > 0 || trial.attempt > 1 || (trial.attempt == 1 && trial.status != TrialStatus::kWaiting);
+    const bool begun =
+        trial.step_max > 0 || trial.attempt > 1 || (trial.attempt == 1 && trial.status != TrialStatus::kWaiting);
     const Verdict verdict{begun ? TrialStatus::kInterrupted : unstarted, end_reason_};
     if (phase != Phase::kDone && !TrialTable::is_live(phase)) finish(trial, verdict);
     const bool nothing_to_save = phase == Phase::kStepping && !options.can_checkpoint;

@@ -191,8 +191,8 @@ class TrialLoop::Core {
   int64_t clones_of_paused_ = 0;  // Copies in progress for trials without an actor.
   bool exhausted_ = false, told_exhausted_ = false, searcher_waits_ = false;
   bool ending_ = false, stopping_at_once_ = false, budget_used_ = false;
-  int64_t added_ = 0;                     // Number of configurations added by users
-  std::set<std::string> added_requests_;  // and the ids of their requests.
+  int64_t added_ = 0;                      // Number of configurations added by users
+  std::set<std::string> added_requests_;   // and the ids of their requests.
   std::deque<ConfigAdded> added_waiting_;  // Added configurations without a trial yet; the searcher proposes them in
                                            // this order.
   std::multimap<BootTime, int64_t> back_offs_;  // Trials by index; some may have ended meanwhile.

@@ -27,7 +27,8 @@ void TrialLoop::Core::on(const ResultReported& event) {
   const bool replayed = event.step <= trial->step_max;
   table.clock.step_done(trial->index, now_);
   count(*trial, event, replayed);
-  if (options.strict_metric && board_.missing() && (scheduler->needs_metric() || searcher->needs_metric())) return abort(board_.missing_error());
+  if (options.strict_metric && board_.missing() && (scheduler->needs_metric() || searcher->needs_metric()))
+    return abort(board_.missing_error());
   auto verdict = judge(*trial, event, replayed);
   if (slot(*trial).phase != Phase::kStepping) return;  // The experiment was aborted meanwhile.
   const bool due = (options.checkpoint.frequency > 0 && trial->step % options.checkpoint.frequency == 0) ||
@@ -115,7 +116,8 @@ void TrialLoop::Core::on(const CheckpointLost& event) {
   const size_t lost =
       std::erase_if(trial.checkpoints, [&](const Checkpoint& one) { return one.location == event.location; });
   if (lost == 0) return;
-  emit(Notice{reason(trial.checkpoints.empty() ? "notice.checkpoints_lost" : "notice.checkpoint_lost", to_string(trial.id), event.location)});
+  emit(Notice{reason(trial.checkpoints.empty() ? "notice.checkpoints_lost" : "notice.checkpoint_lost",
+                     to_string(trial.id), event.location)});
   if (!TrialTable::is_live(slot(trial).phase) && slot(trial).phase != Phase::kDone) rewind(trial);
 }
 
@@ -176,7 +178,8 @@ void TrialLoop::Core::on(const RetryFailed& event) {
   for (Trial& trial : table.trials()) {
     if (trial.status != TrialStatus::kFailed) continue;
     if (event.from_start) {
-      for (Checkpoint& checkpoint : std::exchange(trial.checkpoints, {})) emit(DeleteCheckpoint{trial.id, std::move(checkpoint)});
+      for (Checkpoint& checkpoint : std::exchange(trial.checkpoints, {}))
+        emit(DeleteCheckpoint{trial.id, std::move(checkpoint)});
     }
     trial.failures = trial.losses = 0;
     Slot& state = slot(trial);
@@ -199,7 +202,8 @@ void TrialLoop::Core::on(const ConfigAdded& event) {
   added_waiting_.push_back({{}, event.config, event.cloned_from});
   if (table.counts.total) ++*table.counts.total;
   exhausted_ = told_exhausted_ = false;
-  if (event.cloned_from) return emit(Notice{reason("notice.cloned", event.config.to_json(), to_string(*event.cloned_from))});
+  if (event.cloned_from)
+    return emit(Notice{reason("notice.cloned", event.config.to_json(), to_string(*event.cloned_from))});
   emit(Notice{reason("notice.added", event.config.to_json())});
 }
 
@@ -227,8 +231,7 @@ void TrialLoop::Core::on(const PauseRequested& event) {
   if (ending_) return;
   if (!event.whole) {
     Trial* trial = ordered(event.trial);
-    if (trial != nullptr && !hold(*trial))
-      emit(Notice{reason("notice.cannot_pause", to_string(trial->id))});
+    if (trial != nullptr && !hold(*trial)) emit(Notice{reason("notice.cannot_pause", to_string(trial->id))});
   } else if (!std::exchange(holding, true)) {
     for (Trial& trial : table.trials()) (void)hold(trial);
   }
@@ -276,7 +279,8 @@ void TrialLoop::Core::count(Trial& trial, const ResultReported& event, bool repl
   }
   if (!board_.add(trial.index, trial.last_result, !replayed) && !nan_notice_) {
     nan_notice_ = true;
-    emit(Notice{reason("notice.not_finite", to_string(trial.id), options.metric, fmt::format("{}", *trial.last_result.get(options.metric)), trial.step)});
+    emit(Notice{reason("notice.not_finite", to_string(trial.id), options.metric,
+                       fmt::format("{}", *trial.last_result.get(options.metric)), trial.step)});
   }
   emit(RecordResult{trial.id, trial.attempt, trial.step, trial.last_result, replayed});
 }
@@ -331,7 +335,8 @@ Verdict TrialLoop::Core::verdict_of(Decision decision, const Trial& trial) {
   if (decision == Decision::kFinish) return {TrialStatus::kFinished, reason("decision.steps_done", trial.step)};
   Reason why = std::exchange(slot(trial).why, {});
   if (!why.empty()) return {TrialStatus::kStopped, reason("trial.others_better", std::move(why))};
-  return {TrialStatus::kStopped, reason("decision.by", reason("decision.others_better", trial.step), scheduler->describe())};
+  return {TrialStatus::kStopped,
+          reason("decision.by", reason("decision.others_better", trial.step), scheduler->describe())};
 }
 
 void TrialLoop::Core::note_decisions() {

@@ -172,8 +172,7 @@ void TrialLoop::Core::fail(Trial& trial, bool counts_in) {
   ++(counts_in ? trial.failures : trial.losses);
   const int64_t most = counts_in ? options.max_failures : options.max_losses;
   const bool again = most < 0 || (counts_in ? trial.failures : trial.losses) <= most;
-  if (!again && !counts_in)
-    trial.error = reason("trial.lost", trial.error, trial.losses, options.max_losses);
+  if (!again && !counts_in) trial.error = reason("trial.lost", trial.error, trial.losses, options.max_losses);
   if (!again) return finish(trial, {TrialStatus::kFailed, trial.error});
   const Slot& state = slot(trial);
   if (ending_ && state.verdict && state.verdict_step == trial.step) return finish(trial, *state.verdict);

@@ -40,7 +40,8 @@ RunPace TrialLoop::Core::pace(BootTime now) const {
   for (const Trial& trial : table.trials()) {
     const PhaseClock::Times& times = table.clock.of(trial.index);
     const Slot& state = table.slot(trial);
-    const bool starves = state.phase == Phase::kStarting && times.placed && !trial.reason.empty() && seconds_of(now - times.since) > patience_s;
+    const bool starves = state.phase == Phase::kStarting && times.placed && !trial.reason.empty() &&
+                         seconds_of(now - times.since) > patience_s;
     any_starves = any_starves || starves;
     RunPace::Trial& one = run.trials.emplace_back();
     one.place = place_of(state.phase, trial.status, times.placed && !starves);
@@ -60,7 +61,8 @@ RunPace TrialLoop::Core::pace(BootTime now) const {
     run.to_start = exhausted_ ? std::optional<int64_t>(0) : std::nullopt;
   }
   run.steps_max = options.stop.steps_max();
-  if (const auto most = scheduler->steps_max(); most && (!run.steps_max || *most < *run.steps_max)) run.steps_max = most;
+  if (const auto most = scheduler->steps_max(); most && (!run.steps_max || *most < *run.steps_max))
+    run.steps_max = most;
   const std::vector<RungState> rungs = scheduler->rungs(0);
   for (size_t i = 0; i < rungs.size(); ++i) {
     const RungState& rung = rungs[i];

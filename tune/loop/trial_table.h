@@ -39,17 +39,17 @@ struct Slot {
   int64_t saving_step = 0;         // Step of the checkpoint requested last.
   std::optional<Verdict> verdict;  // How the trial ends; in kStopping without a verdict it is paused or retried.
   int64_t verdict_step = 0;
-  int64_t pause_step = 0;  // The scheduler pauses it after this step; 0: no pause.
-  bool pausing = false;    // In kStopping for a pause: the checkpoint is saved.
-  bool yields = false;     // Requeued once paused.
-  bool held = false;       // Paused by the user: it must not have an actor.
-  bool backs_off = false;  // In kHeld after a failure; retried later.
-  int64_t save_step = 0;   // The scheduler wants a checkpoint after this step.
-  bool clone_due = false;  // The scheduler decided kClone; the order has not arrived yet.
+  int64_t pause_step = 0;        // The scheduler pauses it after this step; 0: no pause.
+  bool pausing = false;          // In kStopping for a pause: the checkpoint is saved.
+  bool yields = false;           // Requeued once paused.
+  bool held = false;             // Paused by the user: it must not have an actor.
+  bool backs_off = false;        // In kHeld after a failure; retried later.
+  int64_t save_step = 0;         // The scheduler wants a checkpoint after this step.
+  bool clone_due = false;        // The scheduler decided kClone; the order has not arrived yet.
   std::unique_ptr<Clone> clone;  // Null for most trials.
-  double priority = 0;  // Queue order: by priority, then by ticket. Must not change while queued.
+  double priority = 0;           // Queue order: by priority, then by ticket. Must not change while queued.
   int64_t ticket = 0;
-  Reason why;  // Reason of the scheduler's last stop or pause.
+  Reason why;                 // Reason of the scheduler's last stop or pause.
   bool stop_at_once = false;  // StopTrial was emitted with at_once.
   bool save_notice = false;   // The notice about a failed checkpoint was emitted.
 };

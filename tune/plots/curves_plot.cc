@@ -85,8 +85,8 @@ class CurvesDrawing {
     if (grouped()) draw_medians(across, up);
     page_.end_clip();
     draw_legend(page_, {area.right + 20, area.top}, area.height(), title, legend);
-    return page_.finish(plot_.heading.title,
-                        fmt::format("{} of {} over {}", plot_.y.title, counted(plot_.curves.size(), "trial"), plot_.x.title));
+    return page_.finish(plot_.heading.title, fmt::format("{} of {} over {}", plot_.y.title,
+                                                         counted(plot_.curves.size(), "trial"), plot_.x.title));
   }
 
  private:

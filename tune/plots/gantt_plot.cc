@@ -132,8 +132,9 @@ std::string gantt_svg(const GanttPlot& plot) {
   }
   page.line({area.left, area.bottom}, {area.right, area.bottom}, "axis");
   draw_legend(page, {area.right + 20, area.top}, page.size().height - area.top - 20, "attempts", legend);
-  return page.finish(plot.heading.title, fmt::format("{} on {} over {}", counted(bars.size(), "attempt"), counted(plan.slots.size(), "slot"),
-                                                     value_text(end, Unit::kSeconds)));
+  return page.finish(plot.heading.title,
+                     fmt::format("{} on {} over {}", counted(bars.size(), "attempt"),
+                                 counted(plan.slots.size(), "slot"), value_text(end, Unit::kSeconds)));
 }
 
 }  // namespace volador::tune

@@ -114,9 +114,11 @@ class Attempts {
 std::vector<RungsPlot::Rung> rungs_of(const JournalContents& journal) {
   std::vector<RungsPlot::Rung> out;
   for (const JournalRung& found : journal_rungs(journal)) {
-    RungsPlot::Rung& rung = out.emplace_back(RungsPlot::Rung{.bracket = found.bracket, .milestone = found.milestone, .cutoff = found.cutoff});
+    RungsPlot::Rung& rung = out.emplace_back(
+        RungsPlot::Rung{.bracket = found.bracket, .milestone = found.milestone, .cutoff = found.cutoff});
     for (const DecisionRecord& made : found.members) {
-      rung.members.push_back({.tip = fmt::format("trial {}: {} after step {}: {}", to_string(made.trial), to_string(made.act), made.step, to_text(made)),
+      rung.members.push_back({.tip = fmt::format("trial {}: {} after step {}: {}", to_string(made.trial),
+                                                 to_string(made.act), made.step, to_text(made)),
                               .value = made.value,
                               .act = made.act});
     }

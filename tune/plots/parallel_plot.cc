@@ -44,7 +44,8 @@ class ParallelDrawing {
     }
     if (order_.size() == kLinesMax) heading.subtitle += fmt::format(" · the best {} are drawn", kLinesMax);
     if (shown_.size() < plot_.axes.size())
-      heading.subtitle += fmt::format(" · {} left out", counted(plot_.axes.size() - shown_.size(), "parameter is", "parameters are"));
+      heading.subtitle +=
+          fmt::format(" · {} left out", counted(plot_.axes.size() - shown_.size(), "parameter is", "parameters are"));
     area_ = draw_heading(page_, heading);
     area_.top += 34;
     area_.left += 42;
@@ -54,8 +55,8 @@ class ParallelDrawing {
     for (const size_t axis : shown_) scales_.push_back(scale_of(axis));
     draw_lines();
     for (size_t i = 0; i < shown_.size(); ++i) draw_axis(i);
-    return page_.finish(plot_.heading.title,
-                        fmt::format("{}, {}", counted(order_.size(), "trial"), counted(plot_.axes.size() - 1, "parameter")));
+    return page_.finish(plot_.heading.title, fmt::format("{}, {}", counted(order_.size(), "trial"),
+                                                         counted(plot_.axes.size() - 1, "parameter")));
   }
 
  private:

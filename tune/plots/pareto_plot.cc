@@ -20,7 +20,7 @@ std::string objective_title(const AxisLabel& label, Mode mode) {
 
 // Draws the front as a staircase: between two of its points nothing better than their worse values is known.
 std::vector<PlotPoint> staircase(std::vector<const Dot*> front, const ParetoPlot& plot, const Scale& across,
-                             const Scale& up) {
+                                 const Scale& up) {
   std::sort(front.begin(), front.end(),
             [](const Dot* a, const Dot* b) { return a->x != b->x ? a->x < b->x : a->y < b->y; });
   std::vector<PlotPoint> points;

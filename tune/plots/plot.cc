@@ -47,7 +47,7 @@ class Plotter {
     if (options.size.width < 320 || options.size.height < 240 || options.size.width > 20'000 ||
         options.size.height > 20'000)
       throw_refusal(fmt::format("plot: size must be from 320 × 240 to 20000 × 20000, got {} × {}", options.size.width,
-                         options.size.height));
+                                options.size.height));
   }
 
   std::string draw() {
@@ -162,7 +162,7 @@ class Plotter {
       std::vector<std::string> names;
       for (const ParameterColumn& one : columns) names.push_back(one.path);
       throw_refusal(fmt::format("plot: no parameter \"{}\" varies in this run; those that do: {}", options_.group_by,
-                         fmt::join(names, ", ")));
+                                fmt::join(names, ", ")));
     }
     plot.group_title = column->path;
     const std::vector<size_t> groups =
@@ -337,7 +337,8 @@ class Plotter {
       return goals;
     }
     if (options_.versus.empty())
-      throw_refusal("plot: a front needs two metrics: .objectives of the run, or .metric and .versus (--metric=A --versus=B)");
+      throw_refusal(
+          "plot: a front needs two metrics: .objectives of the run, or .metric and .versus (--metric=A --versus=B)");
     goals.objectives = {{options_.metric.empty() ? state().metric : options_.metric, mode_},
                         {options_.versus, options_.versus_mode.value_or(Mode::kMin)}};
     return goals;

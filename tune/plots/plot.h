@@ -40,8 +40,7 @@ struct PlotOptions {
   std::string versus = {};               // Pareto: the metric on the other axis; empty: the run's first two objectives.
   std::optional<Mode> versus_mode = std::nullopt;  // Direction of `versus`; no value: kMin.
   bool log_x = false,
-       log_y =
-           false;  // Logarithmic axes of curves, rungs (y) and the front. Values that are not above 0 are dropped.
+       log_y = false;  // Logarithmic axes of curves, rungs (y) and the front. Values that are not above 0 are dropped.
   PlotSize size = {};  // At least 320 × 240.
 };
 

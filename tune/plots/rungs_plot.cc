@@ -22,8 +22,8 @@ struct RungKind {
   std::string_view label, style;
 };
 constexpr RungKind kRungKinds[] = {{Act::kPassed, "went on", "f0"},    {Act::kResumed, "promoted later", "f4"},
-                           {Act::kFinished, "finished", "f2"}, {Act::kStopped, "stopped", "f7"},
-                           {Act::kPaused, "paused", "f5"},     {Act::kCloned, "became a copy", "f3"}};
+                                   {Act::kFinished, "finished", "f2"}, {Act::kStopped, "stopped", "f7"},
+                                   {Act::kPaused, "paused", "f5"},     {Act::kCloned, "became a copy", "f3"}};
 
 std::string_view style_of(Act act) {
   for (const RungKind& kind : kRungKinds) {
@@ -66,8 +66,9 @@ class RungsDrawing {
     for (size_t i = 0; i < count_; ++i) draw_rung(i, up);
     page_.text({(area_.left + area_.right) / 2, area_.bottom + 58}, "rung: reached → went on", "ink", Anchor::kMiddle);
     draw_legend(page_, {area_.right + 20, area_.top}, area_.height(), "at the rung", legend);
-    return page_.finish(plot_.heading.title, fmt::format("{}, {} reached the first one", counted(plot_.rungs.size(), "rung"),
-                                                         plot_.rungs[0].members.size()));
+    return page_.finish(plot_.heading.title,
+                        fmt::format("{}, {} reached the first one", counted(plot_.rungs.size(), "rung"),
+                                    plot_.rungs[0].members.size()));
   }
 
  private:

@@ -42,7 +42,8 @@ class SvgPage {
   void polygon(const std::vector<PlotPoint>& points, std::string_view style);
   void rect(PlotPoint corner, double width, double height, std::string_view style, std::string_view tip = {});
   void circle(PlotPoint centre, double radius, std::string_view style, std::string_view tip = {});
-  void text(PlotPoint at, std::string_view words, std::string_view style, Anchor anchor = Anchor::kStart, int turned = 0);
+  void text(PlotPoint at, std::string_view words, std::string_view style, Anchor anchor = Anchor::kStart,
+            int turned = 0);
 
   // Clips shapes to the rectangle until end_clip().
   void begin_clip(PlotPoint corner, double width, double height);

@@ -46,7 +46,9 @@ Error never_reported(const std::string& metric, const std::vector<Trial>& trials
     for (const auto& [name, summary] : trial.metrics) names.insert(name);
     for (const auto& [name, value] : trial.last_result) names.insert(name);
   }
-  if (names.empty()) return {ErrorCode::kInvalidArgument, fmt::format("metric \"{}\" was never reported: no trial reported anything", metric)};
+  if (names.empty())
+    return {ErrorCode::kInvalidArgument,
+            fmt::format("metric \"{}\" was never reported: no trial reported anything", metric)};
   std::string list, near;
   size_t distance = 3;
   for (const std::string& name : names) {
@@ -56,8 +58,9 @@ Error never_reported(const std::string& metric, const std::vector<Trial>& trials
       near = name;
     }
   }
-  return {ErrorCode::kInvalidArgument, fmt::format("metric \"{}\" was never reported; trials report: {}.{}", metric, list,
-                                                   near.empty() ? "" : fmt::format(" Did you mean \"{}\"?", near))};
+  return {ErrorCode::kInvalidArgument,
+          fmt::format("metric \"{}\" was never reported; trials report: {}.{}", metric, list,
+                      near.empty() ? "" : fmt::format(" Did you mean \"{}\"?", near))};
 }
 
 }  // namespace
@@ -71,7 +74,8 @@ fs::path SavedCheckpoint::path() const {
   return files;
 }
 
-Analysis::Analysis(ExperimentState state, fs::path directory) : state_(std::move(state)), directory_(std::move(directory)) {
+Analysis::Analysis(ExperimentState state, fs::path directory)
+    : state_(std::move(state)), directory_(std::move(directory)) {
   for (const Trial& trial : state_.trials) {
     if (trial.status == TrialStatus::kFailed) errors_.push_back({trial.id, trial.error});
   }
@@ -85,13 +89,16 @@ Analysis Analysis::load(const fs::path& directory) {
 Result<std::vector<BestTrial>> Analysis::ranked(const By& by) const {
   const std::string& metric = by.metric.empty() ? state_.metric : by.metric;
   if (metric.empty()) {
-    return make_error(ErrorCode::kInvalidArgument, "no metric to rank trials by: give .metric to tune::run, or {.metric = …} here");
+    return make_error(ErrorCode::kInvalidArgument,
+                      "no metric to rank trials by: give .metric to tune::run, or {.metric = …} here");
   }
   std::vector<BestTrial> ranking = rank_trials(state_.trials, metric, by.mode.value_or(state_.mode), by.scope);
   if (ranking.empty()) return make_error(never_reported(metric, state_.trials));
   if (!is_result(ranking.front().value)) {
-    return make_error(ErrorCode::kNotFound, fmt::format("metric \"{}\" is NaN or infinite in {} that reported it: none is best", metric,
-                                                              ranking.size() == 1 ? "the only trial" : fmt::format("all {} trials", ranking.size())));
+    return make_error(
+        ErrorCode::kNotFound,
+        fmt::format("metric \"{}\" is NaN or infinite in {} that reported it: none is best", metric,
+                    ranking.size() == 1 ? "the only trial" : fmt::format("all {} trials", ranking.size())));
   }
   return ranking;
 }
@@ -115,14 +122,16 @@ SavedCheckpoint Analysis::best_checkpoint(const By& by) const {
       return SavedCheckpoint(directory_ / checkpoint->location, checkpoint->step);
     }
   }
-  throw Exception({ErrorCode::kNotFound, "no trial has a checkpoint: set .checkpoint = {.frequency = …} or {.at_end = true}, and let the "
-                                         "trainable save one"});
+  throw Exception({ErrorCode::kNotFound,
+                   "no trial has a checkpoint: set .checkpoint = {.frequency = …} or {.at_end = true}, and let the "
+                   "trainable save one"});
 }
 
 std::vector<const Trial*> Analysis::pareto_front() const {
   if (state_.goals.objectives.empty()) {
-    throw Exception({ErrorCode::kInvalidArgument, "pareto_front: the run had one metric: give .objectives = {{…}, {…}} to tune::run, or ask for "
-                                                  "best_trial()"});
+    throw Exception({ErrorCode::kInvalidArgument,
+                     "pareto_front: the run had one metric: give .objectives = {{…}, {…}} to tune::run, or ask for "
+                     "best_trial()"});
   }
   std::vector<const Trial*> whole;
   std::vector<Outcome> outcomes;
@@ -158,10 +167,12 @@ std::vector<Analysis::Row> Analysis::results() const {
     for (std::string line; std::getline(in, line);) {
       ++number;
       const Json fields = Json::parse(line, nullptr, false);
-      if (!fields.is_object() && in.eof()) break;  // The last line is incomplete: it is being written, or its program
-                                                   // was killed.
+      if (!fields.is_object() && in.eof())
+        break;  // The last line is incomplete: it is being written, or its program
+                // was killed.
       if (!fields.is_object()) {
-        throw Exception({ErrorCode::kInvalidArgument, fmt::format("{}:{}: expected one JSON object a line", path.string(), number)});
+        throw Exception({ErrorCode::kInvalidArgument,
+                         fmt::format("{}:{}: expected one JSON object a line", path.string(), number)});
       }
       Row row{trial.id, {}};
       for (const auto& [name, value] : fields.items()) {

@@ -28,8 +28,8 @@ class SavedCheckpoint {
   // Unpacked beside the stored archive at the first call, and kept there. Throws volador::Exception: corrupt
   // checkpoint, or disk error.
   std::filesystem::path path() const;
-  int64_t step() const { return step_; }                              // The training iteration after which it was saved.
-  const std::filesystem::path& stored() const { return stored_; }    // ".../checkpoint_000010".
+  int64_t step() const { return step_; }                           // The training iteration after which it was saved.
+  const std::filesystem::path& stored() const { return stored_; }  // ".../checkpoint_000010".
 
  private:
   std::filesystem::path stored_;
@@ -39,7 +39,7 @@ class SavedCheckpoint {
 class Analysis {
  public:
   struct By {
-    std::string metric = {};                // Empty: the experiment's.
+    std::string metric = {};                  // Empty: the experiment's.
     std::optional<Mode> mode = std::nullopt;  // No value: the experiment's.
     Scope scope = Scope::kLast;
   };

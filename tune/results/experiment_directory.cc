@@ -30,11 +30,13 @@ Result<void> check_name(const std::string& name) {
     rule = "a name may not start with a dot or a dash";
   } else {
     for (const char c : name) {
-      if (c == '/' || static_cast<uint8_t>(c) < 0x20 || c == 0x7f) rule = "a name may not have slashes or control characters";
+      if (c == '/' || static_cast<uint8_t>(c) < 0x20 || c == 0x7f)
+        rule = "a name may not have slashes or control characters";
     }
   }
   if (rule.empty()) return {};
-  return make_error(ErrorCode::kInvalidArgument, fmt::format("name: {}, got \"{}\"; it names the experiment's directory", rule, name));
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("name: {}, got \"{}\"; it names the experiment's directory", rule, name));
 }
 
 Result<void> probe(const fs::path& directory, int64_t free_bytes_min) {
@@ -50,9 +52,11 @@ Result<void> probe(const fs::path& directory, int64_t free_bytes_min) {
   VOLADOR_TRY(std::move(written));
   std::error_code code;
   const fs::space_info space = fs::space(directory, code);
-  if (!code && space.available != static_cast<uintmax_t>(-1) && space.available < static_cast<uintmax_t>(free_bytes_min)) {
+  if (!code && space.available != static_cast<uintmax_t>(-1) &&
+      space.available < static_cast<uintmax_t>(free_bytes_min)) {
     return make_error(ErrorCode::kUnavailable,
-                      fmt::format("{}: {} MiB left on its file system, results need at least {} MiB; free some or choose another storage_path",
+                      fmt::format("{}: {} MiB left on its file system, results need at least {} MiB; free some or "
+                                  "choose another storage_path",
                                   directory.string(), space.available >> 20, free_bytes_min >> 20));
   }
   return {};
@@ -63,7 +67,8 @@ Result<void> probe(const fs::path& directory, int64_t free_bytes_min) {
 Result<ExperimentDirectory> ExperimentDirectory::create(const Options& options, WallTime now) {
   VOLADOR_TRY(check_name(options.name));
   std::error_code code;
-  const fs::path storage = fs::absolute(options.storage_path.empty() ? default_storage_path() : options.storage_path, code);
+  const fs::path storage =
+      fs::absolute(options.storage_path.empty() ? default_storage_path() : options.storage_path, code);
   const auto& mode = results_mode();
   if (!mode) return make_error(mode.error());
   VOLADOR_TRY(make_results_directory(storage));
@@ -73,7 +78,8 @@ Result<ExperimentDirectory> ExperimentDirectory::create(const Options& options, 
   for (int number = 1;; ++number) {
     made.path_ = storage / (number == 1 ? base : fmt::format("{}_{}", base, number));
     if (::mkdir(made.path_.c_str(), mode->directory) == 0) break;
-    if (errno != EEXIST || number == kSameSecondMax) return make_error(file_error("make the results directory", made.path_, errno));
+    if (errno != EEXIST || number == kSameSecondMax)
+      return make_error(file_error("make the results directory", made.path_, errno));
   }
   if (auto probed = probe(made.path_, options.free_bytes_min); !probed) {
     ::rmdir(made.path_.c_str());
@@ -104,7 +110,9 @@ std::string ExperimentDirectory::argument() const {
   return quoted + "'";
 }
 
-Result<void> ExperimentDirectory::write_state(std::string_view json) const { return write_file_atomically(path_ / "experiment_state.json", json); }
+Result<void> ExperimentDirectory::write_state(std::string_view json) const {
+  return write_file_atomically(path_ / "experiment_state.json", json);
+}
 
 fs::path default_storage_path() {
   const char* home = std::getenv("HOME");

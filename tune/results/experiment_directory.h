@@ -14,9 +14,9 @@ namespace volador::tune {
 class ExperimentDirectory {
  public:
   struct Options {
-    std::string name;                     // Name of the experiment: a plain file name of at most 100 bytes.
-    std::filesystem::path storage_path;   // Created if absent; empty: default_storage_path().
-    int64_t free_bytes_min = 16 << 20;    // Minimum free space on the file system; otherwise create() fails.
+    std::string name;                    // Name of the experiment: a plain file name of at most 100 bytes.
+    std::filesystem::path storage_path;  // Created if absent; empty: default_storage_path().
+    int64_t free_bytes_min = 16 << 20;   // Minimum free space on the file system; otherwise create() fails.
   };
 
   // Creates the directory; another one in the same second gets the suffix "_2". Writes and removes a test file, so that
@@ -28,12 +28,14 @@ class ExperimentDirectory {
   [[nodiscard]] static Result<ExperimentDirectory> open(const std::filesystem::path& path, const std::string& name);
 
   const std::filesystem::path& path() const { return path_; }
-  const std::string& name() const { return name_; }                           // As passed to create().
+  const std::string& name() const { return name_; }  // As passed to create().
   // Returns the form for a command line: the path, quoted for the shell if necessary. A name alone would be searched in
   // the default folder only.
   std::string argument() const;
-  std::string key() const { return path_.filename().string(); }               // Name and time: unique within its
-                                                                              // storage_path.
+  std::string key() const {
+    return path_.filename().string();
+  }  // Name and time: unique within its
+     // storage_path.
 
   // Writes experiment_state.json atomically.
   [[nodiscard]] Result<void> write_state(std::string_view json) const;

@@ -26,33 +26,64 @@ constexpr int kLockTries = 10;  // is_driven() of another process holds the lock
 constexpr std::chrono::milliseconds kLockPause{20};
 
 // The members of each event, for both reading and writing.
-auto fields(auto& e) requires requires { e.duration; } { return std::tie(e.attempt, e.step, e.metrics, e.duration, e.done); }
-auto fields(auto& e) requires requires { e.counts; } { return std::tie(e.attempt, e.error, e.counts); }
-auto fields(auto& e) requires(requires { e.step; e.location; }) { return std::tie(e.attempt, e.step, e.location); }
-auto fields(auto& e) requires(requires { e.step; e.error; }) { return std::tie(e.attempt, e.step, e.error); }
+auto fields(auto& e) requires requires { e.duration; }
+{ return std::tie(e.attempt, e.step, e.metrics, e.duration, e.done); }
+auto fields(auto& e) requires requires { e.counts; }
+{ return std::tie(e.attempt, e.error, e.counts); }
+auto fields(auto& e) requires(requires {
+  e.step;
+  e.location;
+}) {
+  return std::tie(e.attempt, e.step, e.location);
+}
+auto fields(auto& e) requires(requires {
+  e.step;
+  e.error;
+}) {
+  return std::tie(e.attempt, e.step, e.error);
+}
 auto fields(auto& e) requires(requires { e.node; }) { return std::tie(e.attempt, e.node); }
-auto fields(auto& e) requires(requires { e.reason; e.attempt; }) { return std::tie(e.attempt, e.reason); }
-auto fields(auto& e) requires(requires { e.location; } && !requires { e.step; }) { return std::tie(e.location); }
-auto fields(auto& e) requires requires { e.slots; } { return std::tie(e.slots); }
-auto fields(auto& e) requires requires { e.total; } { return std::tie(e.total); }
-auto fields(auto& e) requires requires { e.amounts; } { return std::tie(e.amounts); }
-auto fields(auto& e) requires requires { e.request; } { return std::tie(e.request, e.config); }
-auto fields(auto& e) requires requires { e.tags; } { return std::tie(e.tags); }
-auto fields(auto& e) requires requires { e.from_start; } { return std::tie(e.from_start); }
-auto fields(auto& e) requires requires { e.whole; } { return std::tie(e.whole); }
+auto fields(auto& e) requires(requires {
+  e.reason;
+  e.attempt;
+}) {
+  return std::tie(e.attempt, e.reason);
+}
+auto fields(auto& e) requires(
+    requires { e.location; } && !requires { e.step; }) {
+  return std::tie(e.location);
+}
+auto fields(auto& e) requires requires { e.slots; }
+{ return std::tie(e.slots); }
+auto fields(auto& e) requires requires { e.total; }
+{ return std::tie(e.total); }
+auto fields(auto& e) requires requires { e.amounts; }
+{ return std::tie(e.amounts); }
+auto fields(auto& e) requires requires { e.request; }
+{ return std::tie(e.request, e.config); }
+auto fields(auto& e) requires requires { e.tags; }
+{ return std::tie(e.tags); }
+auto fields(auto& e) requires requires { e.from_start; }
+{ return std::tie(e.from_start); }
+auto fields(auto& e) requires requires { e.whole; }
+{ return std::tie(e.whole); }
 auto fields(auto& e) requires(requires { e.error.message; }) { return std::tie(e.error.code, e.error.message); }
 auto fields(auto& e) requires(std::is_empty_v<std::remove_cvref_t<decltype(e)>>) { return std::tie(); }
 template <class T>
-constexpr bool kAttemptOnly = std::is_same_v<std::remove_cvref_t<T>, TrialFinished> || std::is_same_v<std::remove_cvref_t<T>, TrialGone>;
+constexpr bool kAttemptOnly =
+    std::is_same_v<std::remove_cvref_t<T>, TrialFinished> || std::is_same_v<std::remove_cvref_t<T>, TrialGone>;
 auto fields(auto& e) requires kAttemptOnly<decltype(e)> { return std::tie(e.attempt); }
 
 // Returns the reason in a record, if any. It is a text among the members and once more structured data at the end,
 // which records of an earlier Volador lack.
 template <class T>
 auto* reason_in(T& one) {
-  if constexpr (requires { requires std::same_as<decltype(T::error), Reason>; }) return &one.error;
-  else if constexpr (requires { requires std::same_as<decltype(T::reason), Reason>; }) return &one.reason;
-  else return static_cast<Reason*>(nullptr);
+  if constexpr (requires { requires std::same_as<decltype(T::error), Reason>; })
+    return &one.error;
+  else if constexpr (requires { requires std::same_as<decltype(T::reason), Reason>; })
+    return &one.reason;
+  else
+    return static_cast<Reason*>(nullptr);
 }
 
 // The trial that an added configuration comes from is appended in the same way.
@@ -80,8 +111,10 @@ void decode_data(Decoder& decoder, Reason& reason) {
 
 template <class T>
 void encode_member(Encoder& encoder, const T& member) {
-  if constexpr (std::is_same_v<T, Reason>) encode(encoder, member.text());
-  else encode(encoder, member);
+  if constexpr (std::is_same_v<T, Reason>)
+    encode(encoder, member.text());
+  else
+    encode(encoder, member);
 }
 
 template <class T>
@@ -145,8 +178,9 @@ namespace {
 
 // The members of a decision, for both reading and writing; ids and the act as numbers.
 auto decision_fields(auto& one) {
-  return std::tie(one.event, one.record.step, one.record.rule, one.record.bracket, one.record.milestone, one.record.value, one.record.rank, one.record.of,
-                  one.record.pass, one.record.cutoff, one.record.detail);
+  return std::tie(one.event, one.record.step, one.record.rule, one.record.bracket, one.record.milestone,
+                  one.record.value, one.record.rank, one.record.of, one.record.pass, one.record.cutoff,
+                  one.record.detail);
 }
 
 }  // namespace
@@ -220,7 +254,8 @@ Result<JournalContents> parse_journal(std::string_view bytes) {
   size_t at = kMagic.size();
   bool first = true;
   const auto cut = [&](size_t from) {
-    contents.torn = fmt::format("its last record, of which {} written from byte {} on, is cut", counted(bytes.size() - from, "byte was", "bytes were"), from);
+    contents.torn = fmt::format("its last record, of which {} written from byte {} on, is cut",
+                                counted(bytes.size() - from, "byte was", "bytes were"), from);
   };
   while (at < bytes.size()) {
     const std::string_view rest = bytes.substr(at);
@@ -298,7 +333,8 @@ ExperimentJournal::~ExperimentJournal() {
   syncer_.join();
 }
 
-Result<std::unique_ptr<ExperimentJournal>> ExperimentJournal::create(const fs::path& experiment, const JournalHeader& header) {
+Result<std::unique_ptr<ExperimentJournal>> ExperimentJournal::create(const fs::path& experiment,
+                                                                     const JournalHeader& header) {
   const fs::path path = journal_path(experiment);
   auto file = FileHandle::open(path, O_WRONLY | O_CREAT | O_EXCL);
   if (!file) return make_error(file.error());
@@ -308,7 +344,8 @@ Result<std::unique_ptr<ExperimentJournal>> ExperimentJournal::create(const fs::p
   VOLADOR_TRY(write_all(file->get(), bytes, path));
   VOLADOR_TRY(sync_file(file->get(), path));
   VOLADOR_TRY(sync_directory(experiment));
-  return std::unique_ptr<ExperimentJournal>(new ExperimentJournal(path, std::move(*file), static_cast<int64_t>(bytes.size())));
+  return std::unique_ptr<ExperimentJournal>(
+      new ExperimentJournal(path, std::move(*file), static_cast<int64_t>(bytes.size())));
 }
 
 Result<std::unique_ptr<ExperimentJournal>> ExperimentJournal::open(const fs::path& experiment, size_t whole_bytes) {
@@ -316,9 +353,12 @@ Result<std::unique_ptr<ExperimentJournal>> ExperimentJournal::open(const fs::pat
   auto file = FileHandle::open(path, O_WRONLY);
   if (!file) return make_error(file.error());
   if (!lock(file->get()))
-    return make_error(ErrorCode::kUnavailable, fmt::format("{}: another program runs this experiment now; wait for its end or stop it", path.string()));
+    return make_error(
+        ErrorCode::kUnavailable,
+        fmt::format("{}: another program runs this experiment now; wait for its end or stop it", path.string()));
   const auto bytes = static_cast<int64_t>(whole_bytes);
-  if (::ftruncate(file->get(), bytes) != 0 || ::lseek(file->get(), bytes, SEEK_SET) != bytes) return make_error(file_error("cut", path, errno));
+  if (::ftruncate(file->get(), bytes) != 0 || ::lseek(file->get(), bytes, SEEK_SET) != bytes)
+    return make_error(file_error("cut", path, errno));
   return std::unique_ptr<ExperimentJournal>(new ExperimentJournal(path, std::move(*file), bytes));
 }
 

@@ -40,12 +40,12 @@ struct JournalHeader {
   std::string metric;
   std::string mode;
   uint64_t seed = 0;
-  std::string space;       // As text, one line per parameter.
-  std::string searcher;    // Descriptions of searcher and scheduler.
+  std::string space;     // As text, one line per parameter.
+  std::string searcher;  // Descriptions of searcher and scheduler.
   std::string scheduler;
-  std::string limits;      // Stop conditions, retries, concurrency, checkpoints.
-  int64_t total = -1;      // Total number of trials; -1: unlimited.
-  std::chrono::nanoseconds started{0};  // Wall clock.
+  std::string limits;                          // Stop conditions, retries, concurrency, checkpoints.
+  int64_t total = -1;                          // Total number of trials; -1: unlimited.
+  std::chrono::nanoseconds started{0};         // Wall clock.
   std::optional<uint64_t> key = std::nullopt;  // Key of the trials' ids; absent in version 1.
 
   uint64_t trial_key() const { return key.value_or(seed); }
@@ -54,7 +54,7 @@ VOLADOR_FIELDS(JournalHeader, version, name, metric, mode, seed, space, searcher
                key);
 
 struct JournalEvent {
-  std::chrono::nanoseconds at{0};    // Loop time, which starts at 0 and does not advance between two drivers.
+  std::chrono::nanoseconds at{0};  // Loop time, which starts at 0 and does not advance between two drivers.
   std::chrono::nanoseconds wall{0};
   Event event;
 };
@@ -87,8 +87,8 @@ struct JournalDecision {
 };
 // The program that writes the following records, for restarting it: at the beginning and after each Resumed.
 struct JournalProgram {
-  std::string executable;  // Path.
-  std::string sha256;      // SHA-256 of the executable, 64 hex digits; empty: unknown.
+  std::string executable;              // Path.
+  std::string sha256;                  // SHA-256 of the executable, 64 hex digits; empty: unknown.
   std::vector<std::string> arguments;  // Including the program's name.
   std::string working_directory;
   std::string hostname;
@@ -98,9 +98,9 @@ VOLADOR_FIELDS(JournalProgram, executable, sha256, arguments, working_directory,
 // A trial of an earlier run that the searcher learned from before its first suggestion.
 struct JournalEarlierTrial {
   Config config;
-  std::vector<int64_t> steps = {};  // Steps of its intermediate reports,
-  std::vector<double> values = {};  // and their values of the metric.
-  int64_t last_step = 0;            // 0: it failed.
+  std::vector<int64_t> steps = {};      // Steps of its intermediate reports,
+  std::vector<double> values = {};      // and their values of the metric.
+  int64_t last_step = 0;                // 0: it failed.
   std::vector<double> last_value = {};  // One value, or none if the metric was not reported.
   std::vector<double> objectives = {};
   std::vector<double> constraints = {};
@@ -114,8 +114,8 @@ struct JournalLabels {
 VOLADOR_FIELDS(JournalLabels, trainable, tags);
 
 // The file stores the index: append new types at the end.
-using JournalRecord = std::variant<JournalHeader, JournalEvent, JournalSuggestion, JournalPlace, JournalEnding, JournalDecision, JournalProgram,
-                                   JournalEarlierTrial, JournalLabels>;
+using JournalRecord = std::variant<JournalHeader, JournalEvent, JournalSuggestion, JournalPlace, JournalEnding,
+                                   JournalDecision, JournalProgram, JournalEarlierTrial, JournalLabels>;
 
 // Appends the record in file format.
 void append_journal_record(std::string& out, const JournalRecord& record);
@@ -141,9 +141,11 @@ bool is_driven(const std::filesystem::path& experiment);
 class ExperimentJournal {
  public:
   // kUnavailable, kPermissionDenied: file error; names the path.
-  [[nodiscard]] static Result<std::unique_ptr<ExperimentJournal>> create(const std::filesystem::path& experiment, const JournalHeader& header);
+  [[nodiscard]] static Result<std::unique_ptr<ExperimentJournal>> create(const std::filesystem::path& experiment,
+                                                                         const JournalHeader& header);
   // Continues after `whole_bytes`. kUnavailable also if another process is running the experiment.
-  [[nodiscard]] static Result<std::unique_ptr<ExperimentJournal>> open(const std::filesystem::path& experiment, size_t whole_bytes);
+  [[nodiscard]] static Result<std::unique_ptr<ExperimentJournal>> open(const std::filesystem::path& experiment,
+                                                                       size_t whole_bytes);
   ~ExperimentJournal();
 
   void add(const JournalRecord& record);

@@ -33,7 +33,8 @@ void append_node(std::string& out, const std::string& path, const SpaceNode& nod
 std::string condition_text(const Stop::Condition& condition) {
   if (const auto* threshold = std::get_if<Stop::Threshold>(&condition))
     return fmt::format("{} {}", threshold->metric, format_real(threshold->value));
-  if (const auto* steps = std::get_if<Stop::MaxSteps>(&condition)) return fmt::format("after {}", counted(steps->steps, "step"));
+  if (const auto* steps = std::get_if<Stop::MaxSteps>(&condition))
+    return fmt::format("after {}", counted(steps->steps, "step"));
   if (const auto* time = std::get_if<Stop::MaxTime>(&condition)) return fmt::format("after {} ns", time->time.count());
   return fmt::format("condition {}", condition.index());
 }
@@ -45,7 +46,8 @@ std::pair<std::string, std::string> first_difference(const std::string& a, const
     if (a[i] == '\n') start = i + 1;
   }
   const auto line = [start](const std::string& text) {
-    return start >= text.size() ? std::string("nothing") : "\"" + text.substr(start, text.find('\n', start) - start) + "\"";
+    return start >= text.size() ? std::string("nothing")
+                                : "\"" + text.substr(start, text.find('\n', start) - start) + "\"";
   };
   return {line(a), line(b)};
 }
@@ -65,7 +67,8 @@ Result<void> check_same_trainable(const std::vector<JournalRecord>& records, std
     const auto* labels = std::get_if<JournalLabels>(&record);
     if (labels == nullptr || labels->trainable.empty() || labels->trainable == trainable) continue;
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("resume: the trials of that run are those of {}, and this program runs {}: give the directory of one of its own runs, or start a "
+                      fmt::format("resume: the trials of that run are those of {}, and this program runs {}: give the "
+                                  "directory of one of its own runs, or start a "
                                   "new one without .resume",
                                   labels->trainable, trainable));
   }
@@ -92,12 +95,16 @@ std::vector<std::string> stop_texts(const Stop& stop) {
 
 std::string limits_text(const LoopOptions& options) {
   const CheckpointOptions& checkpoint = options.checkpoint;
-  std::string text = fmt::format("max_concurrent_trials {}\nmax_failures {}\nmax_losses {}\ncheckpoint.frequency {}\ncheckpoint.at_end {}\n"
-                                 "checkpoint.num_to_keep {}\ncheckpoint.score {} {}\n",
-                                 options.max_concurrent_trials, options.max_failures, options.max_losses, checkpoint.frequency, checkpoint.at_end,
-                                 checkpoint.num_to_keep, checkpoint.score_attribute, to_string(checkpoint.score_order));
-  if (options.retry_backoff.count() > 0) text += fmt::format("retry_backoff {} ns to {} ns\n", options.retry_backoff.count(), options.retry_backoff_max.count());
-  for (const Objective& objective : options.goals.objectives) text += fmt::format("objective {} {}\n", objective.metric, to_string(objective.mode));
+  std::string text = fmt::format(
+      "max_concurrent_trials {}\nmax_failures {}\nmax_losses {}\ncheckpoint.frequency {}\ncheckpoint.at_end {}\n"
+      "checkpoint.num_to_keep {}\ncheckpoint.score {} {}\n",
+      options.max_concurrent_trials, options.max_failures, options.max_losses, checkpoint.frequency, checkpoint.at_end,
+      checkpoint.num_to_keep, checkpoint.score_attribute, to_string(checkpoint.score_order));
+  if (options.retry_backoff.count() > 0)
+    text +=
+        fmt::format("retry_backoff {} ns to {} ns\n", options.retry_backoff.count(), options.retry_backoff_max.count());
+  for (const Objective& objective : options.goals.objectives)
+    text += fmt::format("objective {} {}\n", objective.metric, to_string(objective.mode));
   for (const std::string& constraint : options.goals.constraints) text += fmt::format("constraint {}\n", constraint);
   for (const std::string& rule : stop_texts(options.stop)) text += fmt::format("stop {}\n", rule);
   return text;
@@ -108,7 +115,8 @@ Result<void> check_same_run(const JournalHeader& journal, const JournalHeader& r
     if (before == now) return {};
     const auto [first, second] = first_difference(before, now);
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("resume: {} is not that of the run to go on with: it was {}, now it is {}; give the options of that run, or start "
+                      fmt::format("resume: {} is not that of the run to go on with: it was {}, now it is {}; give the "
+                                  "options of that run, or start "
                                   "a new one without .resume",
                                   option, first, second));
   };
@@ -137,7 +145,8 @@ std::vector<JournalEvent> effective_events(const std::vector<JournalRecord>& rec
     const Event& event = events[i]->event;
     if (std::holds_alternative<Resumed>(event)) ended = false;
     const auto* stop = std::get_if<StopRequested>(&event);
-    const bool taken_back = std::holds_alternative<Interrupt>(event) || std::holds_alternative<Abort>(event) || (stop != nullptr && stop->whole);
+    const bool taken_back = std::holds_alternative<Interrupt>(event) || std::holds_alternative<Abort>(event) ||
+                            (stop != nullptr && stop->whole);
     if (ended) {
       if (auto left = after_ending(event)) told.push_back({events[i]->at, events[i]->wall, std::move(*left)});
     } else if (!taken_back) {
@@ -152,7 +161,8 @@ std::vector<Config> recorded_suggestions(const std::vector<JournalRecord>& recor
   std::vector<Config> configs;
   for (const JournalRecord& record : records) {
     const auto* suggestion = std::get_if<JournalSuggestion>(&record);
-    if (suggestion != nullptr && suggestion->index == static_cast<int64_t>(configs.size())) configs.push_back(suggestion->config);
+    if (suggestion != nullptr && suggestion->index == static_cast<int64_t>(configs.size()))
+      configs.push_back(suggestion->config);
   }
   return configs;
 }

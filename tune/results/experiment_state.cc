@@ -58,9 +58,10 @@ void add_whys(Json& object, const char* name, const std::vector<Reason>& reasons
 Json trial_json(const Trial& trial) {
   Json summaries = Json::object();
   for (const auto& [name, summary] : trial.metrics) {
-    summaries[name] = {{"last", number(summary.last)}, {"min", number(summary.min)},   {"max", number(summary.max)},
-                       {"mean", number(summary.mean)}, {"count", summary.count}, {"nan_count", summary.nan_count},
-                       {"last_step", summary.last_step},       {"min_step", summary.min_step},   {"max_step", summary.max_step}};
+    summaries[name] = {
+        {"last", number(summary.last)},   {"min", number(summary.min)},   {"max", number(summary.max)},
+        {"mean", number(summary.mean)},   {"count", summary.count},       {"nan_count", summary.nan_count},
+        {"last_step", summary.last_step}, {"min_step", summary.min_step}, {"max_step", summary.max_step}};
   }
   Json checkpoints = Json::array();
   for (const Checkpoint& checkpoint : trial.checkpoints) {
@@ -71,23 +72,23 @@ Json trial_json(const Trial& trial) {
                            {"time_total_s", number(checkpoint.time_total_s)}});
   }
   Json out = {{"trial_id", to_string(trial.id)},
-          {"index", trial.index},
-          {"config", Json::parse(trial.config.to_json(), nullptr, false)},
-          {"status", to_string(trial.status)},
-          {"step", trial.step},
-          {"step_max", trial.step_max},
-          {"last_result", metrics_json(trial.last_result)},
-          {"metrics", std::move(summaries)},
-          {"attempt", trial.attempt},
-          {"failures", trial.failures},
-          {"losses", trial.losses},
-          {"checkpoints", std::move(checkpoints)},
-          {"time_total_s", number(trial.time_total_s)},
-          {"started_ns", trial.started.time_since_epoch().count()},
-          {"ended_ns", trial.ended.time_since_epoch().count()},
-          {"node", trial.node},
-          {"error", trial.error.text()},
-          {"reason", trial.reason.text()}};
+              {"index", trial.index},
+              {"config", Json::parse(trial.config.to_json(), nullptr, false)},
+              {"status", to_string(trial.status)},
+              {"step", trial.step},
+              {"step_max", trial.step_max},
+              {"last_result", metrics_json(trial.last_result)},
+              {"metrics", std::move(summaries)},
+              {"attempt", trial.attempt},
+              {"failures", trial.failures},
+              {"losses", trial.losses},
+              {"checkpoints", std::move(checkpoints)},
+              {"time_total_s", number(trial.time_total_s)},
+              {"started_ns", trial.started.time_since_epoch().count()},
+              {"ended_ns", trial.ended.time_since_epoch().count()},
+              {"node", trial.node},
+              {"error", trial.error.text()},
+              {"reason", trial.reason.text()}};
   add_why(out, "error_why", trial.error);
   add_why(out, "why", trial.reason);
   if (!trial.name.empty()) out["name"] = trial.name;
@@ -101,7 +102,8 @@ Json trial_json(const Trial& trial) {
 // Reads fields and records the first one that is missing or of another kind.
 class Fields {
  public:
-  Fields(const Json& object, std::string where, std::string& failed) : object_(object), where_(std::move(where)), failed_(failed) {
+  Fields(const Json& object, std::string where, std::string& failed)
+      : object_(object), where_(std::move(where)), failed_(failed) {
     if (!object_.is_object()) fail("an object");
   }
 
@@ -175,15 +177,18 @@ Goals goals_from(const Json& whole, std::string& failed) {
     }
   }
   if (whole.contains("constraints")) {
-    for (const Json& value : whole["constraints"]) goals.constraints.push_back(value.is_string() ? value.get<std::string>() : "");
+    for (const Json& value : whole["constraints"])
+      goals.constraints.push_back(value.is_string() ? value.get<std::string>() : "");
   }
-  if (const auto valid = validate(goals); !valid && failed.empty()) failed = "experiment_state.json: " + valid.error().message;
+  if (const auto valid = validate(goals); !valid && failed.empty())
+    failed = "experiment_state.json: " + valid.error().message;
   return goals;
 }
 
 Json origin_json(const RunOrigin& origin) {
-  return {{"arguments", origin.arguments},   {"working_directory", origin.working_directory}, {"hostname", origin.hostname},
-          {"git_commit", origin.git_commit}, {"git_branch", origin.git_branch},               {"git_changed", origin.git_changed}};
+  return {{"arguments", origin.arguments},   {"working_directory", origin.working_directory},
+          {"hostname", origin.hostname},     {"git_commit", origin.git_commit},
+          {"git_branch", origin.git_branch}, {"git_changed", origin.git_changed}};
 }
 
 // Absent in runs of an earlier Volador.
@@ -199,8 +204,10 @@ RunOrigin origin_from(const Json& whole, std::string& failed) {
   origin.git_commit = fields.text("git_commit");
   origin.git_branch = fields.text("git_branch");
   const Json& changed = fields.at("git_changed");
-  if (!changed.is_boolean()) fields.fail("true or false in \"git_changed\"");
-  else origin.git_changed = changed.get<bool>();
+  if (!changed.is_boolean())
+    fields.fail("true or false in \"git_changed\"");
+  else
+    origin.git_changed = changed.get<bool>();
   return origin;
 }
 
@@ -225,8 +232,10 @@ Trial trial_from(const Json& object, std::string& failed) {
   if (object.contains("folder")) trial.folder = fields.text("folder");
   if (object.contains("tags")) trial.tags = texts_from(object["tags"]);
   if (object.contains("cloned_from")) {
-    if (const auto from = TrialId::parse(fields.text("cloned_from"))) trial.cloned_from = *from;
-    else fields.fail("eight hex digits in \"cloned_from\"");
+    if (const auto from = TrialId::parse(fields.text("cloned_from")))
+      trial.cloned_from = *from;
+    else
+      fields.fail("eight hex digits in \"cloned_from\"");
   }
   if (auto config = Config::from_json(fields.at("config").dump())) {
     trial.config = std::move(*config);
@@ -240,16 +249,17 @@ Trial trial_from(const Json& object, std::string& failed) {
   }
   trial.step = fields.integer("step");
   trial.step_max = fields.integer("step_max");
-  for (const auto& [name, value] : fields.at("last_result").items()) trial.last_result.set(name, fields.real(value, name));
+  for (const auto& [name, value] : fields.at("last_result").items())
+    trial.last_result.set(name, fields.real(value, name));
   for (const auto& [name, value] : fields.at("metrics").items()) {
     Fields summary(value, "experiment_state.json: metric " + name, failed);
     MetricSummary& of = trial.metrics[name];
     of = {.last = summary.real("last"),
-                           .min = summary.real("min"),
-                           .max = summary.real("max"),
-                           .mean = summary.real("mean"),
-                           .count = summary.integer("count"),
-                           .nan_count = summary.integer("nan_count")};
+          .min = summary.real("min"),
+          .max = summary.real("max"),
+          .mean = summary.real("mean"),
+          .count = summary.integer("count"),
+          .nan_count = summary.integer("nan_count")};
     if (!value.is_object() || !value.contains("last_step")) continue;  // A run of an earlier Volador.
     of.last_step = summary.integer("last_step");
     of.min_step = summary.integer("min_step");
@@ -287,27 +297,28 @@ std::string to_json(const ExperimentState& state) {
   Json trials = Json::array();
   for (const Trial& trial : state.trials) trials.push_back(trial_json(trial));
   Json whole = {{"version", kVersion},
-                      {"name", state.name},
-                      {"state", state.state},
-                      {"reason", state.reason.text()},
-                      {"metric", state.metric},
-                      {"mode", to_string(state.mode)},
-                      {"seed", state.seed},
-                      {"tags", state.tags},
-                      {"scheduler", state.scheduler},
-                      {"searcher", state.searcher},
-                      {"space", state.space},
-                      {"stop", state.stop},
-                      {"origin", origin_json(state.origin)},
-                      {"started_ns", state.started.time_since_epoch().count()},
-                      {"written_ns", state.written.time_since_epoch().count()},
-                      {"notices", texts_json(state.notices)},
-                      {"trials", std::move(trials)}};
+                {"name", state.name},
+                {"state", state.state},
+                {"reason", state.reason.text()},
+                {"metric", state.metric},
+                {"mode", to_string(state.mode)},
+                {"seed", state.seed},
+                {"tags", state.tags},
+                {"scheduler", state.scheduler},
+                {"searcher", state.searcher},
+                {"space", state.space},
+                {"stop", state.stop},
+                {"origin", origin_json(state.origin)},
+                {"started_ns", state.started.time_since_epoch().count()},
+                {"written_ns", state.written.time_since_epoch().count()},
+                {"notices", texts_json(state.notices)},
+                {"trials", std::move(trials)}};
   add_why(whole, "why", state.reason);
   add_whys(whole, "notices_why", state.notices);
   add_goals(whole, state.goals);
   if (state.trials_planned > 0) whole["trials_planned"] = state.trials_planned;
-  if (state.left) whole["left_s"] = {{"point", state.left->seconds}, {"low", state.left->low}, {"high", state.left->high}};
+  if (state.left)
+    whole["left_s"] = {{"point", state.left->seconds}, {"low", state.left->low}, {"high", state.left->high}};
   return whole.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
@@ -318,8 +329,9 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
   Fields fields(whole, "experiment_state.json", failed);
   ExperimentState state;
   if (const int64_t version = fields.integer("version"); failed.empty() && version != kVersion) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("experiment_state.json: version {} is not known, this Volador reads {}", version, kVersion));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("experiment_state.json: version {} is not known, this Volador reads {}", version, kVersion));
   }
   state.name = fields.text("name");
   state.state = fields.text("state");
@@ -341,7 +353,8 @@ Result<ExperimentState> experiment_state_from_json(std::string_view text) {
   const Json whys = whole.is_object() && whole.contains("notices_why") ? whole["notices_why"] : Json::array();
   size_t at = 0;
   for (const Json& notice : fields.at("notices")) {
-    auto known = whys.is_array() && at < whys.size() && whys[at].is_array() ? Reason::from_json(whys[at].dump()) : std::nullopt;
+    auto known =
+        whys.is_array() && at < whys.size() && whys[at].is_array() ? Reason::from_json(whys[at].dump()) : std::nullopt;
     ++at;
     if (notice.is_string()) state.notices.push_back(known ? std::move(*known) : Reason(notice.get<std::string>()));
   }

@@ -27,24 +27,24 @@ struct RunOrigin {
 
 struct ExperimentState {
   std::string name;
-  std::string state;      // "running", "paused" (by the user), "finished", "interrupted", "failed".
-  Reason reason;          // Why it ended.
-  std::string metric;     // Empty: none.
+  std::string state;   // "running", "paused" (by the user), "finished", "interrupted", "failed".
+  Reason reason;       // Why it ended.
+  std::string metric;  // Empty: none.
   Mode mode = Mode::kMax;
   std::vector<std::string> tags = {};
-  Goals goals;            // Several objectives and constraints.
+  Goals goals;  // Several objectives and constraints.
   uint64_t seed = 0;
   std::string scheduler;  // Description.
   std::string searcher;
-  std::string space;      // Result of space_text(); empty in runs of an earlier Volador.
+  std::string space;                   // Result of space_text(); empty in runs of an earlier Volador.
   std::vector<std::string> stop = {};  // Result of stop_texts().
-  RunOrigin origin;       // The last program, if the run was resumed.
+  RunOrigin origin;                    // The last program, if the run was resumed.
   WallTime started{};
   WallTime written{};
-  std::vector<Trial> trials;         // By index.
-  int64_t trials_planned = 0;        // 0: unlimited, or unknown.
+  std::vector<Trial> trials;          // By index.
+  int64_t trials_planned = 0;         // 0: unlimited, or unknown.
   std::optional<TimeLeft> left = {};  // Estimate at the time of writing; no value: unknown.
-  std::vector<Reason> notices;  // Notices shown to the user.
+  std::vector<Reason> notices;        // Notices shown to the user.
 };
 
 std::string to_json(const ExperimentState& state);

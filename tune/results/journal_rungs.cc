@@ -32,11 +32,13 @@ std::vector<JournalRung> journal_rungs(const JournalContents& journal) {
 }
 
 RungState state_of(const JournalRung& rung, Mode mode, bool ended) {
-  RungState state{.bracket = rung.bracket, .milestone = rung.milestone, .trials = static_cast<int64_t>(rung.members.size())};
+  RungState state{
+      .bracket = rung.bracket, .milestone = rung.milestone, .trials = static_cast<int64_t>(rung.members.size())};
   state.cutoff = rung.cutoff;
   state.state = ended ? "decided" : "open";
   for (const DecisionRecord& member : rung.members) {
-    const bool went_on = member.act == Act::kPassed || member.act == Act::kResumed || member.act == Act::kFinished || member.act == Act::kCloned;
+    const bool went_on = member.act == Act::kPassed || member.act == Act::kResumed || member.act == Act::kFinished ||
+                         member.act == Act::kCloned;
     state.passed += went_on ? 1 : 0;
     state.members.push_back({.trial = member.trial, .value = member.value, .act = member.act});
   }

@@ -12,8 +12,8 @@
 namespace volador::tune {
 
 struct JournalRung {
-  int64_t bracket = 0;   // -1: no brackets.
-  double milestone = 0;  // Steps.
+  int64_t bracket = 0;                                       // -1: no brackets.
+  double milestone = 0;                                      // Steps.
   double cutoff = std::numeric_limits<double>::quiet_NaN();  // Cutoff of the latest decision that had one.
   std::vector<DecisionRecord> members;  // Last decision for each trial at this rung, with the last value compared; by
                                         // arrival.

@@ -37,7 +37,8 @@ void ResultFiles::remove() const {
   std::error_code code;
   for (fs::directory_iterator entry(trial_, code), end; !code && entry != end; entry.increment(code)) {
     const std::string name = entry->path().filename().string();
-    if (name == "result.json" || name == "progress.csv" || name.starts_with("events.out.tfevents.")) found.push_back(entry->path());
+    if (name == "result.json" || name == "progress.csv" || name.starts_with("events.out.tfevents."))
+      found.push_back(entry->path());
   }
   for (const fs::path& path : found) fs::remove(path, code);
 }

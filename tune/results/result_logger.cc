@@ -267,9 +267,13 @@ void ResultLogger::log_media(TrialId trial, int64_t step, WallTime now, std::vec
   push(Media{trial, step, now, std::move(values)});
 }
 
-void ResultLogger::keep_events(TrialId trial, WallTime now, std::string records) { push(Events{trial, now, std::move(records)}); }
+void ResultLogger::keep_events(TrialId trial, WallTime now, std::string records) {
+  push(Events{trial, now, std::move(records)});
+}
 
-void ResultLogger::log_output(TrialId trial, bool is_stderr, std::string line) { push(Output{trial, is_stderr, std::move(line)}); }
+void ResultLogger::log_output(TrialId trial, bool is_stderr, std::string line) {
+  push(Output{trial, is_stderr, std::move(line)});
+}
 
 void ResultLogger::end_trial(TrialId trial, WallTime now, bool success) { push(End{trial, now, success}); }
 

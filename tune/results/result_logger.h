@@ -53,12 +53,12 @@ struct ResultRow {
 };
 
 struct ResultLoggerOptions {
-  std::filesystem::path directory;                   // Directory of the experiment; must exist.
-  std::chrono::milliseconds flush_interval{500};     // Maximum delay before data is in the files, apart from flush()
-                                                     // and the end.
+  std::filesystem::path directory;                // Directory of the experiment; must exist.
+  std::chrono::milliseconds flush_interval{500};  // Maximum delay before data is in the files, apart from flush()
+                                                  // and the end.
   bool tensorboard = true;
-  size_t rows_waiting_max = 65'536;                  // Rows queued for the writer; log() blocks above this limit.
-  size_t unwritten_bytes_max = size_t{64} << 20;     // Limit of the memory for unwritten data.
+  size_t rows_waiting_max = 65'536;               // Rows queued for the writer; log() blocks above this limit.
+  size_t unwritten_bytes_max = size_t{64} << 20;  // Limit of the memory for unwritten data.
 };
 
 struct ResultLoggerStatus {
@@ -136,8 +136,8 @@ class ResultLogger {
   const ResultLoggerOptions options_;
   std::unique_ptr<Writer> writer_;  // Used on the thread only.
   mutable std::mutex mutex_;
-  std::condition_variable wake_;    // Wakes the thread: work, or shutdown.
-  std::condition_variable room_;    // Wakes callers: the queue was taken, or a flush has ended.
+  std::condition_variable wake_;  // Wakes the thread: work, or shutdown.
+  std::condition_variable room_;  // Wakes callers: the queue was taken, or a flush has ended.
   std::vector<Entry> queue_;
   ResultLoggerStatus status_;
   uint64_t flushes_asked_ = 0;

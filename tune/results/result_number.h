@@ -14,7 +14,8 @@ template <class Json>
 std::optional<double> result_number(std::string_view key, const Json& value) {
   if (value.is_number()) return value.template get<double>();
   if (value.is_null()) return std::numeric_limits<double>::quiet_NaN();
-  if (!value.is_string() || key == "date" || key == "trial_id" || key == "hostname" || key == "node") return std::nullopt;
+  if (!value.is_string() || key == "date" || key == "trial_id" || key == "hostname" || key == "node")
+    return std::nullopt;
   const auto& text = value.template get_ref<const std::string&>();
   if (text == "inf") return std::numeric_limits<double>::infinity();
   return text == "-inf" ? std::optional(-std::numeric_limits<double>::infinity()) : std::nullopt;

@@ -14,8 +14,16 @@
 namespace volador::tune {
 namespace {
 
-constexpr std::array<std::string_view, 10> kAdded{"training_iteration", "time_this_iter_s", "time_total_s", "timestamp", "date",
-                                                  "trial_id",           "done",             "hostname",     "node",      "pid"};
+constexpr std::array<std::string_view, 10> kAdded{"training_iteration",
+                                                  "time_this_iter_s",
+                                                  "time_total_s",
+                                                  "timestamp",
+                                                  "date",
+                                                  "trial_id",
+                                                  "done",
+                                                  "hostname",
+                                                  "node",
+                                                  "pid"};
 
 bool is_added(std::string_view key) {
   for (const std::string_view added : kAdded) {
@@ -27,7 +35,9 @@ bool is_added(std::string_view key) {
 // Returns the number of bytes of valid UTF-8 at this position; 0: none.
 size_t utf8_length(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
-  const auto follows = [&](size_t i, uint8_t low = 0x80, uint8_t high = 0xBF) { return i < text.size() && byte(i) >= low && byte(i) <= high; };
+  const auto follows = [&](size_t i, uint8_t low = 0x80, uint8_t high = 0xBF) {
+    return i < text.size() && byte(i) >= low && byte(i) <= high;
+  };
   const uint8_t first = byte(0);
   if (first < 0x80) return 1;
   if (first >= 0xC2 && first <= 0xDF) return follows(1) ? 2 : 0;
@@ -49,8 +59,8 @@ const std::string& DateText::of(WallTime time) {
     const std::time_t value = second;
     std::tm parts{};
     localtime_r(&value, &parts);
-    text_ = fmt::format("{:04}-{:02}-{:02}_{:02}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday, parts.tm_hour,
-                        parts.tm_min, parts.tm_sec);
+    text_ = fmt::format("{:04}-{:02}-{:02}_{:02}-{:02}-{:02}", parts.tm_year + 1900, parts.tm_mon + 1, parts.tm_mday,
+                        parts.tm_hour, parts.tm_min, parts.tm_sec);
   }
   return text_;
 }
@@ -60,14 +70,17 @@ void ResultCells::number(std::string_view key, double value) {
   if (std::isfinite(value)) {
     std::array<char, 32> digits;
     const bool whole = value == std::floor(value) && std::abs(value) < 1e15;  // "1700000000", not "1.7e+09".
-    const auto end = whole ? std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<int64_t>(value)).ptr
-                           : std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    const auto end = whole
+                         ? std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<int64_t>(value)).ptr
+                         : std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
     buffer_.append(digits.data(), end);
     place.json_size = place.csv_size = buffer_.size() - place.json_at;
   } else {
     const std::string_view word = std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-    if (std::isnan(value)) buffer_ += "null";
-    else append_json_text(buffer_, word);
+    if (std::isnan(value))
+      buffer_ += "null";
+    else
+      append_json_text(buffer_, word);
     place.json_size = buffer_.size() - place.json_at;
     place.csv_at = buffer_.size();
     buffer_ += word;
@@ -95,7 +108,8 @@ void ResultCells::build(const ResultRow& row) {
   number(kAdded[0], static_cast<double>(row.step));
   number(kAdded[1], row.time_this_iter_s);
   number(kAdded[2], row.time_total_s);
-  number(kAdded[3], static_cast<double>(std::chrono::floor<std::chrono::seconds>(row.reported).time_since_epoch().count()));
+  number(kAdded[3],
+         static_cast<double>(std::chrono::floor<std::chrono::seconds>(row.reported).time_since_epoch().count()));
   text(kAdded[4], date_.of(row.reported));
   text(kAdded[5], to_string(row.trial));
   const Text done{buffer_.size(), row.done ? size_t{4} : size_t{5}, buffer_.size(), row.done ? size_t{4} : size_t{5}};

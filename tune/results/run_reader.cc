@@ -27,7 +27,8 @@ std::map<std::string, double> numbers_in(const nlohmann::json& fields) {
 
 // Text of a row by which changes are detected.
 std::string text_of(const TrialReport& row) {
-  std::string text = row.status + '\x1f' + row.node_name + '\x1f' + std::to_string(row.step) + '\x1f' + row.error.text() + '\x1f' + row.reason.text() + '\x1f' + row.config_json + '\x1f' + row.name;
+  std::string text = row.status + '\x1f' + row.node_name + '\x1f' + std::to_string(row.step) + '\x1f' +
+                     row.error.text() + '\x1f' + row.reason.text() + '\x1f' + row.config_json + '\x1f' + row.name;
   for (const std::string& tag : row.tags) text += '\x1f' + tag;
   for (const auto& [name, value] : row.metrics) text += '\x1f' + name + '=' + std::to_string(value);
   return text;
@@ -38,7 +39,8 @@ std::string text_of(const TrialReport& row) {
 RunReader::Stamp RunReader::stamp_of(const std::filesystem::path& file) {
   struct stat found {};
   if (::stat(file.c_str(), &found) != 0) return {};
-  return {int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec, static_cast<int64_t>(found.st_size), static_cast<int64_t>(found.st_ino)};
+  return {int64_t{found.st_mtim.tv_sec} * 1'000'000'000 + found.st_mtim.tv_nsec, static_cast<int64_t>(found.st_size),
+          static_cast<int64_t>(found.st_ino)};
 }
 
 // Returns whether the state file has changed, or the program has died without writing it.
@@ -129,7 +131,8 @@ bool RunReader::read_results_of(const Trial& trial, Trace& trace, News& news, st
   piece.resize(static_cast<size_t>(std::max<std::streamsize>(in.gcount(), 0)));
   const bool to_the_end = trace.bytes + piece.size() >= size;
   size_t begin = 0;
-  for (size_t end = piece.find('\n'); end != std::string::npos && points_ < kPointsMax; begin = end + 1, end = piece.find('\n', begin)) {
+  for (size_t end = piece.find('\n'); end != std::string::npos && points_ < kPointsMax;
+       begin = end + 1, end = piece.find('\n', begin)) {
     const auto fields = nlohmann::json::parse(std::string_view(piece).substr(begin, end - begin), nullptr, false);
     if (!fields.is_object()) continue;  // Damaged: the lines around it are shown.
     std::map<std::string, double> numbers = numbers_in(fields);
@@ -138,7 +141,8 @@ bool RunReader::read_results_of(const Trial& trial, Trace& trace, News& news, st
       return found == numbers.end() || !std::isfinite(found->second) ? 0.0 : found->second;
     };
     trace.step = static_cast<int64_t>(number("training_iteration"));
-    if (const auto value = numbers.find(run_->analysis.state().metric); value != numbers.end()) trace.summary.add(value->second, trace.step);
+    if (const auto value = numbers.find(run_->analysis.state().metric); value != numbers.end())
+      trace.summary.add(value->second, trace.step);
     points.push_back({.step = trace.step, .time_s = number("time_total_s"), .metrics = numbers});
     trace.metrics = std::move(numbers);
     ++points_;
@@ -171,7 +175,8 @@ void RunReader::read_rungs(News& news) {
   journal_stamp_ = stamp;
   if (!journal) return;  // The results are shown nevertheless.
   std::vector<RungState> rungs;
-  for (const JournalRung& rung : journal_rungs(*journal)) rungs.push_back(state_of(rung, run_->analysis.state().mode, !run_->goes_on()));
+  for (const JournalRung& rung : journal_rungs(*journal))
+    rungs.push_back(state_of(rung, run_->analysis.state().mode, !run_->goes_on()));
   news.report.rungs = report_of(rungs, kRungMembersShown);
 }
 

@@ -19,7 +19,7 @@ namespace volador::tune {
 
 class RunReader {
  public:
-  static constexpr size_t kPointsMax = 20'000;       // Limit per call; the rest follows in the next ones.
+  static constexpr size_t kPointsMax = 20'000;  // Limit per call; the rest follows in the next ones.
   static constexpr size_t kRungMembersShown = 2048;
 
   RunReader(std::filesystem::path directory, const Clock& clock) : directory_(std::move(directory)), clock_(clock) {}
@@ -38,14 +38,13 @@ class RunReader {
  private:
   using Stamp = std::array<int64_t, 3>;  // Modification time, size, inode; 0 if there is no file.
   struct Trace {
-    std::string row;       // As last returned.
-    uint64_t bytes = 0;    // Bytes of result.json that were read.
-    bool whole = false;    // The trial has ended and its results were read completely.
-    int64_t step = 0;      // Step of the last report.
+    std::string row;     // As last returned.
+    uint64_t bytes = 0;  // Bytes of result.json that were read.
+    bool whole = false;  // The trial has ended and its results were read completely.
+    int64_t step = 0;    // Step of the last report.
     std::map<std::string, double> metrics;
-    MetricSummary summary;   // Summary of the run's metric over the reports that were read.
+    MetricSummary summary;  // Summary of the run's metric over the reports that were read.
   };
-
 
   static Stamp stamp_of(const std::filesystem::path& file);
   Result<bool> read_state();

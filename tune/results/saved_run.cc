@@ -131,8 +131,10 @@ Result<JournalContents> load_journal(const fs::path& directory) {
   std::error_code code;
   if (!fs::exists(directory, code)) return make_error(no_run(directory));
   if (!fs::exists(journal_path(directory), code)) {
-    return make_error(ErrorCode::kNotFound, fmt::format("{}: it holds no journal.vlj, from which this is told; volador tune show tells what its results do",
-                                                        directory.string()));
+    return make_error(
+        ErrorCode::kNotFound,
+        fmt::format("{}: it holds no journal.vlj, from which this is told; volador tune show tells what its results do",
+                    directory.string()));
   }
   return read_journal(directory);
 }

@@ -57,7 +57,7 @@ struct RunSummary {
   std::string name;
   std::string state;    // As SavedRun::state, or "unreadable".
   std::string problem;  // Why it is unreadable.
-  TrialCounts counts;  // The total is that of trials_total().
+  TrialCounts counts;   // The total is that of trials_total().
   std::optional<TimeLeft> left;
   std::string metric;
   std::vector<std::string> tags;

@@ -94,10 +94,13 @@ void append_hparams(std::string& out, WallTime now, std::string_view tag, const 
 // google.protobuf.Value
 Message parameter(const Config& value) {
   switch (value.kind()) {
-    case Config::Kind::kBoolean: return Message().integer(4, value.boolean());
+    case Config::Kind::kBoolean:
+      return Message().integer(4, value.boolean());
     case Config::Kind::kInteger:
-    case Config::Kind::kReal: return Message().real(2, value.real());
-    default: return Message().bytes(3, to_text(value));
+    case Config::Kind::kReal:
+      return Message().real(2, value.real());
+    default:
+      return Message().bytes(3, to_text(value));
   }
 }
 
@@ -107,7 +110,9 @@ std::string event_file_name(WallTime created, std::string_view trial) {
   return fmt::format("events.out.tfevents.{:010}.{}", static_cast<int64_t>(seconds(created)), trial);
 }
 
-void append_event_version(std::string& out, WallTime now) { append_record(out, event_at(now).bytes(3, "brain.Event:2")); }
+void append_event_version(std::string& out, WallTime now) {
+  append_record(out, event_at(now).bytes(3, "brain.Event:2"));
+}
 
 void append_event_scalars(std::string& out, WallTime now, int64_t step, const Metrics& metrics) {
   Message summary;
@@ -120,7 +125,10 @@ void append_event_scalars(std::string& out, WallTime now, int64_t step, const Me
 
 std::string event_histogram(std::string_view name, const Histogram& histogram) {
   Message histo;
-  histo.real(1, histogram.min).real(2, histogram.max).real(3, static_cast<double>(histogram.count)).real(4, histogram.sum);
+  histo.real(1, histogram.min)
+      .real(2, histogram.max)
+      .real(3, static_cast<double>(histogram.count))
+      .real(4, histogram.sum);
   histo.real(5, histogram.sum_squares).reals(6, histogram.limits).reals(7, histogram.counts);
   return Message().bytes(1, name).message(5, histo).text();
 }
@@ -154,7 +162,8 @@ std::string media_events_of(std::string_view file) {
 
 void append_event_session_start(std::string& out, WallTime now, std::string_view trial, const Config& config) {
   Message start;
-  for (const auto& [path, value] : config.flatten()) start.message(1, Message().bytes(1, path).message(2, parameter(value)));
+  for (const auto& [path, value] : config.flatten())
+    start.message(1, Message().bytes(1, path).message(2, parameter(value)));
   start.bytes(4, trial).real(5, seconds(now));
   append_hparams(out, now, "_hparams_/session_start_info", Message().integer(1, 0).message(3, start));
 }

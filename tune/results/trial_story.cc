@@ -14,8 +14,8 @@ namespace volador::tune {
 namespace {
 
 // By act.
-constexpr std::string_view kDecided[] = {"story.passed", "story.stopped", "story.finished", "story.paused",
-                                         "story.resumed", "story.cloned", "story.resized"};
+constexpr std::string_view kDecided[] = {"story.passed",  "story.stopped", "story.finished", "story.paused",
+                                         "story.resumed", "story.cloned",  "story.resized"};
 
 class Teller {
  public:
@@ -69,7 +69,8 @@ class Teller {
 
   void on(const TrialStarted& event) {
     if (event.trial != story_.trial) return;
-    Reason runs = event.node.empty() ? reason("story.runs", event.attempt) : reason("story.runs_on", event.attempt, event.node);
+    Reason runs =
+        event.node.empty() ? reason("story.runs", event.attempt) : reason("story.runs_on", event.attempt, event.node);
     say(saved_ > 0 ? reason("story.from", std::move(runs), saved_) : std::move(runs));
   }
   void on(const ResultReported& event) {
@@ -92,8 +93,7 @@ class Teller {
     say(event.counts ? std::move(failed) : reason("story.no_fault", std::move(failed)));
   }
   void on(const CheckpointFailed& event) {
-    if (event.trial == story_.trial)
-      say(reason("story.checkpoint_failed", event.step, event.error));
+    if (event.trial == story_.trial) say(reason("story.checkpoint_failed", event.step, event.error));
   }
   void on(const CheckpointLost& event) {
     if (event.trial == story_.trial) say(reason("story.checkpoint_lost", event.location));
@@ -188,8 +188,7 @@ Result<TrialStory> tell_story(const JournalContents& journal, std::string_view i
     if (const auto* decision = std::get_if<JournalDecision>(&record)) teller.tell(*decision);
   }
   teller.tell_decisions();
-  if (!program_known && !teller.any_decision())
-    story.notice = reason("story.no_reasons");
+  if (!program_known && !teller.any_decision()) story.notice = reason("story.no_reasons");
   return story;
 }
 

@@ -311,9 +311,9 @@ Result<void> AshaPromotionScheduler::State::read(const Config& state) {
     if (rung < 0 || rung > static_cast<int64_t>(rungs.size())) return refuse("unknown rung");
     if (rung == 0 && decision == static_cast<int64_t>(Decision::kPause)) return refuse("a trial that waits in no rung");
     PromotionTrial trial{.rung = 0,
-                     .last_step = entry.integer("last_step"),
-                     .decision = static_cast<Decision>(decision),
-                     .live = entry.boolean("live")};
+                         .last_step = entry.integer("last_step"),
+                         .decision = static_cast<Decision>(decision),
+                         .live = entry.boolean("live")};
     if (!trials.emplace(*id, trial).second) return refuse("a trial stands in it twice");
     wanted[*id] = static_cast<size_t>(rung);
     order.push_back(*id);

@@ -56,7 +56,7 @@ struct AshaScheduler::State {
   AshaOptions options;
   SchedulerContext context;
   std::vector<std::vector<AshaRung>> brackets;
-  std::vector<double> chances;  // One per bracket, with sum 1.
+  std::vector<double> chances;   // One per bracket, with sum 1.
   std::deque<AshaTrial> trials;  // In the order added.
   TrialIndex by_id;
   std::vector<DecisionRecord> decisions;  // Not taken yet.
@@ -104,11 +104,13 @@ struct AshaScheduler::State {
 
   // Number of trials of a rung that continue.
   size_t passing(const AshaRung& rung) const {
-    return static_cast<size_t>(std::max(std::floor(static_cast<double>(rung.ranking.size()) / options.reduction_factor), 1.0));
+    return static_cast<size_t>(
+        std::max(std::floor(static_cast<double>(rung.ranking.size()) / options.reduction_factor), 1.0));
   }
 
   // Records the decision for a trial that was just added to the rung.
-  void note(TrialId id, const AshaTrial& state, int64_t step, size_t index, double value, Decision decision, double cutoff) {
+  void note(TrialId id, const AshaTrial& state, int64_t step, size_t index, double value, Decision decision,
+            double cutoff) {
     const AshaRung& rung = brackets[state.bracket][index];
     const bool ranked = options.rule == AshaRule::kInclusive || !std::isnan(value);
     decisions.push_back({.trial = id,
@@ -267,8 +269,10 @@ Result<Decision> AshaScheduler::on_report(const Report& report) {
   }
   if (last) {
     trial.decision = Decision::kFinish;
-    std::erase_if(state_->decisions, [&](const DecisionRecord& one) { return one.trial == report.trial && one.step == report.step; });
-    state_->decisions.push_back({.trial = report.trial, .step = report.step, .act = Act::kFinished, .rule = "ASHA", .value = report.value});
+    std::erase_if(state_->decisions,
+                  [&](const DecisionRecord& one) { return one.trial == report.trial && one.step == report.step; });
+    state_->decisions.push_back(
+        {.trial = report.trial, .step = report.step, .act = Act::kFinished, .rule = "ASHA", .value = report.value});
   }
   return trial.decision;
 }
@@ -296,7 +300,8 @@ std::vector<RungState> AshaScheduler::rungs(size_t members_max) const {
       state.state = "open";
       if (rung.ranking.size() == 0) continue;
       const bool ray = state_->options.rule == AshaRule::kRay;
-      state.cutoff = state_->value_of(ray ? -state_->ray_cutoff(rung.ranking) : rung.ranking.at(state_->passing(rung) - 1));
+      state.cutoff =
+          state_->value_of(ray ? -state_->ray_cutoff(rung.ranking) : rung.ranking.at(state_->passing(rung) - 1));
     }
   }
   for (const AshaTrial& trial : state_->trials) {

@@ -15,7 +15,6 @@
 namespace volador::tune {
 namespace {
 
-
 struct HyperbandTrial {
   size_t bracket = 0;
   int64_t last_step = 0;
@@ -31,7 +30,7 @@ struct Bracket {
   bool closed = false;           // No further trial joins.
   std::vector<TrialId> members;  // In the order they joined; trials that left are removed at each halving.
   int64_t live = 0;
-  int64_t behind = 0;  // Live trials that have not reached the rung.
+  int64_t behind = 0;                         // Live trials that have not reached the rung.
   std::vector<std::vector<RungMember>> past;  // Members of the rungs halved since the start or the last restore, for
                                               // tables.
 
@@ -285,8 +284,7 @@ Result<std::unique_ptr<HyperBandScheduler>> HyperBandScheduler::create(const Hyp
                     format_real(options.eta), options.max_t));
   }
   const int s = options.only_bracket;
-  if (s < -1 || s >= brackets ||
-      (s >= 0 && hyperband_ladder(options.max_t, options.eta, s, options.rule).empty())) {
+  if (s < -1 || s >= brackets || (s >= 0 && hyperband_ladder(options.max_t, options.eta, s, options.rule).empty())) {
     return refuse(fmt::format("hyperband.only_bracket: expected 0 to {}, or -1 for all, got {}", brackets - 1, s));
   }
   if (context.metric.empty())
@@ -336,9 +334,7 @@ std::vector<Order> HyperBandScheduler::take_orders() { return std::exchange(stat
 
 std::vector<DecisionRecord> HyperBandScheduler::take_decisions() { return std::exchange(state_->decisions, {}); }
 
-std::optional<int64_t> HyperBandScheduler::steps_max() const {
-  return state_->options.max_t;
-}
+std::optional<int64_t> HyperBandScheduler::steps_max() const { return state_->options.max_t; }
 
 std::vector<RungState> HyperBandScheduler::rungs(size_t members_max) const {
   std::vector<RungState> out;
@@ -352,14 +348,20 @@ std::vector<RungState> HyperBandScheduler::rungs(size_t members_max) const {
       rung.state = r < bracket.rung ? "decided" : "waiting";
       if (r < bracket.past.size()) {
         rung.members = bracket.past[r];
-        rung.passed = std::count_if(rung.members.begin(), rung.members.end(), [](const RungMember& one) { return one.act == Act::kPassed; });
+        rung.passed = std::count_if(rung.members.begin(), rung.members.end(),
+                                    [](const RungMember& one) { return one.act == Act::kPassed; });
         if (rung.passed > 0) rung.cutoff = rung.members[static_cast<size_t>(rung.passed) - 1].value;
       } else if (r == bracket.rung) {
-        rung.awaited = bracket.closed ? bracket.behind : std::max(bracket.ladder[0].trials - static_cast<int64_t>(bracket.members.size()), int64_t{0}) + bracket.behind;
+        rung.awaited =
+            bracket.closed
+                ? bracket.behind
+                : std::max(bracket.ladder[0].trials - static_cast<int64_t>(bracket.members.size()), int64_t{0}) +
+                      bracket.behind;
         for (const TrialId id : bracket.members) {
           const HyperbandTrial& trial = state_->trials.at(id);
           if (trial.last_step < bracket.milestone()) continue;
-          rung.members.push_back({id, trial.value, trial.decision == Decision::kFinish ? Act::kFinished : Act::kPaused});
+          rung.members.push_back(
+              {id, trial.value, trial.decision == Decision::kFinish ? Act::kFinished : Act::kPaused});
         }
         rung.trials = static_cast<int64_t>(rung.members.size());
       } else {
@@ -373,9 +375,10 @@ std::vector<RungState> HyperBandScheduler::rungs(size_t members_max) const {
 
 std::string HyperBandScheduler::describe() const {
   const HyperBandOptions& options = state_->options;
-  return fmt::format("HyperBand max_t {}, eta {}{}{}", options.max_t, format_real(options.eta),
-                     options.only_bracket >= 0 ? fmt::format(", bracket {} alone", options.only_bracket) : "",
-                     fmt::format("{}{}", options.largest_first ? ", largest bracket first" : "", state_->ray() ? ", Ray's rule" : ""));
+  return fmt::format(
+      "HyperBand max_t {}, eta {}{}{}", options.max_t, format_real(options.eta),
+      options.only_bracket >= 0 ? fmt::format(", bracket {} alone", options.only_bracket) : "",
+      fmt::format("{}{}", options.largest_first ? ", largest bracket first" : "", state_->ray() ? ", Ray's rule" : ""));
 }
 
 std::string HyperBandScheduler::snapshot() const {
@@ -426,7 +429,7 @@ Result<void> HyperBandScheduler::State::read(const Config& state) {
     if (decision < 0 || decision > static_cast<int64_t>(Decision::kPause)) return refuse("unknown decision");
     if (bracket < 0 || bracket >= static_cast<int64_t>(brackets.size())) return refuse("unknown bracket");
     const HyperbandTrial trial{static_cast<size_t>(bracket), entry.integer("last_step"), entry.real("value"),
-                           static_cast<Decision>(decision), entry.boolean("live")};
+                               static_cast<Decision>(decision), entry.boolean("live")};
     if (!trials.emplace(*id, trial).second) return refuse("a trial stands in it twice");
     order.push_back(*id);
   }

@@ -70,10 +70,15 @@ struct MedianStoppingScheduler::State {
   // Records that a trial's best value is worse than the median of `others` trials.
   void note(TrialId id, const MedianTrial& trial, Act act, double median, size_t others) {
     const auto shown = [this](double key) { return context.mode == Mode::kMax ? -key : key; };
-    DecisionRecord& record = decisions.emplace_back(
-        DecisionRecord{.trial = id, .step = trial.last_step, .act = act, .rule = "median stopping", .value = shown(trial.best), .cutoff = shown(median)});
+    DecisionRecord& record = decisions.emplace_back(DecisionRecord{.trial = id,
+                                                                   .step = trial.last_step,
+                                                                   .act = act,
+                                                                   .rule = "median stopping",
+                                                                   .value = shown(trial.best),
+                                                                   .cutoff = shown(median)});
     record.of = static_cast<int64_t>(others) + 1;
-    record.detail = reason("decision.median", record.step, format_value(record.value), format_value(record.cutoff), others);
+    record.detail =
+        reason("decision.median", record.step, format_value(record.value), format_value(record.cutoff), others);
   }
 
   void pass(MedianTrial& trial, size_t milestone, double mean) {
@@ -193,8 +198,8 @@ bool MedianStoppingScheduler::pauses() const { return !state_->options.hard_stop
 
 std::string MedianStoppingScheduler::describe() const {
   const MedianStoppingOptions& options = state_->options;
-  return fmt::format("median stopping, grace {}, {}{}", options.grace_period, counted(options.min_samples_required, "sample"),
-                     options.hard_stop ? "" : ", soft");
+  return fmt::format("median stopping, grace {}, {}{}", options.grace_period,
+                     counted(options.min_samples_required, "sample"), options.hard_stop ? "" : ", soft");
 }
 
 std::string MedianStoppingScheduler::snapshot() const {

@@ -91,8 +91,11 @@ Result<Config> draw_all(const PbtExploreOptions& options, uint64_t seed, int64_t
 Result<void> validate(const PbtExploreOptions& options) {
   const auto variables = options.mutations.variables();
   if (options.mutations.entries().empty() && !options.custom)
-    return refuse("pbt.hyperparam_mutations: expected domains of what may change, as {{\"lr\", tune::loguniform(1e-4, 1e-1)}}, or custom_explore_fn");
-  if (auto valid = options.mutations.validate(); !valid) return refuse("pbt.hyperparam_mutations: " + valid.error().message);
+    return refuse(
+        "pbt.hyperparam_mutations: expected domains of what may change, as {{\"lr\", tune::loguniform(1e-4, 1e-1)}}, "
+        "or custom_explore_fn");
+  if (auto valid = options.mutations.validate(); !valid)
+    return refuse("pbt.hyperparam_mutations: " + valid.error().message);
   const auto leaves = options.mutations.sample({.seed = 1});
   if (!leaves) return refuse("pbt.hyperparam_mutations: " + leaves.error().message);
   for (const auto& [path, value] : leaves->flatten()) {
@@ -100,17 +103,20 @@ Result<void> validate(const PbtExploreOptions& options) {
       return path == one.path || path.starts_with(one.path + ".");
     });
     if (!varies) {
-      return refuse(fmt::format("pbt.hyperparam_mutations.{}: expected a domain, got {}; leave out what does not change, and write a list of "
-                                "options as tune::choice({{…}})",
-                                path, value.to_json()));
+      return refuse(fmt::format(
+          "pbt.hyperparam_mutations.{}: expected a domain, got {}; leave out what does not change, and write a list of "
+          "options as tune::choice({{…}})",
+          path, value.to_json()));
     }
   }
   for (const auto& variable : variables) {
     if (std::holds_alternative<GridDomain>(*variable.domain))
-      return refuse(fmt::format("pbt.hyperparam_mutations.{}: grid_search is for .space; here take tune::choice", variable.path));
+      return refuse(
+          fmt::format("pbt.hyperparam_mutations.{}: grid_search is for .space; here take tune::choice", variable.path));
   }
   if (!(options.resample_probability >= 0 && options.resample_probability <= 1))
-    return refuse(fmt::format("pbt.resample_probability: expected 0 to 1, got {}", format_real(options.resample_probability)));
+    return refuse(
+        fmt::format("pbt.resample_probability: expected 0 to 1, got {}", format_real(options.resample_probability)));
   for (const double factor : options.factors) {
     if (!(factor > 0) || !std::isfinite(factor))
       return refuse(fmt::format("pbt.perturbation_factors: expected positive numbers, got {}", format_real(factor)));

@@ -18,8 +18,8 @@ enum class PbtRule : uint8_t {
 };
 
 struct PbtExploreOptions {
-  Space mutations;                    // Domains of the perturbed values, by their paths in the configuration.
-  double resample_probability = 0.25; // Probability, per value, of a new draw instead of a perturbation.
+  Space mutations;                     // Domains of the perturbed values, by their paths in the configuration.
+  double resample_probability = 0.25;  // Probability, per value, of a new draw instead of a perturbation.
   std::array<double, 2> factors = {1.2, 0.8};
   std::function<Config(const Config&)> custom = {};  // Applied last; may throw.
   PbtRule rule = PbtRule::kClipped;

@@ -31,9 +31,11 @@ Result<void> append(const fs::path& path, std::string_view line) {
 
 Result<Row> parse_row(std::string_view line, size_t number) {
   const auto refuse = [&](std::string_view what) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("line {}: {}; expected a line of pbt_policy_<id>.txt: [trial, copied trial, its step, "
-                                                               "step of the checkpoint, configuration before, after]",
-                                                               number, what));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("line {}: {}; expected a line of pbt_policy_<id>.txt: [trial, copied trial, its step, "
+                    "step of the checkpoint, configuration before, after]",
+                    number, what));
   };
   const auto fields = Config::from_json(line);
   if (!fields) return refuse(fields.error().message);
@@ -52,8 +54,10 @@ Result<Row> parse_row(std::string_view line, size_t number) {
 
 Result<void> log_clone(const fs::path& experiment, const ClonedTrial& clone) {
   const TrialCloned& cloned = clone.cloned;
-  const std::string line =
-      Config::list({to_string(cloned.trial), to_string(cloned.from), cloned.had_step, cloned.step, clone.before, clone.after}).to_json() + "\n";
+  const std::string line = Config::list({to_string(cloned.trial), to_string(cloned.from), cloned.had_step, cloned.step,
+                                         clone.before, clone.after})
+                               .to_json() +
+                           "\n";
   VOLADOR_TRY(append(experiment / "pbt_global.txt", line));
   VOLADOR_TRY(make_results_directory(experiment / clone.folder));
   std::error_code code;
@@ -83,7 +87,8 @@ Result<PbtPolicy> parse_pbt_policy(std::string_view text) {
     }
     text.remove_prefix(std::min(end + 1, text.size()));
   }
-  if (rows.empty()) return make_error(ErrorCode::kInvalidArgument, "it has no line: the trial was never a copy of another one");
+  if (rows.empty())
+    return make_error(ErrorCode::kInvalidArgument, "it has no line: the trial was never a copy of another one");
   // Walks from the end: the trial that was copied, and its own origin. Entries above a break of the chain were
   // overwritten.
   PbtPolicy policy;

@@ -31,7 +31,9 @@ struct PbtReplayScheduler::State {
   Result<void> read(const Config& state);
 };
 
-PbtReplayScheduler::PbtReplayScheduler(PbtPolicy policy) : state_(std::make_unique<State>()) { state_->policy = std::move(policy); }
+PbtReplayScheduler::PbtReplayScheduler(PbtPolicy policy) : state_(std::make_unique<State>()) {
+  state_->policy = std::move(policy);
+}
 PbtReplayScheduler::~PbtReplayScheduler() = default;
 
 void PbtReplayScheduler::on_trial_config(TrialId trial, Config& config) {
@@ -56,7 +58,8 @@ Result<Decision> PbtReplayScheduler::on_report(const Report& report) {
   }
   if (report.step < 1) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("pbt_replay: trial {} reported step {}, expected at least 1", to_string(report.trial), report.step));
+                      fmt::format("pbt_replay: trial {} reported step {}, expected at least 1", to_string(report.trial),
+                                  report.step));
   }
   PbtReplayTrial& trial = found->second;
   if (!trial.live || report.step <= trial.last_step) return trial.decision;
@@ -110,11 +113,12 @@ Result<void> PbtReplayScheduler::State::read(const Config& state) {
     const int64_t next = entry.integer("next");
     if (decision != static_cast<int64_t>(Decision::kContinue) && decision != static_cast<int64_t>(Decision::kPause))
       return refuse("unknown decision");
-    if (next < 0 || next > static_cast<int64_t>(policy.changes.size())) return refuse("more changes than the policy has");
+    if (next < 0 || next > static_cast<int64_t>(policy.changes.size()))
+      return refuse("more changes than the policy has");
     const Config config = entry["config"];
     if (!config.is_map()) return refuse("a configuration is no object");
     PbtReplayTrial trial{config, entry.integer("last_step"), static_cast<size_t>(next), static_cast<Decision>(decision),
-                     entry.boolean("live")};
+                         entry.boolean("live")};
     if (!trials.emplace(*id, std::move(trial)).second) return refuse("a trial stands in it twice");
     order.push_back(*id);
   }
@@ -131,7 +135,8 @@ Result<void> PbtReplayScheduler::restore(std::string_view snapshot) {
 
 void PbtReplayScheduler::check_invariants() const {
   VOLADOR_CHECK(state_->order.size() == state_->trials.size());
-  for (const TrialId id : state_->order) VOLADOR_CHECK(state_->trials.at(id).next <= state_->policy.changes.size(), to_string(id));
+  for (const TrialId id : state_->order)
+    VOLADOR_CHECK(state_->trials.at(id).next <= state_->policy.changes.size(), to_string(id));
 }
 
 SchedulerFactory pbt_replay(const std::filesystem::path& policy) {

@@ -34,7 +34,9 @@ struct Quantiles {
   std::vector<TrialId> lower, upper;
   std::vector<TrialId> ranked;  // All trials, worst first.
   double cutoff = kNone;        // Best score of the lower quantile.
-  static bool holds(const std::vector<TrialId>& ids, TrialId id) { return std::find(ids.begin(), ids.end(), id) != ids.end(); }
+  static bool holds(const std::vector<TrialId>& ids, TrialId id) {
+    return std::find(ids.begin(), ids.end(), id) != ids.end();
+  }
 };
 
 constexpr size_t kChangesMax = 100;
@@ -54,14 +56,14 @@ struct PbtScheduler::State {
   SchedulerContext context;
   PbtExploreOptions exploring;
   std::unordered_map<TrialId, PbtTrial> trials;
-  std::vector<TrialId> order;  // In the order added.
+  std::vector<TrialId> order;                   // In the order added.
   std::unordered_map<TrialId, Config> configs;  // Configurations of trials that are not added yet.
-  int64_t draws = 0;           // Number of draws so far: each has its own random stream.
+  int64_t draws = 0;                            // Number of draws so far: each has its own random stream.
   int64_t perturbations = 0;
   int64_t live = 0, waiting = 0;
   std::optional<Error> error;  // Error of a user function, kept until the next report can return it.
   std::vector<Order> orders;
-  std::vector<DecisionRecord> decisions;  // Not taken yet.
+  std::vector<DecisionRecord> decisions;         // Not taken yet.
   std::unique_ptr<SearchDimensions> dimensions;  // Only with bandit.
   std::vector<Pb2Change> changes;                // The newest ones, oldest first.
 
@@ -82,13 +84,18 @@ struct PbtScheduler::State {
     return dimensions->point_of(values);
   }
   double gained(double score) const { return context.mode == Mode::kMax ? score : -score; }
-  double intervals(int64_t steps) const { return static_cast<double>(steps) / static_cast<double>(options.perturbation_interval); }
+  double intervals(int64_t steps) const {
+    return static_cast<double>(steps) / static_cast<double>(options.perturbation_interval);
+  }
 
   void learn(PbtTrial& trial) {
-    const bool numbers = std::isfinite(trial.score) && std::isfinite(trial.base_score) && trial.scored_step > trial.base_step;
+    const bool numbers =
+        std::isfinite(trial.score) && std::isfinite(trial.base_score) && trial.scored_step > trial.base_step;
     if (auto point = point_of(trial.config); point && numbers && trial.base_step > 0) {
-      const double gain = (gained(trial.score) - gained(trial.base_score)) / intervals(trial.scored_step - trial.base_step);
-      if (std::isfinite(gain)) changes.push_back({intervals(trial.scored_step), gained(trial.base_score), std::move(*point), gain});
+      const double gain =
+          (gained(trial.score) - gained(trial.base_score)) / intervals(trial.scored_step - trial.base_step);
+      if (std::isfinite(gain))
+        changes.push_back({intervals(trial.scored_step), gained(trial.base_score), std::move(*point), gain});
       if (changes.size() > kChangesMax) changes.erase(changes.begin());
     }
     trial.base_step = trial.scored_step;
@@ -104,7 +111,8 @@ struct PbtScheduler::State {
     }
     SeededRandom random(context.seed ^ (static_cast<uint64_t>(++draws) * 0x9e3779b97f4a7c15ULL));
     const double before = std::isfinite(from.score) ? gained(from.score) : 0;
-    Point point = pb2_suggest(changes, running, intervals(std::max<int64_t>(from.scored_step, 1)), before, dimensions->size(), random);
+    Point point = pb2_suggest(changes, running, intervals(std::max<int64_t>(from.scored_step, 1)), before,
+                              dimensions->size(), random);
     auto values = dimensions->config({.seed = context.seed, .index = draws}, dimensions->settled(std::move(point)));
     if (!values) return values;
     Config config = from.config;
@@ -129,8 +137,9 @@ struct PbtScheduler::State {
       if (trial.live && trial.scored_step > 0 && (!ray() || std::isfinite(trial.score))) ranked.push_back(id);
     }
     if (ranked.size() < 2) return {};
-    std::stable_sort(ranked.begin(), ranked.end(),
-                     [&](TrialId a, TrialId b) { return better(trials.at(b).score, trials.at(a).score, context.mode); });
+    std::stable_sort(ranked.begin(), ranked.end(), [&](TrialId a, TrialId b) {
+      return better(trials.at(b).score, trials.at(a).score, context.mode);
+    });
     const double wanted = std::ceil(static_cast<double>(ranked.size()) * options.quantile_fraction);
     const auto count = static_cast<std::ptrdiff_t>(std::min(static_cast<size_t>(wanted), ranked.size() / 2));
     Quantiles found{{ranked.begin(), ranked.begin() + count}, {ranked.end() - count, ranked.end()}, {}, kNone};
@@ -142,8 +151,8 @@ struct PbtScheduler::State {
 
   DecisionRecord& note(TrialId id, Act act, const Quantiles& found) {
     const PbtTrial& trial = trials.at(id);
-    DecisionRecord& record = decisions.emplace_back(
-        DecisionRecord{.trial = id, .step = trial.last_step, .act = act, .rule = "PBT", .value = trial.score, .cutoff = found.cutoff});
+    DecisionRecord& record = decisions.emplace_back(DecisionRecord{
+        .trial = id, .step = trial.last_step, .act = act, .rule = "PBT", .value = trial.score, .cutoff = found.cutoff});
     record.of = static_cast<int64_t>(found.ranked.size());
     const auto place = std::find(found.ranked.rbegin(), found.ranked.rend(), id);
     if (place != found.ranked.rend()) record.rank = place - found.ranked.rbegin() + 1;
@@ -168,7 +177,8 @@ struct PbtScheduler::State {
     if (!Quantiles::holds(found.lower, id)) return false;
     const auto from = pick(found.upper);
     if (!from) return false;
-    auto config = options.bandit ? explore_by_bandit(id, trials.at(*from)) : explore(exploring, trials.at(*from).config, context.seed, ++draws);
+    auto config = options.bandit ? explore_by_bandit(id, trials.at(*from))
+                                 : explore(exploring, trials.at(*from).config, context.seed, ++draws);
     if (!config) return make_error(config.error());
     note(id, Act::kCloned, found).other = *from;
     orders.push_back(CloneOrder{id, *from, std::move(*config), static_cast<double>(trials.at(*from).checkpoint_step)});
@@ -178,7 +188,8 @@ struct PbtScheduler::State {
   Result<void> report(TrialId id, PbtTrial& trial, const Report& told) {
     trial.last_step = told.step;
     trial.decision = Decision::kContinue;
-    if (told.step < options.burn_in_period || told.step - trial.last_perturbation < options.perturbation_interval) return {};
+    if (told.step < options.burn_in_period || told.step - trial.last_perturbation < options.perturbation_interval)
+      return {};
     trial.scored_step = told.step;
     trial.score = told.value;
     trial.last_perturbation = told.step;
@@ -187,7 +198,8 @@ struct PbtScheduler::State {
       trial.decision = Decision::kPause;
       trial.waits = true;
       ++waiting;
-      note(id, Act::kPaused, {}).detail = reason("decision.waits_others", told.step, format_value(told.value), waiting, live);
+      note(id, Act::kPaused, {}).detail =
+          reason("decision.waits_others", told.step, format_value(told.value), waiting, live);
       return {};
     }
     const Quantiles found = quantiles();
@@ -238,11 +250,13 @@ Result<std::unique_ptr<PbtScheduler>> PbtScheduler::create(const PbtOptions& opt
   const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
   constexpr int64_t kMost = int64_t{1} << 53;
   if (options.perturbation_interval < 1 || options.perturbation_interval > kMost)
-    return refuse(fmt::format("pbt.perturbation_interval: expected 1 to 2^53 steps, got {}", options.perturbation_interval));
+    return refuse(
+        fmt::format("pbt.perturbation_interval: expected 1 to 2^53 steps, got {}", options.perturbation_interval));
   if (options.burn_in_period < 0 || options.burn_in_period > kMost)
     return refuse(fmt::format("pbt.burn_in_period: expected 0 to 2^53 steps, got {}", options.burn_in_period));
   if (!(options.quantile_fraction >= 0 && options.quantile_fraction <= 0.5))
-    return refuse(fmt::format("pbt.quantile_fraction: expected 0 to 0.5, got {}", format_real(options.quantile_fraction)));
+    return refuse(
+        fmt::format("pbt.quantile_fraction: expected 0 to 0.5, got {}", format_real(options.quantile_fraction)));
   VOLADOR_TRY(validate(explore_options(options)));
   if (context.metric.empty())
     return refuse("pbt: it compares trials by a metric: set .metric to the name of one that the trials report");
@@ -276,15 +290,17 @@ void PbtScheduler::on_trial_add(TrialId trial) {
 Result<Decision> PbtScheduler::on_report(const Report& report) {
   const auto found = state_->trials.find(report.trial);
   if (found == state_->trials.end()) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("pbt: trial {} reported before it was added", to_string(report.trial)));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("pbt: trial {} reported before it was added", to_string(report.trial)));
   }
   if (report.step < 1) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("pbt: trial {} reported step {}, expected at least 1", to_string(report.trial), report.step));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("pbt: trial {} reported step {}, expected at least 1",
+                                                               to_string(report.trial), report.step));
   }
   if (state_->error) return make_error(*state_->error);
   PbtTrial& trial = found->second;
-  if (trial.live && !trial.waits && report.step > trial.last_step) VOLADOR_TRY(state_->report(report.trial, trial, report));
+  if (trial.live && !trial.waits && report.step > trial.last_step)
+    VOLADOR_TRY(state_->report(report.trial, trial, report));
   return trial.decision;
 }
 
@@ -327,8 +343,9 @@ std::vector<DecisionRecord> PbtScheduler::take_decisions() { return std::exchang
 
 std::string PbtScheduler::describe() const {
   const PbtOptions& options = state_->options;
-  return fmt::format("{} interval {}, quantile {}{}{}", options.bandit ? "PB2" : "PBT", options.perturbation_interval, format_real(options.quantile_fraction),
-                     options.synch ? ", synchronous" : "", state_->ray() ? ", Ray's rule" : "");
+  return fmt::format("{} interval {}, quantile {}{}{}", options.bandit ? "PB2" : "PBT", options.perturbation_interval,
+                     format_real(options.quantile_fraction), options.synch ? ", synchronous" : "",
+                     state_->ray() ? ", Ray's rule" : "");
 }
 
 int64_t PbtScheduler::perturbations() const { return state_->perturbations; }
@@ -357,8 +374,10 @@ std::string PbtScheduler::snapshot() const {
   Config whole{{"version", 1}, {"draws", state_->draws}, {"perturbations", state_->perturbations}, {"trials", trials}};
   if (!state_->options.bandit) return whole.to_json();
   Config bases = Config::list({}), changes = Config::list({});
-  for (const TrialId id : state_->order) bases.push_back(Config::list({state_->trials.at(id).base_step, state_->trials.at(id).base_score}));
-  for (const Pb2Change& one : state_->changes) changes.push_back(Config::list({one.time, one.before, one.gain, SearchDimensions::to_text(one.point)}));
+  for (const TrialId id : state_->order)
+    bases.push_back(Config::list({state_->trials.at(id).base_step, state_->trials.at(id).base_score}));
+  for (const Pb2Change& one : state_->changes)
+    changes.push_back(Config::list({one.time, one.before, one.gain, SearchDimensions::to_text(one.point)}));
   whole.set("bases", std::move(bases));
   whole.set("changes", std::move(changes));
   return whole.to_json();
@@ -401,7 +420,8 @@ Result<void> PbtScheduler::State::read(const Config& state) {
     auto point = dimensions->from_text(entry[3].text());
     if (!point) return refuse("other bounds");
     Pb2Change one{entry[0].real(), entry[1].real(), std::move(*point), entry[2].real()};
-    if (!std::isfinite(one.time) || !std::isfinite(one.before) || !std::isfinite(one.gain)) return refuse("a change that is no number");
+    if (!std::isfinite(one.time) || !std::isfinite(one.before) || !std::isfinite(one.gain))
+      return refuse("a change that is no number");
     changes.push_back(std::move(one));
   }
   return {};
@@ -441,7 +461,10 @@ SchedulerFactory pb2(const Pb2Options& options) {
       return refuse("pb2.hyperparam_bounds: expected domains of numbers, as {{\"lr\", tune::loguniform(1e-4, 1e-1)}}");
     for (const auto& [path, domain] : options.hyperparam_bounds.variables()) {
       const bool number = std::holds_alternative<RealDomain>(*domain) || std::holds_alternative<IntegerDomain>(*domain);
-      if (!number) return refuse(fmt::format("pb2.hyperparam_bounds.{}: expected numbers between two bounds, got {}: take tune::pbt for others", path, to_string(*domain)));
+      if (!number)
+        return refuse(fmt::format(
+            "pb2.hyperparam_bounds.{}: expected numbers between two bounds, got {}: take tune::pbt for others", path,
+            to_string(*domain)));
     }
     PbtOptions made{.perturbation_interval = options.perturbation_interval,
                     .burn_in_period = options.burn_in_period,

@@ -24,10 +24,10 @@ struct PbtOptions {
   double resample_probability = 0.25;
   std::array<double, 2> perturbation_factors = {1.2, 0.8};
   std::function<Config(const Config&)> custom_explore_fn = {};  // Applied after the mutations.
-  bool synch = false;                  // All trials wait for each other at each interval.
-  bool bandit = false;                 // Explores as PB2: see tune::pb2().
-  PbtRule rule = PbtRule::kClipped;    // kRay also excludes NaN from the worst trials, and skips copying a trial
-                                       // without a checkpoint.
+  bool synch = false;                                           // All trials wait for each other at each interval.
+  bool bandit = false;                                          // Explores as PB2: see tune::pb2().
+  PbtRule rule = PbtRule::kClipped;  // kRay also excludes NaN from the worst trials, and skips copying a trial
+                                     // without a checkpoint.
 };
 
 // Jaderberg et al., "Population Based Training of Neural Networks", 2017, as in Ray Tune: at each interval the
@@ -38,7 +38,8 @@ struct PbtOptions {
 class PbtScheduler final : public Scheduler {
  public:
   // kInvalidArgument: an option is out of range; the message names it.
-  [[nodiscard]] static Result<std::unique_ptr<PbtScheduler>> create(const PbtOptions& options, const SchedulerContext& context);
+  [[nodiscard]] static Result<std::unique_ptr<PbtScheduler>> create(const PbtOptions& options,
+                                                                    const SchedulerContext& context);
   ~PbtScheduler() override;
 
   void on_trial_config(TrialId trial, Config& config) override;
@@ -74,8 +75,8 @@ SchedulerFactory pbt(const PbtOptions& options);
 struct Pb2Options {
   int64_t perturbation_interval = 10;  // As in PBT.
   int64_t burn_in_period = 0;
-  Space hyperparam_bounds = {};        // Numbers only: {{"lr", tune::loguniform(1e-4, 1e-1)}, {"batch",
-                                       // tune::randint(8, 65)}}
+  Space hyperparam_bounds = {};  // Numbers only: {{"lr", tune::loguniform(1e-4, 1e-1)}, {"batch",
+                                 // tune::randint(8, 65)}}
   double quantile_fraction = 0.25;
   std::function<Config(const Config&)> custom_explore_fn = {};
   bool synch = false;

@@ -93,10 +93,9 @@ struct PercentileScheduler::State {
                                                                    .rule = "percentile",
                                                                    .value = trial.best,
                                                                    .cutoff = cutoff});
-    record.detail =
-        nan ? reason("decision.no_number", step)
-            : reason("decision.percentile", step, format_value(trial.best), format_real(options.percentile),
-                     found->second.trials, format_value(cutoff));
+    record.detail = nan ? reason("decision.no_number", step)
+                        : reason("decision.percentile", step, format_value(trial.best), format_real(options.percentile),
+                                 found->second.trials, format_value(cutoff));
   }
 
   void complete(PercentileTrial& trial) {
@@ -184,7 +183,8 @@ std::vector<DecisionRecord> PercentileScheduler::take_decisions() { return std::
 
 std::string PercentileScheduler::describe() const {
   const PercentileOptions& options = state_->options;
-  return fmt::format("percentile {}, after {}", format_real(options.percentile), counted(options.n_startup_trials, "trial"));
+  return fmt::format("percentile {}, after {}", format_real(options.percentile),
+                     counted(options.n_startup_trials, "trial"));
 }
 
 std::string PercentileScheduler::snapshot() const {

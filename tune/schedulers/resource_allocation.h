@@ -35,8 +35,7 @@ struct AllocationQuery {
 using ResourceAllocation = std::function<std::optional<Resources>(const AllocationQuery&)>;
 
 struct DistributeOptions {
-  Resources increase_by =
-      {};  // Increment; by default one GPU if trials have whole GPUs, else one CPU.
+  Resources increase_by = {};        // Increment; by default one GPU if trials have whole GPUs, else one CPU.
   int64_t increase_by_times = 0;     // Maximum number of increments above the base; 0: unlimited. Only with
                                      // increase_by.
   Resources reserve_resources = {};  // Resources of the cluster that stay free.

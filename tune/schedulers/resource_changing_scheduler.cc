@@ -145,7 +145,8 @@ Result<Decision> ResourceChangingScheduler::on_report(const Report& report) {
   if (!decision || found == state_->standing.end()) return decision;
   State::Standing& standing = found->second;
   const bool goes_on = *decision == Decision::kContinue || *decision == Decision::kCheckpoint;
-  if (report.step <= standing.step) return goes_on && standing.decision == Decision::kPause ? Decision::kPause : *decision;
+  if (report.step <= standing.step)
+    return goes_on && standing.decision == Decision::kPause ? Decision::kPause : *decision;
   standing.step = report.step;
   standing.decision = *decision;
   if (live == state_->live.end()) return decision;
@@ -163,7 +164,9 @@ Result<Decision> ResourceChangingScheduler::on_report(const Report& report) {
 void ResourceChangingScheduler::on_complete(TrialId trial) {
   state_->base->on_complete(trial);
   state_->leave(trial);
-  std::erase_if(state_->orders, [trial](const Order& order) { return std::visit([](const auto& one) { return one.trial; }, order) == trial; });
+  std::erase_if(state_->orders, [trial](const Order& order) {
+    return std::visit([](const auto& one) { return one.trial; }, order) == trial;
+  });
 }
 void ResourceChangingScheduler::on_checkpoint(TrialId trial, int64_t step) { state_->base->on_checkpoint(trial, step); }
 void ResourceChangingScheduler::on_cloned(const CloneOrder& order, int64_t step) {
@@ -191,10 +194,11 @@ std::vector<Order> ResourceChangingScheduler::take_orders() {
     const bool goes_on = std::holds_alternative<ResumeOrder>(order) || std::holds_alternative<CloneOrder>(order);
     if (goes_on && state_->standing.contains(trial)) state_->hold(trial, true);
     // A trial that the base scheduler resumes at once continues with other resources: its pause stands.
-    const bool resized = std::any_of(orders.begin(), orders.begin() + static_cast<std::ptrdiff_t>(own), [&](const Order& one) {
-      const auto* resources = std::get_if<ResourcesOrder>(&one);
-      return resources != nullptr && resources->trial == trial;
-    });
+    const bool resized =
+        std::any_of(orders.begin(), orders.begin() + static_cast<std::ptrdiff_t>(own), [&](const Order& one) {
+          const auto* resources = std::get_if<ResourcesOrder>(&one);
+          return resources != nullptr && resources->trial == trial;
+        });
     if (!resized || !std::holds_alternative<ResumeOrder>(order)) orders.push_back(std::move(order));
   }
   return orders;

@@ -20,17 +20,17 @@ namespace volador::tune {
 
 enum class Decision : uint8_t {
   kContinue,
-  kStop,    // Stop: other trials perform better.
-  kFinish,  // Stop: the trial ran the maximum number of steps.
-  kPause,   // Save a checkpoint and release the slot until an order resumes or ends the trial.
+  kStop,        // Stop: other trials perform better.
+  kFinish,      // Stop: the trial ran the maximum number of steps.
+  kPause,       // Save a checkpoint and release the slot until an order resumes or ends the trial.
   kCheckpoint,  // Save a checkpoint and continue.
   kClone,       // Release the slot; the accompanying CloneOrder names the trial to copy.
 };
 
 struct Report {
   TrialId trial;
-  int64_t step = 0;  // training_iteration, from 1.
-  double value = 0;  // Value of the experiment's metric; NaN ranks last.
+  int64_t step = 0;          // training_iteration, from 1.
+  double value = 0;          // Value of the experiment's metric; NaN ranks last.
   double time_total_s = 0;   // Time that the trial has spent in steps.
   bool others_wait = false;  // Other trials wait for a slot.
 };

@@ -117,8 +117,8 @@ tl::unexpected<Error> no_scheduler(const std::string& name, const std::vector<st
 }  // namespace
 
 const std::vector<std::string>& scheduler_names() {
-  static const std::vector<std::string> names{"fifo", "asha", "hyperband", "hb_bohb", "successive_halving", "median_stopping",
-                                              "percentile", "wilcoxon"};
+  static const std::vector<std::string> names{
+      "fifo", "asha", "hyperband", "hb_bohb", "successive_halving", "median_stopping", "percentile", "wilcoxon"};
   return names;
 }
 
@@ -147,7 +147,8 @@ Result<SimulatedScheduler> simulated_scheduler_of(std::string_view text, int64_t
   };
   if (name == "pbt") return made(pbt_of(std::move(*spec), max_t, space), SimulatedKind::kPopulation);
   if (name == "pb2") return made(pb2_of(std::move(*spec), max_t, space), SimulatedKind::kPopulation);
-  if (name == "resource_changing") return made(resource_changing_of(std::move(*spec), max_t), SimulatedKind::kResources);
+  if (name == "resource_changing")
+    return made(resource_changing_of(std::move(*spec), max_t), SimulatedKind::kResources);
   const std::vector<std::string> known = simulated_names();
   if (std::find(known.begin(), known.end(), name) == known.end()) return no_scheduler(name, known);
   return made(scheduler_of(text, max_t), SimulatedKind::kPlain);

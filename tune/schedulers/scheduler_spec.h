@@ -26,6 +26,7 @@ struct SimulatedScheduler {
   SimulatedKind kind = SimulatedKind::kPlain;
 };
 // As scheduler_of(), plus pbt, pb2 and resource_changing:base=asha; pbt and pb2 mutate all parameters of the space.
-[[nodiscard]] Result<SimulatedScheduler> simulated_scheduler_of(std::string_view text, int64_t max_t, const Space& space);
+[[nodiscard]] Result<SimulatedScheduler> simulated_scheduler_of(std::string_view text, int64_t max_t,
+                                                                const Space& space);
 
 }  // namespace volador::tune

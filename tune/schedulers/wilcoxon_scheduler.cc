@@ -73,9 +73,8 @@ struct WilcoxonScheduler::State {
                                                                    .value = trial.mean(),
                                                                    .cutoff = other.mean(),
                                                                    .other = *best});
-    record.detail =
-        reason("decision.wilcoxon", fmt::format("{:.3g}", p), to_string(*best), worse.size(), format_value(trial.mean()),
-               format_value(other.mean()));
+    record.detail = reason("decision.wilcoxon", fmt::format("{:.3g}", p), to_string(*best), worse.size(),
+                           format_value(trial.mean()), format_value(other.mean()));
   }
 
   void complete(TrialId id, WilcoxonTrial& trial) {

@@ -54,7 +54,8 @@ std::optional<int64_t> AddedConfigs::total() const {
 std::string AddedConfigs::snapshot() const {
   Config waiting = Config::list({});
   for (const Config& config : waiting_) waiting.push_back(config);
-  return Config{{"version", 1}, {"inner", inner_->snapshot()}, {"waiting", std::move(waiting)}, {"added", added_}}.to_json();
+  return Config{{"version", 1}, {"inner", inner_->snapshot()}, {"waiting", std::move(waiting)}, {"added", added_}}
+      .to_json();
 }
 
 Result<void> AddedConfigs::restore(std::string_view snapshot) {

@@ -81,7 +81,10 @@ class Density {
 class BohbModel final : public SearchModel {
  public:
   BohbModel(const ModelContext& context, const BohbOptions& options)
-      : dimensions_(context.dimensions), seed_(context.seed), options_(options), budgets_(bohb_budgets(options.max_t, options.eta)) {}
+      : dimensions_(context.dimensions),
+        seed_(context.seed),
+        options_(options),
+        budgets_(bohb_budgets(options.max_t, options.eta)) {}
 
   std::vector<Point> propose(int64_t index, int attempt) override {
     SeededRandom random = model_random(seed_, index, attempt);

@@ -148,12 +148,14 @@ class CmaesModel final : public SearchModel {
     }
     for (size_t i = 0; i < choices_.size(); ++i) {
       std::vector<double>& shares = state_.shares[i];
-      for (double& share : shares) share /= count + 1;  // One trial counts as uniform, so that no option gets
-                                                        // probability 0.
+      for (double& share : shares)
+        share /= count + 1;  // One trial counts as uniform, so that no option gets
+                             // probability 0.
       for (size_t k = 0; k < samples.size(); ++k) {
         const bool active = good[k].second->point[choices_[i]] != kInactive;
         for (size_t option = 0; option < shares.size(); ++option) {
-          const double drawn = active ? (samples[k].options[i] == option ? 1 : 0) : 1 / static_cast<double>(shares.size());
+          const double drawn =
+              active ? (samples[k].options[i] == option ? 1 : 0) : 1 / static_cast<double>(shares.size());
           shares[option] += drawn / (count + 1);
         }
       }
@@ -189,8 +191,10 @@ class CmaesModel final : public SearchModel {
   // ---- Drawing.
 
   Sample draw(Random& random, bool middle) const {
-    Sample sample{
-        .x = state_.mean, .options = {}, .active = std::vector<bool>(choices_.size(), true), .counts = !middle || n() == 0};
+    Sample sample{.x = state_.mean,
+                  .options = {},
+                  .active = std::vector<bool>(choices_.size(), true),
+                  .counts = !middle || n() == 0};
     for (int tries = 0; !middle && n() > 0 && tries < kResamples; ++tries) {
       VectorXd z(n());
       for (double& one : z) one = normal_deviate(random);

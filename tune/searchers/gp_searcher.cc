@@ -26,10 +26,10 @@ constexpr size_t kAcquisitionCandidates = 2'048;
 constexpr size_t kNeighbours = 200;  // Candidates that are neighbours of the best trials.
 constexpr size_t kStarts = 10;
 static_assert(kStarts <= kPanel);
-constexpr int kClimbs = 60;           // Maximum number of points evaluated by an ascent.
+constexpr int kClimbs = 60;              // Maximum number of points evaluated by an ascent.
 constexpr uint64_t kCountedMax = 1'000;  // Size of a space in which all configurations are compared.
-constexpr uint64_t kCellsTried = 16;  // Number of values of an ordered parameter up to which all are tried, besides
-                                      // steps.
+constexpr uint64_t kCellsTried = 16;     // Number of values of an ordered parameter up to which all are tried, besides
+                                         // steps.
 
 // ---- Model.
 
@@ -349,10 +349,12 @@ class GpModel final : public SearchModel {
 
   // Ascends from the first kStarts: numbers along the gradient, all ascents in parallel; then options and small ranges
   // one at a time. Returns each point found with its improvement.
-  std::vector<std::pair<double, Point>> climbed(const std::vector<Point>& points, const std::vector<std::pair<double, size_t>>& starts,
+  std::vector<std::pair<double, Point>> climbed(const std::vector<Point>& points,
+                                                const std::vector<std::pair<double, size_t>>& starts,
                                                 double best) const {
     std::vector<std::pair<double, Point>> found;
-    for (size_t i = 0; i < std::min(kStarts, starts.size()); ++i) found.emplace_back(starts[i].first, points[starts[i].second]);
+    for (size_t i = 0; i < std::min(kStarts, starts.size()); ++i)
+      found.emplace_back(starts[i].first, points[starts[i].second]);
     std::vector<bool> going(found.size(), true);
     for (int round = 0; round < 2 && std::find(going.begin(), going.end(), true) != going.end(); ++round) {
       climb_numbers(found, going, best);

@@ -11,7 +11,7 @@ namespace volador::tune {
 struct GpOptions {
   std::optional<uint64_t> seed = std::nullopt;  // The experiment's seed by default.
   int64_t n_startup_trials = 10;                // Trials at random points until this many have ended; at least 2.
-  int64_t history_max = 1'000;  // Ended trials in the model: best and newest, half each; at least 20.
+  int64_t history_max = 1'000;                  // Ended trials in the model: best and newest, half each; at least 20.
 };
 
 // Matérn 5/2 kernel with a length scale per parameter and noise, fitted by maximum a posteriori; expected improvement

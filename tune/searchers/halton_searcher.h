@@ -9,9 +9,8 @@
 namespace volador::tune {
 
 struct HaltonSearchOptions {
-  std::optional<uint64_t> seed =
-      std::nullopt;      // The experiment's seed by default; ignored without scrambling.
-  bool scramble = true;  // Permutes digits at random, which removes the stripes of large bases.
+  std::optional<uint64_t> seed = std::nullopt;  // The experiment's seed by default; ignored without scrambling.
+  bool scramble = true;                         // Permutes digits at random, which removes the stripes of large bases.
 };
 
 // Returns coordinate `dimension` of point `index`, from 0, of the Halton sequence, in [0, 1): the radical inverse of

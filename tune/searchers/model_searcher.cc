@@ -140,7 +140,8 @@ Outcome ModelSearcher::outcome_of_last(const std::optional<Observation>& last) c
   if (goals_.empty()) return outcome;
   if (last) {
     const Outcome told = outcome_of(last->objectives, last->constraints, goals_.objectives);
-    outcome.violation = goals_.constraints.size() == last->constraints.size() ? told.violation : std::numeric_limits<double>::infinity();
+    outcome.violation = goals_.constraints.size() == last->constraints.size() ? told.violation
+                                                                              : std::numeric_limits<double>::infinity();
     if (!goals_.objectives.empty()) outcome.values = told.values;
   } else if (!goals_.objectives.empty()) {
     outcome.values.assign(goals_.objectives.size(), std::numeric_limits<double>::quiet_NaN());

@@ -16,7 +16,6 @@
 namespace volador::tune {
 namespace {
 
-
 struct Member {
   int64_t index = 0;
   Point point;

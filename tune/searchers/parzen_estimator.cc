@@ -122,7 +122,8 @@ ParzenEstimator::Kernels ParzenEstimator::make_kernels(size_t dimension, size_t 
   for (size_t k = 0; k < observed.size(); ++k) out.middle[k] = static_cast<float>(observed[k]);
   for (size_t i = 0; i < sorted.size(); ++i)
     out.inverse_width[data_.orders[column][i]] = static_cast<float>(1 / widths[i]);
-  masses_inside(static_cast<float>(range.low), static_cast<float>(range.high), out.middle.data(), out.inverse_width.data(), count_, out.mass.data());
+  masses_inside(static_cast<float>(range.low), static_cast<float>(range.high), out.middle.data(),
+                out.inverse_width.data(), count_, out.mass.data());
   return out;
 }
 

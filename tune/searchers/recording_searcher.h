@@ -27,7 +27,8 @@ class RecordingSearcher final : public Searcher {
     if (static_cast<size_t>(index) < recorded_.size()) {
       const Config& config = recorded_[static_cast<size_t>(index)];
       // Waits for a searcher that computes on its own thread, because its suggestion is compared.
-      for (int tries = 0; tries < kTriesMax && suggestion && suggestion->kind == Suggestion::Kind::kWait; ++tries) suggestion = searcher_->suggest(index);
+      for (int tries = 0; tries < kTriesMax && suggestion && suggestion->kind == Suggestion::Kind::kWait; ++tries)
+        suggestion = searcher_->suggest(index);
       if (!suggestion || suggestion->kind != Suggestion::Kind::kConfig || !(suggestion->config == config)) {
         ++differences_;
         if (on_difference) on_difference(index, config, suggestion);
@@ -35,14 +36,17 @@ class RecordingSearcher final : public Searcher {
       }
       return Suggestion{Suggestion::Kind::kConfig, config};
     }
-    if (suggestion && suggestion->kind == Suggestion::Kind::kConfig && on_suggestion) on_suggestion(index, suggestion->config);
+    if (suggestion && suggestion->kind == Suggestion::Kind::kConfig && on_suggestion)
+      on_suggestion(index, suggestion->config);
     return suggestion;
   }
   Result<void> learn(const std::vector<EarlierTrial>& trials) override { return searcher_->learn(trials); }
   bool add(const Config& config) override { return searcher_->add(config); }
   void on_start(int64_t index, const Config& config) override { searcher_->on_start(index, config); }
   void on_result(const Observation& observation) override { searcher_->on_result(observation); }
-  void on_complete(int64_t index, const std::optional<Observation>& last) override { searcher_->on_complete(index, last); }
+  void on_complete(int64_t index, const std::optional<Observation>& last) override {
+    searcher_->on_complete(index, last);
+  }
   std::optional<int64_t> total() const override { return total_; }
   bool learns() const override { return searcher_->learns(); }
   bool needs_metric() const override { return searcher_->needs_metric(); }

@@ -335,15 +335,16 @@ class InOrder final : public Wrapper {
   }
 
   const DeterministicOptions options_;
-  int64_t told_ = 0;                  // `inner` has received all trials before this one.
-  std::map<int64_t, Trial> trials_;   // Suggested trials that `inner` has not received.
+  int64_t told_ = 0;                 // `inner` has received all trials before this one.
+  std::map<int64_t, Trial> trials_;  // Suggested trials that `inner` has not received.
 };
 
 // ---- forbid.
 
 class Forbidding final : public Wrapper {
  public:
-  Forbidding(std::unique_ptr<Searcher> inner, std::function<bool(const Config&)> forbidden, std::optional<int64_t> total)
+  Forbidding(std::unique_ptr<Searcher> inner, std::function<bool(const Config&)> forbidden,
+             std::optional<int64_t> total)
       : Wrapper(std::move(inner)), forbidden_(std::move(forbidden)), total_(total) {}
 
   // A forbidden configuration counts as failed for `inner`: a searcher that learns avoids its neighbourhood.
@@ -360,9 +361,10 @@ class Forbidding final : public Wrapper {
       }
       inner_->on_complete(next_++, std::nullopt);
     }
-    return refuse(fmt::format("forbid: {} proposed {} forbidden configurations in a row for trial {}: allow more of the "
-                              "space, or narrow the space itself",
-                              inner_->describe(), kForbiddenMax, index));
+    return refuse(
+        fmt::format("forbid: {} proposed {} forbidden configurations in a row for trial {}: allow more of the "
+                    "space, or narrow the space itself",
+                    inner_->describe(), kForbiddenMax, index));
   }
   bool skip(int64_t index, const Config& config) override {
     if ((total_ && index >= *total_) || !inner_->skip(next_, config)) return false;

@@ -33,8 +33,7 @@ class SobolSequence {
 };
 
 struct SobolSearchOptions {
-  std::optional<uint64_t> seed =
-      std::nullopt;      // The experiment's seed by default; ignored without scrambling.
+  std::optional<uint64_t> seed = std::nullopt;  // The experiment's seed by default; ignored without scrambling.
   bool scramble = true;  // Each seed gives another net of the same uniformity; without scrambling the first point is a
                          // corner.
 };

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <optional>
 #include <string>
-#include <numeric>
 #include <tuple>
 #include <utility>
 
@@ -358,8 +358,8 @@ class TpeModel final : public SearchModel {
   std::vector<std::vector<uint32_t>> orders_;  // By dimension: slots by coordinate, where it is active.
   // The gamma_max best, best first; with several objectives up to 2 × gamma_max × objectives, unordered.
   std::vector<uint32_t> best_;
-  int64_t ended_ = 0;                          // Number of stored ended trials.
-  int64_t values_ = 0;                         // Trials that ever reported a number.
+  int64_t ended_ = 0;   // Number of stored ended trials.
+  int64_t values_ = 0;  // Trials that ever reported a number.
 };
 
 Result<void> validate(const TpeOptions& options) {

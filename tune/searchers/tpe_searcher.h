@@ -27,9 +27,8 @@ struct TpeOptions {
   // costs trials and loses influence as results arrive. kInvalidArgument: it has a name that is not in the space, or a
   // value outside its domain.
   Config prior = {};
-  double prior_width = 0.15;  // Above 0, at most 1.
-  int64_t history_max =
-      2'000;  // Ended trials in the model: the good ones and the newest; at least 2 × gamma_max.
+  double prior_width = 0.15;    // Above 0, at most 1.
+  int64_t history_max = 2'000;  // Ended trials in the model: the good ones and the newest; at least 2 × gamma_max.
 };
 
 // Bergstra et al., Algorithms for Hyper-Parameter Optimization, NIPS 2011; multivariate as in Falkner et al., BOHB,

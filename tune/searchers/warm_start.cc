@@ -103,7 +103,8 @@ Result<WarmStart> read_earlier_runs(const WarmStartOptions& options) {
     }
     size_t taken = 0, outside = 0, unfinished = 0;
     for (const Trial& trial : run->analysis.trials()) {
-      const bool counts = has_ended(trial.status) && trial.status != TrialStatus::kInterrupted && trial.status != TrialStatus::kUnstarted;
+      const bool counts = has_ended(trial.status) && trial.status != TrialStatus::kInterrupted &&
+                          trial.status != TrialStatus::kUnstarted;
       if (!counts) {
         ++unfinished;
       } else if (!fits(trial.config)) {
@@ -115,8 +116,11 @@ Result<WarmStart> read_earlier_runs(const WarmStartOptions& options) {
     }
     VOLADOR_TRY(check_run(path, *run, options, taken));
     std::string text = fmt::format("warm start: {} of {}", counted(taken, "trial"), path.string());
-    if (outside > 0) text += fmt::format("; {} left out", counted(outside, "is no configuration of this space and was", "are no configurations of this space and were"));
-    if (unfinished > 0) text += fmt::format("; {} left out", counted(unfinished, "had not ended and was", "had not ended and were"));
+    if (outside > 0)
+      text += fmt::format("; {} left out", counted(outside, "is no configuration of this space and was",
+                                                   "are no configurations of this space and were"));
+    if (unfinished > 0)
+      text += fmt::format("; {} left out", counted(unfinished, "had not ended and was", "had not ended and were"));
     out.notices.push_back(std::move(text));
   }
   return out;

@@ -96,17 +96,23 @@ class VirtualSlots {
     int64_t step = 0;    // Steps done.
     bool holds = false;  // Holds a slot.
     bool alive = false;
-    double since = 0;   // Time at which it got its slot.
+    double since = 0;  // Time at which it got its slot.
     Amount cpus = kUnit;
     double value = std::numeric_limits<double>::quiet_NaN();  // Value after its last step.
     std::vector<std::pair<int64_t, double>> saved;            // Checkpoints: step and value.
-    double step_s = 0;  // Duration of the current step.
+    double step_s = 0;                                        // Duration of the current step.
   };
 
   static double seconds(BootTime time) { return std::chrono::duration<double>(time - BootTime{}).count(); }
   const Trial& trial(int64_t index) const { return loop_.trials()[static_cast<size_t>(index)]; }
   Workload::At at(int64_t index, const Actor& actor, int64_t step) const {
-    return {trial(index).id, index, trial(index).config, actor.attempt, step, actor.value, static_cast<double>(actor.cpus) / kUnit};
+    return {trial(index).id,
+            index,
+            trial(index).config,
+            actor.attempt,
+            step,
+            actor.value,
+            static_cast<double>(actor.cpus) / kUnit};
   }
   Actor& actor(int64_t index) {
     const auto at = static_cast<size_t>(index);
@@ -243,10 +249,12 @@ class VirtualSlots {
   void on(const CloneCheckpoint& action) {
     const double value = value_at(actor(index_of(action.from)), action.checkpoint.step);
     keep(actor(index_of(action.trial)), action.checkpoint.step, value);
-    schedule(options_.workload.checkpoint_s, Kind::kCloned, index_of(action.trial), action.attempt, action.checkpoint.step);
+    schedule(options_.workload.checkpoint_s, Kind::kCloned, index_of(action.trial), action.attempt,
+             action.checkpoint.step);
   }
   void on(const DeleteCheckpoint& action) {
-    std::erase_if(actor(index_of(action.trial)).saved, [&](const auto& saved) { return saved.first == action.checkpoint.step; });
+    std::erase_if(actor(index_of(action.trial)).saved,
+                  [&](const auto& saved) { return saved.first == action.checkpoint.step; });
   }
   void on(const StopTrial& action) { schedule(0, Kind::kGone, index_of(action.trial), action.attempt, 0); }
   void on(const TrialEnded& action) {
@@ -267,8 +275,8 @@ class VirtualSlots {
   std::priority_queue<Due, std::vector<Due>, std::greater<>> due_;
   std::deque<std::pair<int64_t, int64_t>> waiting_;  // Trials and attempts without a slot.
   std::vector<Actor> actors_;                        // By the trial's index.
-  Amount free_;  // CPUs.
-  Event result_ = ResultReported{};  // Reused, so that its metrics need no allocation per event.
+  Amount free_;                                      // CPUs.
+  Event result_ = ResultReported{};                  // Reused, so that its metrics need no allocation per event.
   SimulationReport report_;
   std::optional<int64_t> best_;  // Index of the trial of report_.best.
 };

@@ -90,13 +90,12 @@ struct SimulationOptions {
   Space space = {};
   std::string metric = "value";
   Mode mode = Mode::kMax;
-  int64_t num_samples = 1;  // -1: until the time limit.
-  std::vector<Config> configs =
-      {};  // Proposed in this order instead of using a searcher; num_samples is their number.
-  SearcherFactory searcher = {};    // By default random search.
-  SchedulerFactory scheduler = {};  // By default fifo.
+  int64_t num_samples = 1;           // -1: until the time limit.
+  std::vector<Config> configs = {};  // Proposed in this order instead of using a searcher; num_samples is their number.
+  SearcherFactory searcher = {};     // By default random search.
+  SchedulerFactory scheduler = {};   // By default fifo.
   Workload workload = {};
-  int64_t slots = 1;  // One CPU each, which a trial has at its start.
+  int64_t slots = 1;        // One CPU each, which a trial has at its start.
   int64_t max_steps = 100;  // Every trial ends at this step.
   double time_limit_s = 0;  // Virtual time limit; 0: none.
   int64_t max_failures = 0;

@@ -123,7 +123,8 @@ Result<Workload> moving_target_workload(const SyntheticOptions& options, const M
   auto workload = synthetic_workload(options);
   if (!workload) return workload;
   if (target.horizon < 1)
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("horizon: expected at least 1 step, got {}", target.horizon));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("horizon: expected at least 1 step, got {}", target.horizon));
   workload->value = [target](const Workload::At& at) { return moved_value(target, at); };
   return workload;
 }

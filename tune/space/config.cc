@@ -188,12 +188,12 @@ const Config& Config::at(std::string_view path) const {
   const std::string where = parent_path.empty() ? "the configuration" : fmt::format("\"{}\"", parent_path);
   if (!parent->is_map()) {
     throw_refusal(fmt::format("config: there is no \"{}\": {} is {} ({}), not a map", join_path(origin(), path), where,
-                       to_string(parent->kind()), shown(*parent)));
+                              to_string(parent->kind()), shown(*parent)));
   }
   std::string names;
   for (const ConfigEntry& entry : parent->entries()) names += (names.empty() ? "" : ", ") + entry.name;
-  throw_refusal(
-      fmt::format("config: there is no \"{}\"; {} has: {}", join_path(origin(), path), where, names.empty() ? "nothing" : names));
+  throw_refusal(fmt::format("config: there is no \"{}\"; {} has: {}", join_path(origin(), path), where,
+                            names.empty() ? "nothing" : names));
 }
 
 void Config::refuse_kind(std::string_view path, const Config& found, std::string_view wanted) const {
@@ -201,8 +201,9 @@ void Config::refuse_kind(std::string_view path, const Config& found, std::string
   std::string hint;
   if (found.kind() == Kind::kReal && wanted == to_string(Kind::kInteger))
     hint = "; read it with real(), or draw it with randint or qrandint";
-  throw_refusal(fmt::format("config: {} is {} ({}), expected {}{}", full.empty() ? "the value" : fmt::format("\"{}\"", full),
-                     to_string(found.kind()), shown(found), wanted, hint));
+  throw_refusal(fmt::format("config: {} is {} ({}), expected {}{}",
+                            full.empty() ? "the value" : fmt::format("\"{}\"", full), to_string(found.kind()),
+                            shown(found), wanted, hint));
 }
 
 double Config::real(std::string_view path) const {
@@ -239,7 +240,8 @@ Config Config::operator[](std::string_view path) const {
 Config Config::operator[](size_t index) const {
   if (!is_list()) refuse_kind({}, *this, to_string(Kind::kList));
   if (index >= size()) {
-    throw_refusal(fmt::format("config: there is no \"{}\"; the list has {}", join_path(origin(), std::to_string(index)), counted(size(), "value")));
+    throw_refusal(fmt::format("config: there is no \"{}\"; the list has {}", join_path(origin(), std::to_string(index)),
+                              counted(size(), "value")));
   }
   Config copy = items()[index];
   copy.at_ = Counted<std::string>::of(join_path(origin(), std::to_string(index)));
@@ -255,7 +257,7 @@ void Config::set(std::string_view path, Config value) {
     Map* map = std::get_if<Map>(&at->value_);
     if (map == nullptr) {
       throw_refusal(fmt::format("config: cannot set \"{}\": {} ({}) stands on the way, expected a map", path,
-                         to_string(at->kind()), shown(*at)));
+                                to_string(at->kind()), shown(*at)));
     }
     const auto [name, more] = split(rest);
     Config* next = nullptr;

@@ -14,7 +14,8 @@ namespace volador::tune {
 namespace {
 
 const SpaceEntry* entry_of(const std::vector<SpaceEntry>& entries, const std::string& name) {
-  const auto found = std::find_if(entries.begin(), entries.end(), [&](const SpaceEntry& one) { return one.name == name; });
+  const auto found =
+      std::find_if(entries.begin(), entries.end(), [&](const SpaceEntry& one) { return one.name == name; });
   return found == entries.end() ? nullptr : &*found;
 }
 
@@ -83,7 +84,9 @@ class GivenReader {
     return real && std::isfinite(*real) ? std::optional(Config(*real)) : std::nullopt;
   }
   std::optional<Config> fit(const FunctionDomain&, const Config& value) const { return value; }
-  std::optional<Config> fit(const ChoiceDomain& domain, const Config& value) const { return any(domain.options, value); }
+  std::optional<Config> fit(const ChoiceDomain& domain, const Config& value) const {
+    return any(domain.options, value);
+  }
   std::optional<Config> fit(const GridDomain& domain, const Config& value) const { return any(domain.options, value); }
   std::optional<Config> any(const std::vector<SpaceNode>& options, const Config& value) const {
     for (const SpaceNode& option : options) {
@@ -95,7 +98,8 @@ class GivenReader {
   const std::string_view what_;
 };
 
-void lay_map_over(Config& config, const Config& given, const std::vector<SpaceEntry>& entries, const std::string& path) {
+void lay_map_over(Config& config, const Config& given, const std::vector<SpaceEntry>& entries,
+                  const std::string& path) {
   for (const ConfigEntry& entry : given.entries()) {
     const std::string here = join_names(path, entry.name);
     const SpaceEntry* const in = entry_of(entries, entry.name);

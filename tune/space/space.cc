@@ -41,7 +41,6 @@ bool is_multiple(double value, double q) {
   return std::abs(k - std::round(k)) <= 1e-9 * std::max(1.0, std::abs(k));
 }
 
-
 double draw_real(const RealDomain& domain, Random& random) {
   const double u = random.real();
   double value = domain.low + u * (domain.high - domain.low);
@@ -71,7 +70,8 @@ int64_t draw_integer(const IntegerDomain& domain, Random& random, bool by_real) 
   const int64_t q = domain.q.value_or(1);
   const int64_t first = domain.q ? ceil_divide(domain.low, q) : domain.low;
   const int64_t last = domain.q ? floor_divide(domain.high, q) : domain.high - 1;
-  if (!domain.log) return (first + static_cast<int64_t>(pick(static_cast<uint64_t>(last - first) + 1, random, by_real))) * q;
+  if (!domain.log)
+    return (first + static_cast<int64_t>(pick(static_cast<uint64_t>(last - first) + 1, random, by_real))) * q;
   const auto low = static_cast<double>(first);
   const auto high = static_cast<double>(q == 1 ? last + 1 : last);
   const double value = std::exp(std::log(low) + random.real() * (std::log(high) - std::log(low)));
@@ -125,7 +125,8 @@ class Resolver {
     return with_random(key, [&](Random& random) { return draw_integer(domain, random, source_ != nullptr); });
   }
   std::optional<Config> build(const ChoiceDomain& domain, const std::string& path, const std::string& key) {
-    const size_t chosen = with_random(key, [&](Random& random) { return pick(domain.options.size(), random, source_ != nullptr); });
+    const size_t chosen =
+        with_random(key, [&](Random& random) { return pick(domain.options.size(), random, source_ != nullptr); });
     if (const Config* constant = domain.options[chosen].constant()) return *constant;
     return build(domain.options[chosen], path, fmt::format("{}#{}", key, chosen));
   }
@@ -345,7 +346,8 @@ namespace {
 
 bool has_grid(const SpaceNode& node) {
   if (node.map() != nullptr)
-    return std::any_of(node.map()->begin(), node.map()->end(), [](const SpaceEntry& entry) { return has_grid(entry.value); });
+    return std::any_of(node.map()->begin(), node.map()->end(),
+                       [](const SpaceEntry& entry) { return has_grid(entry.value); });
   if (node.list() != nullptr) return std::any_of(node.list()->begin(), node.list()->end(), has_grid);
   return node.domain() != nullptr && std::holds_alternative<GridDomain>(*node.domain());
 }
@@ -354,7 +356,8 @@ bool has_grid(const SpaceNode& node) {
 std::map<std::string, int64_t, std::less<>> grid_axes(const Space& space) {
   std::map<std::string, int64_t, std::less<>> axes;
   const auto& entries = space.entries();
-  if (std::none_of(entries.begin(), entries.end(), [](const SpaceEntry& entry) { return has_grid(entry.value); })) return axes;
+  if (std::none_of(entries.begin(), entries.end(), [](const SpaceEntry& entry) { return has_grid(entry.value); }))
+    return axes;
   for (const Space::Variable& variable : space.variables()) {
     if (const auto* grid = std::get_if<GridDomain>(variable.domain))
       axes[variable.path] = static_cast<int64_t>(grid->options.size());

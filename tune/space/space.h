@@ -77,7 +77,7 @@ class SpaceNode {
            !std::same_as<std::remove_cvref_t<T>, SpaceEntry> && std::convertible_to<T, Config>) SpaceNode(T&& constant)
       : SpaceNode(Constant{Config(std::forward<T>(constant))}) {}
 
-  static SpaceNode of(List items);   // As list() below.
+  static SpaceNode of(List items);  // As list() below.
   static SpaceNode of(Map entries);
 
   const Config* constant() const { return std::get_if<Config>(&value_); }

@@ -55,7 +55,8 @@ Result<void> check_range(std::string_view what, int64_t value, int64_t least, in
 
 Result<void> check_text(std::string_view what, const std::string& text) {
   if (text.size() <= StudyLimits::kTextBytes) return {};
-  return refuse(fmt::format("{}: {}; at most {} are kept", what, counted(text.size(), "byte"), StudyLimits::kTextBytes));
+  return refuse(
+      fmt::format("{}: {}; at most {} are kept", what, counted(text.size(), "byte"), StudyLimits::kTextBytes));
 }
 
 Result<std::vector<Objective>> objectives_of(const StudyDefinition& definition) {
@@ -122,8 +123,8 @@ Result<void> SharedStudy::make_parts() {
   if (!searcher) return make_error(searcher.error());
   searcher_ = std::move(*searcher);
   if (objectives_.size() > 1 && !searcher_->takes_goals())
-    return refuse(fmt::format("study.searcher: {} learns from one metric: take tpe, gp or nsga2 for {}", searcher_->describe(),
-                              objectives_.size()));
+    return refuse(fmt::format("study.searcher: {} learns from one metric: take tpe, gp or nsga2 for {}",
+                              searcher_->describe(), objectives_.size()));
   if (definition_.scheduler.empty()) return {};
 
   const auto made = scheduler_of(definition_.scheduler, kSchedulerMaxT);
@@ -203,7 +204,8 @@ Result<Suggestion::Kind> SharedStudy::suggest_into(StudyEvent& event, Reason& wh
   if (!suggestion) return make_error(suggestion.error());
   if (suggestion->kind != Suggestion::Kind::kConfig) {
     const bool waits = suggestion->kind == Suggestion::Kind::kWait;
-    why = waits ? reason("study.searcher_waits", searcher_->describe()) : reason("study.searcher_ended", searcher_->describe());
+    why = waits ? reason("study.searcher_waits", searcher_->describe())
+                : reason("study.searcher_ended", searcher_->describe());
     return suggestion->kind;
   }
   event.numbers.push_back(number);
@@ -318,9 +320,7 @@ SharedStudy::Ending SharedStudy::ending_of(const StudyEvent& told) const {
   if (told.state == State::kPruned && told.reason.empty() && trial.decision == "prune") out.reason = reason_of(trial);
   for (size_t at = 0; at < out.values.size(); ++at) {
     if (std::isfinite(out.values[at])) continue;
-    return {State::kFail,
-            {},
-            reason("study.not_finite", objectives_[at].metric, format_real(out.values[at]))};
+    return {State::kFail, {}, reason("study.not_finite", objectives_[at].metric, format_real(out.values[at]))};
   }
   return out;
 }
@@ -423,8 +423,8 @@ Result<SharedStudy::Verdict> SharedStudy::report(const ReportRequest& request, i
   if (has_ended(trial)) return verdict_on(trial);
   const bool news = request.step > trial.step;
   // Renews the lease only if this extends it by more than a twentieth.
-  const bool renews = definition_.lease_s > 0 && now_ms + definition_.lease_s * 1000 >
-                                                     trial.lease_ends_ms + definition_.lease_s * 50;
+  const bool renews =
+      definition_.lease_s > 0 && now_ms + definition_.lease_s * 1000 > trial.lease_ends_ms + definition_.lease_s * 50;
   if (!news && !renews && trial.state == State::kRunning && request.request.empty()) return verdict_on(trial);
   apply_reported(event);
   events_.push_back(std::move(event));
@@ -456,9 +456,7 @@ void SharedStudy::apply_reported(const StudyEvent& event) {
   const Verdict verdict = verdict_on(trial);
   StudyTrial answered{.lease_ends_ms = verdict.lease_ends_ms};
   answered.say(verdict.reason);
-  remember(event, {.given = {std::move(answered)},
-                   .number = trial.number,
-                   .decision = verdict.decision});
+  remember(event, {.given = {std::move(answered)}, .number = trial.number, .decision = verdict.decision});
 }
 
 }  // namespace volador::tune

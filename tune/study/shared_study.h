@@ -148,8 +148,7 @@ class SharedStudy {
 
   struct Verdict {
     bool should_stop = false;
-    std::string
-        decision;  // "continue"; "prune": others perform better; "finish": maximum length reached, or ended.
+    std::string decision;  // "continue"; "prune": others perform better; "finish": maximum length reached, or ended.
     Reason reason;
     int64_t lease_ends_ms = 0;
   };

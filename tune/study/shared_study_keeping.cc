@@ -65,11 +65,7 @@ void SharedStudy::apply_leases_ended(const StudyEvent& event) {
   for (const int64_t number : event.numbers) {
     StudyTrial& trial = trials_[static_cast<size_t>(number)];
     if (trial.attempt > definition_.max_retries) {
-      end(trial,
-          {State::kFail,
-           {},
-           reason("study.given_up", trial.attempt, definition_.lease_s)},
-          event.at_ms);
+      end(trial, {State::kFail, {}, reason("study.given_up", trial.attempt, definition_.lease_s)}, event.at_ms);
       continue;
     }
     leases_.erase({std::exchange(trial.lease_ends_ms, 0), number});

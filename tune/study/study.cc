@@ -12,13 +12,13 @@
 #include "tune/snapshot.h"
 
 namespace volador::tune {
-namespace {
-
-}  // namespace
+namespace {}  // namespace
 
 Study::Study(StudyOptions options) : mode_(options.mode) {
-  if (options.constraints < 0) throw_refusal(fmt::format("study.constraints: expected at least 0, got {}", options.constraints));
-  for (size_t i = 0; i < options.modes.size(); ++i) goals_.objectives.push_back({fmt::format("value_{}", i), options.modes[i]});
+  if (options.constraints < 0)
+    throw_refusal(fmt::format("study.constraints: expected at least 0, got {}", options.constraints));
+  for (size_t i = 0; i < options.modes.size(); ++i)
+    goals_.objectives.push_back({fmt::format("value_{}", i), options.modes[i]});
   if (options.constraints > 0 && options.modes.empty()) goals_.objectives = {{"value", options.mode}};
   for (int64_t i = 0; i < options.constraints; ++i) goals_.constraints.push_back(fmt::format("constraint_{}", i));
   const SearchContext context{.space = std::move(options.space),
@@ -31,7 +31,10 @@ Study::Study(StudyOptions options) : mode_(options.mode) {
   if (!made) throw Exception(made.error());
   searcher_ = std::move(*made);
   if (!goals_.empty() && !searcher_->takes_goals())
-    throw_refusal(fmt::format("study: {} learns from one value: take tune::tpe(), tune::gp() or tune::nsga2() for several objectives and constraints", searcher_->describe()));
+    throw_refusal(
+        fmt::format("study: {} learns from one value: take tune::tpe(), tune::gp() or tune::nsga2() for several "
+                    "objectives and constraints",
+                    searcher_->describe()));
 }
 Study::~Study() = default;
 Study::Study(Study&&) noexcept = default;
@@ -41,8 +44,8 @@ Study::Trial Study::ask() {
   auto suggestion = searcher_->suggest(next_);
   if (!suggestion) throw Exception(suggestion.error());
   if (suggestion->kind == Suggestion::Kind::kWait) {
-    throw_refusal(fmt::format("study.ask: {} waits for results of {}: tell one of them first",
-                       searcher_->describe(), counted(open_.size(), "open trial")));
+    throw_refusal(fmt::format("study.ask: {} waits for results of {}: tell one of them first", searcher_->describe(),
+                              counted(open_.size(), "open trial")));
   }
   if (suggestion->kind == Suggestion::Kind::kExhausted)
     throw_refusal(fmt::format("study.ask: {} has no further configuration: stop asking", searcher_->describe()));
@@ -87,8 +90,8 @@ void Study::tell(const Trial& trial, const std::vector<double>& values, const st
   const size_t wanted = std::max<size_t>(goals_.objectives.size(), 1);
   if (values.size() == 1 && goals_.empty() && constraints.empty()) return tell(trial, std::optional(values[0]));
   if (values.size() != wanted || constraints.size() != goals_.constraints.size()) {
-    throw_refusal(fmt::format("study.tell: trial {} has {} values and {} constraints; the study has {} and {}", trial.index, values.size(),
-                       constraints.size(), wanted, goals_.constraints.size()));
+    throw_refusal(fmt::format("study.tell: trial {} has {} values and {} constraints; the study has {} and {}",
+                              trial.index, values.size(), constraints.size(), wanted, goals_.constraints.size()));
   }
   const Config config = found(trial);
   searcher_->on_complete(trial.index, Observation{trial.index, 1, values[0], values, constraints});
@@ -96,7 +99,9 @@ void Study::tell(const Trial& trial, const std::vector<double>& values, const st
 }
 
 void Study::judge(Judged judged, double violation) {
-  if (violation > 0 || std::any_of(judged.values.begin(), judged.values.end(), [](double value) { return !is_result(value); })) return;
+  if (violation > 0 ||
+      std::any_of(judged.values.begin(), judged.values.end(), [](double value) { return !is_result(value); }))
+    return;
   const Outcome outcome = outcome_of(judged.values, {}, goals_.objectives);
   const auto of = [this](const Judged& one) { return outcome_of(one.values, {}, goals_.objectives); };
   if (std::any_of(front_.begin(), front_.end(), [&](const Judged& one) { return dominates(of(one), outcome); })) return;
@@ -132,7 +137,8 @@ void Study::restore(std::string_view snapshot) {
       Judged& one = front.emplace_back(Judged{{entry.integer("index"), entry["config"]}, {}});
       const Config values = entry["values"];
       for (const Config& value : values.items()) one.values.push_back(value.real());
-      if (one.values.size() != goals_.objectives.size()) return snapshot_does_not_fit("study", "another number of objectives");
+      if (one.values.size() != goals_.objectives.size())
+        return snapshot_does_not_fit("study", "another number of objectives");
     }
     const int64_t next = state.integer("next");
     if (next < 0) return snapshot_does_not_fit("study", "a negative number of trials");

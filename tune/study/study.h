@@ -16,9 +16,9 @@ namespace volador::tune {
 struct StudyOptions {
   Space space = {};
   Mode mode = Mode::kMin;
-  std::vector<Mode> modes = {};  // Modes of several objectives, instead of `mode`; with tune::tpe(), gp() or nsga2().
-  int64_t constraints = 0;       // Number of constraint values, which must be at most 0.
-  SearcherFactory searcher = {};                // By default tune::tpe().
+  std::vector<Mode> modes = {};   // Modes of several objectives, instead of `mode`; with tune::tpe(), gp() or nsga2().
+  int64_t constraints = 0;        // Number of constraint values, which must be at most 0.
+  SearcherFactory searcher = {};  // By default tune::tpe().
   std::optional<uint64_t> seed = std::nullopt;  // Makes the proposals reproducible; by default 0.
 };
 

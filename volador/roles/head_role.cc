@@ -36,7 +36,8 @@ Result<void> check_config(const std::string& space_json, const std::string& like
   if (!space) return {};  // Written by another version; its program checks.
   const auto like = tune::Config::from_json(like_json);
   SeededRandom drawn(1);  // Stands for values drawn by the program; any value does here.
-  const auto given = like && like->is_map() ? tune::changed_config("config", *space, *like, *config, drawn) : tune::given_config("config", *space, *config);
+  const auto given = like && like->is_map() ? tune::changed_config("config", *space, *like, *config, drawn)
+                                            : tune::given_config("config", *space, *config);
   return given ? Result<void>() : make_error(given.error());
 }
 
@@ -48,7 +49,8 @@ class HeadPort final : public dashboard::ClusterPort {
 
   operations::Registry& registry() override { return registry_; }
 
-  void logs(const std::string& id, const std::string& node, int tail, Done<dashboard::LiveClient::FoundLogs> done) override {
+  void logs(const std::string& id, const std::string& node, int tail,
+            Done<dashboard::LiveClient::FoundLogs> done) override {
     v1::LogsRequest request;
     request.set_id(id);
     request.set_node(node);
@@ -77,20 +79,25 @@ class HeadPort final : public dashboard::ClusterPort {
     });
   }
 
-  void list_run_files(const std::string& experiment, const std::string& trial, Done<std::vector<RunFiles::Entry>> done) override {
+  void list_run_files(const std::string& experiment, const std::string& trial,
+                      Done<std::vector<RunFiles::Entry>> done) override {
     head_.list_run_files(experiment, trial, std::move(done));
   }
-  void open_run_file(const std::string& experiment, const std::string& trial, const std::string& name, Done<RemoteFile> done) override {
+  void open_run_file(const std::string& experiment, const std::string& trial, const std::string& name,
+                     Done<RemoteFile> done) override {
     head_.open_run_file(experiment, trial, name, std::move(done));
   }
   Result<dashboard::Visitor> bearer(std::string_view token) override {
     auto found = head_.bearer(token);
     if (!found) return make_error(found.error());
     switch (found->role) {
-      case security::TokenRole::kOperator: return dashboard::Visitor{.token_id = found->token_id, .access = dashboard::Access::kOperator};
-      case security::TokenRole::kViewer: return dashboard::Visitor{.token_id = found->token_id, .access = dashboard::Access::kViewer};
+      case security::TokenRole::kOperator:
+        return dashboard::Visitor{.token_id = found->token_id, .access = dashboard::Access::kOperator};
+      case security::TokenRole::kViewer:
+        return dashboard::Visitor{.token_id = found->token_id, .access = dashboard::Access::kViewer};
       case security::TokenRole::kJoin:
-      case security::TokenRole::kDriver: break;
+      case security::TokenRole::kDriver:
+        break;
     }
     return make_error(
         ErrorCode::kPermissionDenied,
@@ -116,7 +123,8 @@ class StreamFeed final : public dashboard::Dashboard::Feed {
     if (text.starts_with("{\"type\":\"hello\"")) return;
     if (text.starts_with("{\"type\":\"error\"")) {
       const auto error = nlohmann::json::parse(text);
-      return stream_->finish(make_error(error_code_from(std::string_view(error.value("code", ""))), error.value("detail", "")));
+      return stream_->finish(
+          make_error(error_code_from(std::string_view(error.value("code", ""))), error.value("detail", "")));
     }
     v1::WatchReply reply;
     reply.set_json(std::move(text));
@@ -125,21 +133,30 @@ class StreamFeed final : public dashboard::Dashboard::Feed {
     reply.set_resumable(resumable);
     stream_->send(std::move(reply));
   }
-  void close(std::string) override { stream_->finish(make_error(ErrorCode::kUnauthenticated, "the token behind this watch does not count any more")); }
+  void close(std::string) override {
+    stream_->finish(make_error(ErrorCode::kUnauthenticated, "the token behind this watch does not count any more"));
+  }
 
  private:
   const std::shared_ptr<head::WatchStream> stream_;
 };
 
-void open_watch(dashboard::Dashboard& dashboard, const v1::WatchRequest& request, std::string token_id, const std::shared_ptr<head::WatchStream>& stream) {
+void open_watch(dashboard::Dashboard& dashboard, const v1::WatchRequest& request, std::string token_id,
+                const std::shared_ptr<head::WatchStream>& stream) {
   nlohmann::json filter = nlohmann::json::object();
   for (const auto& [name, value] : request.filter()) filter[name] = value;
-  const nlohmann::json first{{"op", "sub"}, {"id", 1}, {"topic", request.topic()}, {"filter", filter}, {"resume", {{"instance", request.instance()}, {"seq", request.seq()}}}};
-  const auto follower = dashboard.follow({.token_id = std::move(token_id)}, std::make_shared<StreamFeed>(stream), first.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+  const nlohmann::json first{{"op", "sub"},
+                             {"id", 1},
+                             {"topic", request.topic()},
+                             {"filter", filter},
+                             {"resume", {{"instance", request.instance()}, {"seq", request.seq()}}}};
+  const auto follower = dashboard.follow({.token_id = std::move(token_id)}, std::make_shared<StreamFeed>(stream),
+                                         first.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   stream->follow({.on_written = follower.on_written, .on_end = follower.on_closed});
 }
 
-void list_rows(dashboard::Dashboard& dashboard, const v1::ListRowsRequest& request, std::function<void(Result<std::string>)> done) {
+void list_rows(dashboard::Dashboard& dashboard, const v1::ListRowsRequest& request,
+               std::function<void(Result<std::string>)> done) {
   std::map<std::string, std::string> query{{"filter", request.filter()}, {"order", request.order()}};
   if (!request.page_token().empty()) query["page_token"] = request.page_token();
   if (request.page_size() != 0) query["page_size"] = std::to_string(request.page_size());
@@ -151,7 +168,8 @@ std::string host_part(const std::string& address) { return address.substr(0, add
 
 // The server accepts the certificate's names, and uses the first one in links if the certificate does not cover the
 // address.
-Result<void> use_own_certificate(const security::OwnCertificateFiles& files, WallTime now, dashboard::DashboardOptions& serve) {
+Result<void> use_own_certificate(const security::OwnCertificateFiles& files, WallTime now,
+                                 dashboard::DashboardOptions& serve) {
   auto own = security::load_own_certificate(files, now);
   if (!own) return make_error(own.error());
   serve.certificate_pem = own->certificate_pem;
@@ -178,7 +196,7 @@ struct HeadRole::Impl {
   std::unique_ptr<HeadPort> port;
   std::unique_ptr<dashboard::Dashboard> dashboard;
   std::unique_ptr<dashboard::AlertSender> alerts;  // Null: no webhook.
-  std::string token_id;  // Token behind the links printed here.
+  std::string token_id;                            // Token behind the links printed here.
 
   Result<void> open_studies(const head::HeadOptions& options, const Clock& clock);
   Result<void> open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock);
@@ -189,11 +207,15 @@ Result<void> HeadRole::Impl::open_studies(const head::HeadOptions& options, cons
   const head::HeadReady& ready = head->ready();
   auto journal = [&]() -> Result<std::unique_ptr<head::Journal>> {
     const auto folder = options.paths.cluster(ready.cluster).head().directory;
-    if (options.store.empty()) return head::open_sqlite_journal({.file = folder / "studies.db", .durability = options.durability});
+    if (options.store.empty())
+      return head::open_sqlite_journal({.file = folder / "studies.db", .durability = options.durability});
     auto address = head::parse_redis_url(options.store);
     if (!address) return make_error(address.error());
-    return head::open_redis_journal(
-        {.address = *address, .cluster = ready.cluster_id, .part = "studies", .durability = options.durability, .force = options.force_store});
+    return head::open_redis_journal({.address = *address,
+                                     .cluster = ready.cluster_id,
+                                     .part = "studies",
+                                     .durability = options.durability,
+                                     .force = options.force_store});
   }();
   if (!journal) return make_error(journal.error());
   studies = std::make_unique<StudyServer>(std::move(*journal), clock);
@@ -201,21 +223,23 @@ Result<void> HeadRole::Impl::open_studies(const head::HeadOptions& options, cons
   return {};
 }
 
-Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock) {
+Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, const DashboardPlace& place,
+                                            const Clock& clock) {
   const head::HeadReady& ready = head->ready();
   head::HeadAccess& access = head->access();
   auto own = access.bearer(ready.operator_token);
   if (!own) return make_error(own.error());
   token_id = own->token_id;
   const std::string host = host_part(ready.address);
-  dashboard::DashboardOptions serve{.bind = ready.this_machine_only ? host : options.bind,
-                                    .port = static_cast<uint16_t>(place.port),
-                                    .host = host,
-                                    .public_url = place.public_url,
-                                    .cluster = ready.cluster,
-                                    .cluster_address = ready.address,
-                                    .machine_id = machine_id().value_or(""),
-                                    .state_file = options.paths.cluster(ready.cluster).head().directory / "dashboard.json"};
+  dashboard::DashboardOptions serve{
+      .bind = ready.this_machine_only ? host : options.bind,
+      .port = static_cast<uint16_t>(place.port),
+      .host = host,
+      .public_url = place.public_url,
+      .cluster = ready.cluster,
+      .cluster_address = ready.address,
+      .machine_id = machine_id().value_or(""),
+      .state_file = options.paths.cluster(ready.cluster).head().directory / "dashboard.json"};
   if (serve.bind.empty() || serve.bind == "localhost") serve.bind = host == "localhost" ? "127.0.0.1" : host;
   if (place.certificate) {
     VOLADOR_TRY(use_own_certificate(*place.certificate, clock.wall(), serve));
@@ -231,12 +255,15 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   dashboard = std::move(*started);
   port->attach(*dashboard);
   head->restore_experiments([to = dashboard.get()](const head::PastExperiment& piece, std::function<void()> done) {
-    dashboard::PastRun past{.name = piece.name, .rows = *piece.rows, .started_ms = piece.started_ms, .updated_ms = piece.updated_ms};
+    dashboard::PastRun past{
+        .name = piece.name, .rows = *piece.rows, .started_ms = piece.started_ms, .updated_ms = piece.updated_ms};
     to->restore(std::move(past), std::move(done));
   });
   if (place.alerts) {
     alerts = std::make_unique<dashboard::AlertSender>(dashboard::AlertOptions{
-        .to = *place.alerts, .secret = place.alert_secret, .context = {.cluster = ready.cluster, .cluster_id = to_string(ready.cluster_id), .page = dashboard->url()}});
+        .to = *place.alerts,
+        .secret = place.alert_secret,
+        .context = {.cluster = ready.cluster, .cluster_id = to_string(ready.cluster_id), .page = dashboard->url()}});
   }
   // Runs on the head's loop; both only queue the data.
   access.watch([to = dashboard.get(), alert = alerts.get()](v1::Changes changes) {
@@ -245,12 +272,16 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
     }
     to->apply(std::move(changes));
   });
-  head->set_login_link([this]() -> Result<std::string> { return dashboard->login_link({.token_id = token_id, .access = dashboard::Access::kOperator}); });
-  head->set_watch([to = dashboard.get()](const v1::WatchRequest& request, std::string token_id, const std::shared_ptr<head::WatchStream>& stream) {
+  head->set_login_link([this]() -> Result<std::string> {
+    return dashboard->login_link({.token_id = token_id, .access = dashboard::Access::kOperator});
+  });
+  head->set_watch([to = dashboard.get()](const v1::WatchRequest& request, std::string token_id,
+                                         const std::shared_ptr<head::WatchStream>& stream) {
     open_watch(*to, request, std::move(token_id), stream);
   });
   head->registry().serve<v1::ListRowsRequest, v1::ListRowsReply>(
-      "Live/List", [to = dashboard.get()](const security::Principal&, const v1::ListRowsRequest& request, const std::function<void(Result<v1::ListRowsReply>)>& done) {
+      "Live/List", [to = dashboard.get()](const security::Principal&, const v1::ListRowsRequest& request,
+                                          const std::function<void(Result<v1::ListRowsReply>)>& done) {
         list_rows(*to, request, [done](Result<std::string> page) {
           if (!page) return done(make_error(page.error()));
           v1::ListRowsReply reply;
@@ -265,7 +296,9 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
 HeadRole::HeadRole(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 HeadRole::~HeadRole() { stop(); }
 
-Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options, const std::optional<DashboardPlace>& dashboard, const Clock& clock, Random& random) {
+Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options,
+                                                  const std::optional<DashboardPlace>& dashboard, const Clock& clock,
+                                                  Random& random) {
   std::unique_ptr<HeadRole> role(new HeadRole(std::make_unique<Impl>()));
   options.check_config = check_config;
   auto head = head::HeadProcess::start(options, clock, random);
@@ -283,7 +316,8 @@ Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options, con
 head::HeadProcess& HeadRole::head() { return *impl_->head; }
 std::string HeadRole::dashboard_url() const { return impl_->dashboard ? impl_->dashboard->url() : ""; }
 Result<std::string> HeadRole::login_link() {
-  if (!impl_->dashboard) return make_error(ErrorCode::kNotFound, "this head serves no dashboard; start it without --no-dashboard");
+  if (!impl_->dashboard)
+    return make_error(ErrorCode::kNotFound, "this head serves no dashboard; start it without --no-dashboard");
   return impl_->dashboard->login_link({.token_id = impl_->token_id, .access = dashboard::Access::kOperator});
 }
 

@@ -16,8 +16,8 @@ namespace volador {
 
 // Configuration of the dashboard next to a head.
 struct DashboardPlace {
-  int port = 0;            // 0: the previous port, else any free one.
-  std::string public_url;  // URL of a reverse proxy; empty: none.
+  int port = 0;                                                   // 0: the previous port, else any free one.
+  std::string public_url;                                         // URL of a reverse proxy; empty: none.
   std::optional<security::OwnCertificateFiles> certificate = {};  // Used for TLS, also on the loopback.
   std::optional<dashboard::Webhook> alerts = {};
   std::string alert_secret = {};
@@ -28,8 +28,9 @@ class HeadRole {
   // Serves when it returns; without `dashboard` only a head. On non-loopback addresses the dashboard uses TLS, with a
   // certificate of the cluster's own authority unless one is given. Errors as for HeadProcess::start and
   // Dashboard::start; nothing is left running then.
-  [[nodiscard]] static Result<std::unique_ptr<HeadRole>> start(head::HeadOptions options, const std::optional<DashboardPlace>& dashboard, const Clock& clock,
-                                                               Random& random);
+  [[nodiscard]] static Result<std::unique_ptr<HeadRole>> start(head::HeadOptions options,
+                                                               const std::optional<DashboardPlace>& dashboard,
+                                                               const Clock& clock, Random& random);
   // Calls stop().
   ~HeadRole();
 

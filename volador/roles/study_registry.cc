@@ -116,7 +116,8 @@ std::vector<head::Mutation> StudyRegistry::take_mutations() {
       mutations_.push_back({kEvents, event_key(name, held.next++), to_bytes(event)});
     // A snapshot costs as much as there are trials, and a replay what the searcher needs for the events; both are
     // limited.
-    const uint64_t due = std::max<uint64_t>(limits_.events_min, std::min<uint64_t>(held.study.trials().size() / 4, kReplayedMost));
+    const uint64_t due =
+        std::max<uint64_t>(limits_.events_min, std::min<uint64_t>(held.study.trials().size() / 4, kReplayedMost));
     if (held.next - held.first < due) continue;
     mutations_.push_back({kStates, name, to_bytes(StudyStateRecord{held.next, held.study.snapshot()})});
     while (held.first < held.next) mutations_.push_back({kEvents, event_key(name, held.first++), std::nullopt});

@@ -179,8 +179,12 @@ void StudyServer::stop() {
 }
 
 void StudyServer::serve_on(operations::Registry& registry) {
-  const auto serve = [this, &registry]<class Request, class Reply>(std::string_view name, void (StudyServer::*method)(const Request&, Done<Reply>)) {
-    registry.serve<Request, Reply>(name, [this, method](const security::Principal&, const Request& request, Done<Reply> done) { (this->*method)(request, std::move(done)); });
+  const auto serve = [this, &registry]<class Request, class Reply>(
+                         std::string_view name, void (StudyServer::*method)(const Request&, Done<Reply>)) {
+    registry.serve<Request, Reply>(
+        name, [this, method](const security::Principal&, const Request& request, Done<Reply> done) {
+          (this->*method)(request, std::move(done));
+        });
   };
   serve("Studies/CreateStudy", &StudyServer::create_study);
   serve("Studies/GetStudy", &StudyServer::get_study);

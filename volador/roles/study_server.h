@@ -27,7 +27,7 @@ struct StudyServerLimits {
   size_t config_bytes = size_t{128} << 20;  // Configurations of all trials of all studies, as JSON.
   size_t requests = 1024;                   // Queued for the thread.
   size_t deletions = 1000;                  // Deletions whose request ids are kept.
-  size_t events_min = 50;                 // Events per study before they are replaced by a snapshot.
+  size_t events_min = 50;                   // Events per study before they are replaced by a snapshot.
 };
 
 // Thread safe; requests return at once. `done` runs once on any thread; a stopping head may drop it. Changes are

@@ -117,8 +117,7 @@ void WorkerCore::on_registered(BootTime now, Actions& out, const protocol::Regis
     if (found == hosts_.end()) continue;
     Host& host = found->second;
     if (host.told) stale_.insert(found->first);
-    end_host(out, found->first, host,
-             make_cause(protocol::DeathCause::LEASE_LOST, reason("cause.replaced")),
+    end_host(out, found->first, host, make_cause(protocol::DeathCause::LEASE_LOST, reason("cause.replaced")),
              milliseconds(0));
   }
   offer_lease(now, out, message.sent_boot_ns());
@@ -343,11 +342,8 @@ Actions WorkerCore::on_host_closed(BootTime /*now*/, HostId id) {
   Actions out;
   const auto found = hosts_.find(id);
   if (found == hosts_.end() || found->second.phase == Phase::kEnding) return out;
-  end_host(
-      out, id, found->second,
-      make_cause(protocol::DeathCause::SIGNALED,
-                 reason("cause.closed_socket")),
-      milliseconds(0));
+  end_host(out, id, found->second, make_cause(protocol::DeathCause::SIGNALED, reason("cause.closed_socket")),
+           milliseconds(0));
   return out;
 }
 
@@ -465,8 +461,8 @@ void WorkerCore::begin_stop(Actions& out, const std::string& reason, std::option
       stopping.message.mutable_stopping();
       out.push_back(std::move(stopping));
     }
-    const auto cause =
-        make_cause(protocol::DeathCause::NODE_LOST, volador::reason("cause.node_stops_because", options_.node_name, reason));
+    const auto cause = make_cause(protocol::DeathCause::NODE_LOST,
+                                  volador::reason("cause.node_stops_because", options_.node_name, reason));
     for (auto& [id, host] : hosts_) {
       if (host.phase != Phase::kEnding)
         end_host(out, id, host, cause, options_.stop_grace);
@@ -500,16 +496,17 @@ Actions WorkerCore::on_tick(BootTime now, const protocol::NodeUsage& usage) {
     Host& host = hosts_.at(id);
     const int64_t wanted = host.start.spec().start_timeout_ms();
     const auto limit = within(wanted, milliseconds(1), std::chrono::hours(24), options_.start_timeout);
-    const auto cause = make_cause(
-        protocol::DeathCause::START_FAILED,
-        reason("cause.constructor_slow", host.start.spec().class_name(), fmt::format("{:.1f} s", std::chrono::duration<double>(limit).count())));
+    const auto cause = make_cause(protocol::DeathCause::START_FAILED,
+                                  reason("cause.constructor_slow", host.start.spec().class_name(),
+                                         fmt::format("{:.1f} s", std::chrono::duration<double>(limit).count())));
     end_host(out, id, host, cause, milliseconds(0));
   }
   if (deadline_ && now >= *deadline_ + park_max_) {
     for (auto& [id, host] : hosts_) {
       if (host.phase == Phase::kEnding || !host.told) continue;
-      const auto cause = make_cause(protocol::DeathCause::LEASE_LOST,
-                                    reason("cause.unconfirmed", std::chrono::duration_cast<std::chrono::seconds>(park_max_).count()));
+      const auto cause =
+          make_cause(protocol::DeathCause::LEASE_LOST,
+                     reason("cause.unconfirmed", std::chrono::duration_cast<std::chrono::seconds>(park_max_).count()));
       end_host(out, id, host, cause, milliseconds(0));
     }
   }
@@ -607,7 +604,8 @@ void WorkerCore::check_invariants() const {
     VOLADOR_CHECK(host.ready == (host.phase == Phase::kRunning) || host.phase == Phase::kEnding, to_string(id));
   }
   for (const HostId& id : unconfirmed_) VOLADOR_CHECK(ended_.contains(id), to_string(id));
-  for (const auto& [at, id] : kill_times_) VOLADOR_CHECK(hosts_.contains(id) && hosts_.at(id).kill_at == at, to_string(id));
+  for (const auto& [at, id] : kill_times_)
+    VOLADOR_CHECK(hosts_.contains(id) && hosts_.at(id).kill_at == at, to_string(id));
 }
 
 }  // namespace volador::worker

@@ -49,7 +49,7 @@ struct CoreOptions {
   // Messages of hosts buffered while the head is unreachable; beyond it the oldest are dropped, and hosts resend them
   // after Welcome.
   size_t relay_bytes_max = 64 << 20;
-  size_t ended_kept = 4096;           // Ended hosts remembered to answer repeated StartHost and EndHost.
+  size_t ended_kept = 4096;  // Ended hosts remembered to answer repeated StartHost and EndHost.
 };
 
 struct SendToHead {
@@ -188,9 +188,9 @@ class WorkerCore {
   std::map<HostId, Host> hosts_;
   std::set<std::pair<BootTime, HostId>> kill_times_;  // Same times as in hosts_.
   std::map<HostId, Ended> ended_;
-  std::set<HostId> unconfirmed_;  // Entries of ended_ not yet confirmed by the head; limited by its requests.
-  std::deque<HostId> confirmed_;  // Other entries of ended_, oldest first; at most ended_kept.
-  std::set<HostId> stale_;        // Live hosts declared stale by the head: no renewal before they are gone.
+  std::set<HostId> unconfirmed_;        // Entries of ended_ not yet confirmed by the head; limited by its requests.
+  std::deque<HostId> confirmed_;        // Other entries of ended_, oldest first; at most ended_kept.
+  std::set<HostId> stale_;              // Live hosts declared stale by the head: no renewal before they are gone.
   std::deque<protocol::Relay> relays_;  // Messages that wait for the head.
   size_t relay_bytes_ = 0;
 

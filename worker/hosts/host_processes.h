@@ -66,8 +66,8 @@ using CertifyHost = std::function<void(HostId, std::function<void(Result<securit
 // Loop thread only, except the constructor. `disk` writes the hosts' output.
 class HostProcesses {
  public:
-  HostProcesses(net::IoLoop& loop, Children& children, TemplatePool& templates, ProgramStore& programs,
-                JobThread& disk, CertifyHost certify, HostOptions options, HostEvents events);
+  HostProcesses(net::IoLoop& loop, Children& children, TemplatePool& templates, ProgramStore& programs, JobThread& disk,
+                CertifyHost certify, HostOptions options, HostEvents events);
   ~HostProcesses();
   HostProcesses(const HostProcesses&) = delete;
   HostProcesses& operator=(const HostProcesses&) = delete;

@@ -33,8 +33,8 @@ HostQuestions::Step HostQuestions::read_stacks(BootTime now, const protocol::Rea
   }
   if (of_.size() >= kMost) {
     answer_stacks(step, asked.request(),
-                  {ErrorCode::kUnavailable,
-                   fmt::format("{} for processes of this node, its limit; ask again", counted(of_.size(), "question waits", "questions wait"))});
+                  {ErrorCode::kUnavailable, fmt::format("{} for processes of this node, its limit; ask again",
+                                                        counted(of_.size(), "question waits", "questions wait"))});
     return step;
   }
   const uint64_t id = next_++;

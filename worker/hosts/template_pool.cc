@@ -56,7 +56,7 @@ struct TemplatePool::Template final : net::Pollable, std::enable_shared_from_thi
   std::string last_tail;
   BootTime last_used{};
   std::optional<BootTime> ends_at;  // Set while it is idle.
-  bool binds_for_hosts = false;  // kBindNow was set by the pool, not by the user.
+  bool binds_for_hosts = false;     // kBindNow was set by the pool, not by the user.
   bool makes_spares = false;
 
   void on_events(uint32_t) override {
@@ -177,9 +177,10 @@ std::map<pid_t, TemplatePool::Process> TemplatePool::processes() const {
 void TemplatePool::start(const std::shared_ptr<Template>& held) {
   auto pair = net::seqpacket_pair();
   if (!pair) return fail(held, pair.error());
-  held->output = std::make_unique<LogCapture>(loop_, nullptr, "", [program = quoted_name(held->program.path)](LogBatch batch) {
-    for (const std::string& line : batch.lines) log::info("template", line, {{"program", program}});
-  });
+  held->output =
+      std::make_unique<LogCapture>(loop_, nullptr, "", [program = quoted_name(held->program.path)](LogBatch batch) {
+        for (const std::string& line : batch.lines) log::info("template", line, {{"program", program}});
+      });
   auto pipes = held->output->open();
   if (!pipes) return fail(held, pipes.error());
   SpawnRequest request{

@@ -85,7 +85,7 @@ class TemplatePool {
   bool cancel(HostId host);
   std::optional<BootTime> oldest_fork_in_flight() const;
   struct Process {
-    std::string program;             // File name of the program.
+    std::string program;              // File name of the program.
     std::optional<BootTime> ends_at;  // Unless a fork is requested before; nullopt: it is starting or forking.
   };
   std::map<pid_t, Process> processes() const;

@@ -8,8 +8,7 @@
 
 namespace volador::worker {
 
-inline constexpr size_t kLogLineBytesMax = 16
-                                           << 10;  // Longer lines are cut here and end with " … [N bytes cut]".
+inline constexpr size_t kLogLineBytesMax = 16 << 10;  // Longer lines are cut here and end with " … [N bytes cut]".
 
 // Splits a byte stream into lines.
 class LineSplitter {

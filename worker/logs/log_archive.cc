@@ -4,8 +4,8 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <cstdint>
 #include <charconv>
+#include <cstdint>
 #include <deque>
 #include <iterator>
 #include <set>
@@ -81,7 +81,8 @@ std::set<int32_t> runs_of(const fs::path& folder, const std::string& actor) {
     int32_t restarts = 0;
     const char* from = name.data() + actor.size() + 1;
     const auto read = std::from_chars(from, name.data() + name.size(), restarts);
-    if (read.ec == std::errc() && read.ptr != from && *read.ptr == '.' && restarts >= 0 && restarts < INT32_MAX) runs.insert(restarts + 1);
+    if (read.ec == std::errc() && read.ptr != from && *read.ptr == '.' && restarts >= 0 && restarts < INT32_MAX)
+      runs.insert(restarts + 1);
   }
   return runs;
 }
@@ -104,19 +105,25 @@ protocol::LogPart LogArchive::read(const protocol::ReadLog& asked) {
   answer.set_first(pieces.empty() ? 1 : pieces.front().first);
   answer.set_last(pieces.empty() ? 0 : pieces.back().first + pieces.back().lines - 1);
   const bool any = LogWanted{asked.find(), asked.trouble()}.any();
-  if (const auto read = any ? read_lines(pieces, asked, answer) : search(pieces, asked, answer); !read) done(read.error());
+  if (const auto read = any ? read_lines(pieces, asked, answer) : search(pieces, asked, answer); !read)
+    done(read.error());
   return answer;
 }
 
 Result<fs::path> LogArchive::find(const protocol::ReadLog& asked, protocol::LogPart& answer) const {
   if (asked.actor_id().empty()) return worker_log_;
   const std::string actor = short_id(id_from_raw<ActorId>(asked.actor_id()));
-  const auto log = [&](int32_t run, std::string_view kind) { return host_logs_ / fmt::format("{}-{}.{}", actor, run - 1, kind); };
+  const auto log = [&](int32_t run, std::string_view kind) {
+    return host_logs_ / fmt::format("{}-{}.{}", actor, run - 1, kind);
+  };
   int32_t run = asked.run();
   if (run <= 0) {
     const std::set<int32_t> runs = runs_of(host_logs_, actor);
     if (runs.empty()) {
-      return make_error(ErrorCode::kNotFound, fmt::format("actor {} has printed nothing on this node, or what it printed was removed with the oldest logs", actor));
+      return make_error(
+          ErrorCode::kNotFound,
+          fmt::format("actor {} has printed nothing on this node, or what it printed was removed with the oldest logs",
+                      actor));
     }
     for (const int32_t one : runs) {
       protocol::LogRun& row = *answer.add_runs();
@@ -159,7 +166,8 @@ int64_t LogArchive::lines_in(const fs::path& path) {
   if (::stat(path.c_str(), &info) != 0) return 0;
   const std::pair<uint64_t, uint64_t> key{info.st_dev, info.st_ino};
   const int64_t modified_ns = int64_t{info.st_mtim.tv_sec} * 1'000'000'000 + info.st_mtim.tv_nsec;
-  if (const auto known = counts_.find(key); known != counts_.end() && known->second.bytes == info.st_size && known->second.modified_ns == modified_ns) {
+  if (const auto known = counts_.find(key);
+      known != counts_.end() && known->second.bytes == info.st_size && known->second.modified_ns == modified_ns) {
     return known->second.lines;
   }
   const auto text = text_of(path);
@@ -170,9 +178,11 @@ int64_t LogArchive::lines_in(const fs::path& path) {
   return lines;
 }
 
-Result<void> LogArchive::read_lines(const std::vector<Piece>& pieces, const protocol::ReadLog& asked, protocol::LogPart& answer) const {
+Result<void> LogArchive::read_lines(const std::vector<Piece>& pieces, const protocol::ReadLog& asked,
+                                    protocol::LogPart& answer) const {
   const int64_t count = std::clamp(asked.lines(), 1, limits_.lines_max);
-  int64_t next = asked.from() > 0 ? std::max(asked.from(), answer.first()) : std::max(answer.first(), answer.last() - count + 1);
+  int64_t next =
+      asked.from() > 0 ? std::max(asked.from(), answer.first()) : std::max(answer.first(), answer.last() - count + 1);
   const int64_t end = std::min(next > INT64_MAX - count ? INT64_MAX : next + count, answer.last() + 1);
   size_t bytes = 0;
   for (const Piece& piece : pieces) {
@@ -190,7 +200,8 @@ Result<void> LogArchive::read_lines(const std::vector<Piece>& pieces, const prot
   return {};
 }
 
-Result<void> LogArchive::search(const std::vector<Piece>& pieces, const protocol::ReadLog& asked, protocol::LogPart& answer) const {
+Result<void> LogArchive::search(const std::vector<Piece>& pieces, const protocol::ReadLog& asked,
+                                protocol::LogPart& answer) const {
   const auto most = static_cast<size_t>(std::clamp(asked.lines(), 1, limits_.lines_max));
   const bool back = asked.backward();
   const int64_t from = asked.from() > 0 ? asked.from() : back ? INT64_MAX : 1;

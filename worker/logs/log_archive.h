@@ -17,11 +17,11 @@ namespace volador::worker {
 
 // Limits of reads and searches.
 struct LogArchiveLimits {
-  int lines_max = 1000;                // Per answer.
+  int lines_max = 1000;  // Per answer.
   size_t answer_bytes_max = 1 << 20;
-  size_t line_bytes_max = 4 << 10;     // Longer lines are cut.
-  size_t search_bytes_max = 8 << 20;   // Read per answer, beyond the first file.
-  size_t counts_max = 1000;            // Files whose line count is cached.
+  size_t line_bytes_max = 4 << 10;    // Longer lines are cut.
+  size_t search_bytes_max = 8 << 20;  // Read per answer, beyond the first file.
+  size_t counts_max = 1000;           // Files whose line count is cached.
 };
 
 // Reads and searches the logs of a node. One thread.
@@ -46,8 +46,10 @@ class LogArchive {
     int64_t lines = 0;
   };
   int64_t lines_in(const std::filesystem::path& path);
-  Result<void> read_lines(const std::vector<Piece>& pieces, const protocol::ReadLog& asked, protocol::LogPart& answer) const;
-  Result<void> search(const std::vector<Piece>& pieces, const protocol::ReadLog& asked, protocol::LogPart& answer) const;
+  Result<void> read_lines(const std::vector<Piece>& pieces, const protocol::ReadLog& asked,
+                          protocol::LogPart& answer) const;
+  Result<void> search(const std::vector<Piece>& pieces, const protocol::ReadLog& asked,
+                      protocol::LogPart& answer) const;
 
   const std::filesystem::path worker_log_, host_logs_;
   const LogArchiveLimits limits_;

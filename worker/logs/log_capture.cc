@@ -31,7 +31,8 @@ Result<void> make_pipe(net::UniqueFd& read_end, net::UniqueFd& write_end) {
 }  // namespace
 
 struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<Stream> {
-  Stream(net::IoLoop& io, JobThread* disk, const std::filesystem::path& path, bool stderr_stream, OnLines lines, const LogLimits& bounds)
+  Stream(net::IoLoop& io, JobThread* disk, const std::filesystem::path& path, bool stderr_stream, OnLines lines,
+         const LogLimits& bounds)
       : loop(io),
         is_stderr(stderr_stream),
         on_lines(std::move(lines)),
@@ -160,10 +161,10 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
   const LogLimits limits;
   RateLimit sending;
   RateLimit reading;
-  JobThread* const writer;          // Null: no file.
-  std::shared_ptr<LogFile> file;    // Used by the writer.
-  std::string block;                // Lines for the next write.
-  size_t unwritten = 0;             // Bytes passed to the writer and not yet written.
+  JobThread* const writer;        // Null: no file.
+  std::shared_ptr<LogFile> file;  // Used by the writer.
+  std::string block;              // Lines for the next write.
+  size_t unwritten = 0;           // Bytes passed to the writer and not yet written.
   net::UniqueFd fd;
   bool watched = false;
   LineSplitter splitter;
@@ -176,7 +177,8 @@ struct LogCapture::Stream final : net::Pollable, std::enable_shared_from_this<St
   net::IoLoop::TimerId pause_timer = 0;
 };
 
-LogCapture::LogCapture(net::IoLoop& loop, JobThread* disk, const std::filesystem::path& stem, OnLines on_lines, LogLimits limits)
+LogCapture::LogCapture(net::IoLoop& loop, JobThread* disk, const std::filesystem::path& stem, OnLines on_lines,
+                       LogLimits limits)
     : out_(std::make_shared<Stream>(loop, disk, stem.string() + ".out", false, on_lines, limits)),
       err_(std::make_shared<Stream>(loop, disk, stem.string() + ".err", true, std::move(on_lines), limits)) {}
 

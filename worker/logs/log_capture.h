@@ -52,7 +52,8 @@ class LogCapture {
 
   // Files: stem + ".out" and ".err", written on `disk`, which outlives this object; null: none. `on_lines` is not
   // called after close().
-  LogCapture(net::IoLoop& loop, JobThread* disk, const std::filesystem::path& stem, OnLines on_lines, LogLimits limits = {});
+  LogCapture(net::IoLoop& loop, JobThread* disk, const std::filesystem::path& stem, OnLines on_lines,
+             LogLimits limits = {});
   ~LogCapture();
   LogCapture(const LogCapture&) = delete;
   LogCapture& operator=(const LogCapture&) = delete;

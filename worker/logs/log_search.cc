@@ -19,7 +19,8 @@ std::string lowered(std::string_view text) {
 
 bool tells_of_trouble(std::string_view line) { return log::facts_of_line(line).level == "error"; }
 
-void find_lines(std::string_view text, int64_t first, const LogWanted& wanted, const std::function<void(int64_t line, std::string_view text)>& found) {
+void find_lines(std::string_view text, int64_t first, const LogWanted& wanted,
+                const std::function<void(int64_t line, std::string_view text)>& found) {
   // Searches the whole piece: most lines do not match and need not be extracted.
   const std::string letters = wanted.find.empty() ? std::string() : lowered(text);
   const std::string find = lowered(wanted.find);

@@ -21,6 +21,7 @@ bool tells_of_trouble(std::string_view line);
 
 // Calls `found` for every matching whole line of `text` in order, with its number (the first line is `first`).
 // O(bytes).
-void find_lines(std::string_view text, int64_t first, const LogWanted& wanted, const std::function<void(int64_t line, std::string_view text)>& found);
+void find_lines(std::string_view text, int64_t first, const LogWanted& wanted,
+                const std::function<void(int64_t line, std::string_view text)>& found);
 
 }  // namespace volador::worker

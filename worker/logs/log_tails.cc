@@ -47,8 +47,8 @@ protocol::LogTail to_message(FileTail tail, std::string source, bool is_stderr) 
 
 }  // namespace
 
-protocol::LogTails read_log_tails(const protocol::ReadLogs& asked, const fs::path& worker_log, const fs::path& host_logs,
-                                  const LogTailLimits& limits) {
+protocol::LogTails read_log_tails(const protocol::ReadLogs& asked, const fs::path& worker_log,
+                                  const fs::path& host_logs, const LogTailLimits& limits) {
   protocol::LogTails answer;
   answer.set_request(asked.request());
   const auto lines = static_cast<size_t>(std::clamp(asked.lines(), 1, limits.lines_max));

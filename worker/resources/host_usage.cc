@@ -86,11 +86,13 @@ void CpuRates::look(BootTime now, const std::map<int, GroupUsage>& usages) {
 
 std::optional<double> CpuRates::cores(int pid) const {
   const auto from = before_.cpu_seconds.find(pid), to = newest_.cpu_seconds.find(pid);
-  if (from == before_.cpu_seconds.end() || to == newest_.cpu_seconds.end() || newest_.at <= before_.at) return std::nullopt;
+  if (from == before_.cpu_seconds.end() || to == newest_.cpu_seconds.end() || newest_.at <= before_.at)
+    return std::nullopt;
   return std::max(0.0, to->second - from->second) / std::chrono::duration<double>(newest_.at - before_.at).count();
 }
 
-std::vector<protocol::HostUsage> HostUsage::take(BootTime now, const std::vector<Host>& hosts, const std::map<int, GroupUsage>& groups) {
+std::vector<protocol::HostUsage> HostUsage::take(BootTime now, const std::vector<Host>& hosts,
+                                                 const std::map<int, GroupUsage>& groups) {
   std::vector<protocol::HostUsage> rows;
   std::map<int, Seen> seen;
   std::map<int, protocol::CallCount> counted;
@@ -100,7 +102,8 @@ std::vector<protocol::HostUsage> HostUsage::take(BootTime now, const std::vector
     const auto calls = calls_.find(host.pid);
     if (calls != calls_.end()) counted.insert(*calls);
     const protocol::CallCount count = calls == calls_.end() ? protocol::CallCount() : calls->second;
-    const Seen here{.at = now, .cpu_seconds = group->second.cpu_seconds, .calls = count.calls(), .busy_ns = count.busy_ns()};
+    const Seen here{
+        .at = now, .cpu_seconds = group->second.cpu_seconds, .calls = count.calls(), .busy_ns = count.busy_ns()};
     const auto before = seen_.find(host.pid);
     seen[host.pid] = here;
     if (before == seen_.end() || now <= before->second.at) continue;
@@ -112,7 +115,9 @@ std::vector<protocol::HostUsage> HostUsage::take(BootTime now, const std::vector
     row.set_cpu_cores(std::max(0.0, here.cpu_seconds - last.cpu_seconds) / seconds);
     row.set_memory_bytes(group->second.memory_bytes);
     row.set_calls_per_s(static_cast<double>(ended) / seconds);
-    if (ended > 0) row.set_call_ms(static_cast<double>(here.busy_ns - std::min(here.busy_ns, last.busy_ns)) / static_cast<double>(ended) / 1e6);
+    if (ended > 0)
+      row.set_call_ms(static_cast<double>(here.busy_ns - std::min(here.busy_ns, last.busy_ns)) /
+                      static_cast<double>(ended) / 1e6);
   }
   seen_ = std::move(seen);
   calls_ = std::move(counted);

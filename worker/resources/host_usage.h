@@ -18,12 +18,13 @@ namespace volador::worker {
 // Usage of a process group since its start.
 struct GroupUsage {
   double cpu_seconds = 0;
-  int64_t memory_bytes = 0;  // Current anonymous memory.
+  int64_t memory_bytes = 0;    // Current anonymous memory.
   double started_seconds = 0;  // Start time of the leader, after the machine's boot.
 };
 // Returns usage by group leader; ended groups are omitted. Takes milliseconds: scans every process. `root` contains
 // proc/.
-[[nodiscard]] std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders, const std::filesystem::path& root = "/");
+[[nodiscard]] std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders,
+                                                        const std::filesystem::path& root = "/");
 // Returns the usage of one process without its ended children; nullopt: it is gone.
 [[nodiscard]] std::optional<GroupUsage> usage_of_process(int pid, const std::filesystem::path& root = "/");
 
@@ -57,7 +58,8 @@ class HostUsage {
   // Records a host's call statistics; the newest counts.
   void on_calls(int pid, const protocol::CallCount& calls) { calls_[pid] = calls; }
   // Returns rows of hosts that were present at the last call; ended hosts are forgotten.
-  std::vector<protocol::HostUsage> take(BootTime now, const std::vector<Host>& hosts, const std::map<int, GroupUsage>& groups);
+  std::vector<protocol::HostUsage> take(BootTime now, const std::vector<Host>& hosts,
+                                        const std::map<int, GroupUsage>& groups);
 
  private:
   struct Seen {

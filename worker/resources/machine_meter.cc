@@ -68,7 +68,8 @@ const Mount* mount_of(const std::vector<Mount>& all, const fs::path& path) {
 std::vector<fs::path> entries_of(const fs::path& folder) {
   std::vector<fs::path> paths;
   std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) paths.push_back(entry->path());
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    paths.push_back(entry->path());
   std::sort(paths.begin(), paths.end());
   return paths;
 }
@@ -127,7 +128,10 @@ Pair grown(const Counters& before, const Counters& now) {
 }  // namespace
 
 MachineMeter::MachineMeter(std::vector<UsedFolder> folders, fs::path root)
-    : folders_(std::move(folders)), root_(std::move(root)), temperatures_(processor_temperatures(root_)), energy_zones_(package_zones(root_)) {}
+    : folders_(std::move(folders)),
+      root_(std::move(root)),
+      temperatures_(processor_temperatures(root_)),
+      energy_zones_(package_zones(root_)) {}
 
 void MachineMeter::read_file_systems(protocol::MachineUsage& usage) const {
   const std::vector<Mount> all = mounts(root_);
@@ -157,9 +161,11 @@ MachineMeter::Counters MachineMeter::disks() const {
     std::istringstream words(line);
     std::string skipped, name;
     uint64_t sectors_read = 0, sectors_written = 0;
-    words >> skipped >> skipped >> name >> skipped >> skipped >> sectors_read >> skipped >> skipped >> skipped >> sectors_written;
+    words >> skipped >> skipped >> name >> skipped >> skipped >> sectors_read >> skipped >> skipped >> skipped >>
+        sectors_written;
     std::error_code error;
-    if (words && fs::exists(root_ / "sys/block" / name / "device", error)) found[name] = {sectors_read * kSectorBytes, sectors_written * kSectorBytes};
+    if (words && fs::exists(root_ / "sys/block" / name / "device", error))
+      found[name] = {sectors_read * kSectorBytes, sectors_written * kSectorBytes};
   }
   return found;
 }

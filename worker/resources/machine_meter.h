@@ -42,8 +42,8 @@ class MachineMeter {
 
   const std::vector<UsedFolder> folders_;
   const std::filesystem::path root_;
-  std::vector<std::filesystem::path> temperatures_;                // Files with millidegrees.
-  std::map<std::filesystem::path, uint64_t> energy_zones_;         // Folders, and where their counter wraps around.
+  std::vector<std::filesystem::path> temperatures_;         // Files with millidegrees.
+  std::map<std::filesystem::path, uint64_t> energy_zones_;  // Folders, and where their counter wraps around.
   std::optional<BootTime> last_;
   Counters last_disks_, last_networks_;
   std::map<std::filesystem::path, uint64_t> last_energies_;

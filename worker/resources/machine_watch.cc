@@ -15,7 +15,8 @@ constexpr std::chrono::milliseconds kWatchEndPatience{200};
 }  // namespace
 
 struct MachineWatch::State {
-  State(const Clock& time, std::vector<UsedFolder> used, bool with_gpus) : clock(&time), folders(std::move(used)), has_gpus(with_gpus) {}
+  State(const Clock& time, std::vector<UsedFolder> used, bool with_gpus)
+      : clock(&time), folders(std::move(used)), has_gpus(with_gpus) {}
 
   void run();
 

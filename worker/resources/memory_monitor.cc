@@ -19,7 +19,9 @@ std::optional<int64_t> kilobytes(std::string_view text, std::string_view key) {
     if (at != 0 && text[at - 1] != '\n') continue;
     const size_t first = text.find_first_not_of(' ', at + key.size());
     int64_t value = 0;
-    if (first == std::string_view::npos || std::from_chars(text.data() + first, text.data() + text.size(), value).ec != std::errc()) return std::nullopt;
+    if (first == std::string_view::npos ||
+        std::from_chars(text.data() + first, text.data() + text.size(), value).ec != std::errc())
+      return std::nullopt;
     return value;
   }
   return std::nullopt;

@@ -31,7 +31,8 @@ struct LimitedGroup {
 // `root` contains proc/ and sys/. Scans all groups: not for every sample.
 [[nodiscard]] std::vector<LimitedGroup> limited_groups(const std::filesystem::path& root = "/");
 // Returns the machine, then the groups. A removed group is omitted.
-[[nodiscard]] std::vector<MemoryLevel> memory_levels(const std::filesystem::path& root, const std::vector<LimitedGroup>& groups);
+[[nodiscard]] std::vector<MemoryLevel> memory_levels(const std::filesystem::path& root,
+                                                     const std::vector<LimitedGroup>& groups);
 [[nodiscard]] std::vector<MemoryLevel> memory_levels(const std::filesystem::path& root = "/");
 
 // Selects the host to end. Pure: no clock or I/O.

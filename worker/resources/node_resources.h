@@ -70,7 +70,7 @@ class UsageSampler {
  public:
   struct Usage {
     double cpu_cores = 0;  // Since the last sample; 0 for the first.
-    MemoryLevel memory;     // The level with the lowest limit.
+    MemoryLevel memory;    // The level with the lowest limit.
     MemoryLevel fullest_memory;
   };
 

@@ -20,7 +20,8 @@ constexpr int kBacklog = 4096;  // The kernel's own limit is lower on most machi
 
 }  // namespace
 
-Result<std::unique_ptr<DataPort>> DataPort::create(net::IoLoop& loop, const Clock& clock, const DataPortOptions& options, Adopt adopt) {
+Result<std::unique_ptr<DataPort>> DataPort::create(net::IoLoop& loop, const Clock& clock,
+                                                   const DataPortOptions& options, Adopt adopt) {
   sockaddr_storage address{};
   socklen_t size = 0;
   auto* four = reinterpret_cast<sockaddr_in*>(&address);
@@ -58,7 +59,8 @@ Result<std::unique_ptr<DataPort>> DataPort::create(net::IoLoop& loop, const Cloc
   const int number = ntohs(is_four ? four->sin_port : six->sin6_port);
   port->address_ = is_four ? fmt::format("{}:{}", options.bind_address, number)
                            : fmt::format("[{}]:{}", options.bind_address, number);
-  auto guarded = net::GuardedPort::create(std::move(listener), clock, {.component = "worker", .limits = options.strangers});
+  auto guarded =
+      net::GuardedPort::create(std::move(listener), clock, {.component = "worker", .limits = options.strangers});
   if (!guarded) return make_error(std::move(guarded).error());
   port->port_ = std::move(*guarded);
   port->port_->start([raw = port.get()](uint64_t connection, net::UniqueFd fd, const net::GuardedPort::Peer&) {

@@ -41,8 +41,8 @@ class DataPort {
 
   // kInvalidArgument: the address. kUnavailable: the port is in use. `adopt` receives connections for hosts, and with
   // the nil id those for the node's object store.
-  [[nodiscard]] static Result<std::unique_ptr<DataPort>> create(net::IoLoop& loop, const Clock& clock, const DataPortOptions& options,
-                                                                Adopt adopt);
+  [[nodiscard]] static Result<std::unique_ptr<DataPort>> create(net::IoLoop& loop, const Clock& clock,
+                                                                const DataPortOptions& options, Adopt adopt);
   // As close(); not on the loop.
   ~DataPort();
   DataPort(const DataPort&) = delete;

@@ -114,7 +114,8 @@ void NodeAgent::Impl::tick() {
   if (now >= housekeeping_at) {
     housekeeping_at = now + kHousekeeping;
     hosts.renew_certificates(clock.wall());
-    disk.post([folder = options.hosts.log_dir, bytes = options.logs_bytes_max, files = options.logs_files_max]() -> JobThread::Then {
+    disk.post([folder = options.hosts.log_dir, bytes = options.logs_bytes_max,
+               files = options.logs_files_max]() -> JobThread::Then {
       prune_logs(folder, bytes, files);
       return {};
     });
@@ -161,7 +162,8 @@ Actions NodeAgent::Impl::with_metrics(Actions actions) const {
 }
 
 void NodeAgent::Impl::watch_machine() {
-  const bool has_real = std::any_of(options.hosts.gpus.begin(), options.hosts.gpus.end(), [](const GpuInfo& gpu) { return !gpu.uuid.empty(); });
+  const bool has_real = std::any_of(options.hosts.gpus.begin(), options.hosts.gpus.end(),
+                                    [](const GpuInfo& gpu) { return !gpu.uuid.empty(); });
   machine.emplace(clock, options.folders, has_real);
 }
 
@@ -186,20 +188,25 @@ void NodeAgent::Impl::note_machine(BootTime now) {
   }
 }
 
-void NodeAgent::Impl::measure_processes(const protocol::ListProcesses* asked, std::function<void(BootTime, const Processes&)> then) {
+void NodeAgent::Impl::measure_processes(const protocol::ListProcesses* asked,
+                                        std::function<void(BootTime, const Processes&)> then) {
   std::vector<int> others;
   if (asked != nullptr) others.assign(asked->others().begin(), asked->others().end());
-  processes.post([pids = children.pids(), others = std::move(others), names = asked != nullptr, root = options.root, then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
+  processes.post([pids = children.pids(), others = std::move(others), names = asked != nullptr, root = options.root,
+                  then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
     Processes measured;
     measured.own = usage_of_groups(pids, root);
     if (const auto own = usage_of_process(::getpid(), root)) measured.own[::getpid()] = *own;
     for (const int pid : others) {
-      if (const auto taken = pid == ::getpid() ? std::nullopt : usage_of_process(pid, root)) measured.others[pid] = *taken;
+      if (const auto taken = pid == ::getpid() ? std::nullopt : usage_of_process(pid, root))
+        measured.others[pid] = *taken;
     }
     for (const auto* part : {&measured.own, &measured.others}) {
       std::error_code error;
       for (const auto& [pid, taken] : *part) {
-        if (names) measured.programs[pid] = std::filesystem::read_symlink(root / "proc" / std::to_string(pid) / "exe", error).filename().string();
+        if (names)
+          measured.programs[pid] =
+              std::filesystem::read_symlink(root / "proc" / std::to_string(pid) / "exe", error).filename().string();
       }
     }
     return [weak, then, measured = std::move(measured)] {
@@ -224,7 +231,8 @@ void NodeAgent::Impl::measure_hosts(BootTime asked_at) {
       measured.push_back({.pid = one.pid, .actor = start->spec().actor_id()});
     }
     usage.clear_hosts();
-    for (protocol::HostUsage& row : host_usage.take(now, measured, processes_now.own)) *usage.add_hosts() = std::move(row);
+    for (protocol::HostUsage& row : host_usage.take(now, measured, processes_now.own))
+      *usage.add_hosts() = std::move(row);
   });
 }
 
@@ -236,12 +244,13 @@ void NodeAgent::Impl::watch_memory(BootTime now, const MemoryLevel& level) {
   std::set<int> leaders;
   for (const auto& one : core.running()) leaders.insert(one.pid);
   weighs_hosts = true;
-  processes.post([leaders = std::move(leaders), root = options.root, level, weak = weak_from_this()]() -> JobThread::Then {
-    return [weak, level, usages = usage_of_groups(leaders, root)] {
-      const auto self = weak.lock();
-      if (self && !self->closed) self->end_largest(level, usages);
-    };
-  });
+  processes.post(
+      [leaders = std::move(leaders), root = options.root, level, weak = weak_from_this()]() -> JobThread::Then {
+        return [weak, level, usages = usage_of_groups(leaders, root)] {
+          const auto self = weak.lock();
+          if (self && !self->closed) self->end_largest(level, usages);
+        };
+      });
 }
 
 void NodeAgent::Impl::end_largest(const MemoryLevel& level, const std::map<int, GroupUsage>& usages) {
@@ -254,11 +263,13 @@ void NodeAgent::Impl::end_largest(const MemoryLevel& level, const std::map<int, 
   }
   auto verdict = memory_monitor.decide(now, level, candidates, options.core.node_name);
   if (verdict) {
-    log::warn("worker", "memory is short: a host is ended", {{"host", to_string(verdict->host)}, {"why", verdict->why.text()}});
+    log::warn("worker", "memory is short: a host is ended",
+              {{"host", to_string(verdict->host)}, {"why", verdict->why.text()}});
     feed([this, now, verdict = *std::move(verdict)] { return core.on_out_of_memory(now, verdict.host, verdict.why); });
   } else if (now - memory_said_at >= kHousekeeping) {
     memory_said_at = now;
-    log::warn("worker", "memory is short, but not by actors of this node", {{"used_bytes", level.used_bytes}, {"limit_bytes", level.limit_bytes}});
+    log::warn("worker", "memory is short, but not by actors of this node",
+              {{"used_bytes", level.used_bytes}, {"limit_bytes", level.limit_bytes}});
   }
 }
 

@@ -26,11 +26,11 @@ struct AgentOptions {
   HostOptions hosts;
   TemplateOptions templates;
   ProgramStoreOptions programs;
-  std::filesystem::path log_file;            // The worker's own log, served through the head.
-  StoreServer* store = nullptr;              // For the node's usage and the handles in its objects; outlives the agent.
-  std::filesystem::path root = "/";          // Contains proc/, for process measurements.
-  double memory_threshold = 0.95;            // Fraction of memory in use at which the largest host is ended; 0: never.
-  std::vector<UsedFolder> folders;           // Folders whose file systems are measured.
+  std::filesystem::path log_file;    // The worker's own log, served through the head.
+  StoreServer* store = nullptr;      // For the node's usage and the handles in its objects; outlives the agent.
+  std::filesystem::path root = "/";  // Contains proc/, for process measurements.
+  double memory_threshold = 0.95;    // Fraction of memory in use at which the largest host is ended; 0: never.
+  std::vector<UsedFolder> folders;   // Folders whose file systems are measured.
   uint64_t logs_bytes_max = uint64_t{1} << 30;  // Total of output files; the oldest are removed.
   size_t logs_files_max = 10'000;
 };

@@ -65,8 +65,8 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   void note_machine(BootTime now);
 
   struct Processes {
-    std::map<int, GroupUsage> own;       // Process groups started by this process, and itself.
-    std::map<int, GroupUsage> others;    // Additionally requested processes.
+    std::map<int, GroupUsage> own;        // Process groups started by this process, and itself.
+    std::map<int, GroupUsage> others;     // Additionally requested processes.
     std::map<int, std::string> programs;  // File names of their programs, if readable; only for a request.
   };
   // `asked`: null without a request for the list.

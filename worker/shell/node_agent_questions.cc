@@ -83,38 +83,47 @@ Actions NodeAgent::Impl::answer_timeline(const protocol::ReadTimeline& asked) {
 }
 
 Actions NodeAgent::Impl::answer_processes(const protocol::ListProcesses& asked) {
-  measure_processes(&asked, [this, request = asked.request(), number = session_seen](BootTime now, const Processes& measured) {
-    protocol::WorkerMessage answer;
-    protocol::ProcessList& list = *answer.mutable_processes();
-    list.set_request(request);
-    const int64_t booted_ms = unix_ms(clock.wall()) - std::chrono::duration_cast<milliseconds>(now.time_since_epoch()).count();
-    const auto actors = core.actors_by_process();
-    const auto held = templates.processes();
-    const auto add = [&](int pid, const char* kind, const GroupUsage& taken) -> protocol::ProcessUsage& {
-      protocol::ProcessUsage& row = *list.add_processes();
-      row.set_pid(pid);
-      row.set_kind(kind);
-      row.set_memory_bytes(taken.memory_bytes);
-      row.set_started_ms(booted_ms + std::llround(taken.started_seconds * 1000));
-      row.set_program(measured.programs.at(pid));
-      return row;
-    };
-    for (const auto& [pid, taken] : measured.own) {
-      const auto own = actors.find(pid);
-      const auto at = held.find(pid);
-      protocol::ProcessUsage& row = add(pid, pid == ::getpid() ? "worker" : own != actors.end() ? "actors" : at != held.end() ? "template" : "spare", taken);
-      if (own != actors.end()) {
-        for (const ActorId actor : own->second) row.add_actor_ids(raw(actor));
-      }
-      if (at != held.end()) {
-        row.set_program(at->second.program);
-        if (at->second.ends_at) row.set_ends_in_ms(std::max<int64_t>(0, std::chrono::duration_cast<milliseconds>(*at->second.ends_at - now).count()));
-      }
-      if (const auto cores = cpu_rates.cores(pid)) row.set_cpu_cores(*cores);
-    }
-    for (const auto& [pid, taken] : measured.others) add(pid, "other", taken);
-    send_answer(number, std::move(answer));
-  });
+  measure_processes(
+      &asked, [this, request = asked.request(), number = session_seen](BootTime now, const Processes& measured) {
+        protocol::WorkerMessage answer;
+        protocol::ProcessList& list = *answer.mutable_processes();
+        list.set_request(request);
+        const int64_t booted_ms =
+            unix_ms(clock.wall()) - std::chrono::duration_cast<milliseconds>(now.time_since_epoch()).count();
+        const auto actors = core.actors_by_process();
+        const auto held = templates.processes();
+        const auto add = [&](int pid, const char* kind, const GroupUsage& taken) -> protocol::ProcessUsage& {
+          protocol::ProcessUsage& row = *list.add_processes();
+          row.set_pid(pid);
+          row.set_kind(kind);
+          row.set_memory_bytes(taken.memory_bytes);
+          row.set_started_ms(booted_ms + std::llround(taken.started_seconds * 1000));
+          row.set_program(measured.programs.at(pid));
+          return row;
+        };
+        for (const auto& [pid, taken] : measured.own) {
+          const auto own = actors.find(pid);
+          const auto at = held.find(pid);
+          protocol::ProcessUsage& row = add(pid,
+                                            pid == ::getpid()     ? "worker"
+                                            : own != actors.end() ? "actors"
+                                            : at != held.end()    ? "template"
+                                                                  : "spare",
+                                            taken);
+          if (own != actors.end()) {
+            for (const ActorId actor : own->second) row.add_actor_ids(raw(actor));
+          }
+          if (at != held.end()) {
+            row.set_program(at->second.program);
+            if (at->second.ends_at)
+              row.set_ends_in_ms(
+                  std::max<int64_t>(0, std::chrono::duration_cast<milliseconds>(*at->second.ends_at - now).count()));
+          }
+          if (const auto cores = cpu_rates.cores(pid)) row.set_cpu_cores(*cores);
+        }
+        for (const auto& [pid, taken] : measured.others) add(pid, "other", taken);
+        send_answer(number, std::move(answer));
+      });
   return {};
 }
 
@@ -128,27 +137,31 @@ Actions NodeAgent::Impl::answer_of_disk(uint64_t request, Part* (protocol::Worke
     protocol::WorkerMessage refused;
     (refused.*part)()->set_request(request);
     fill(*(refused.*part)()->mutable_error(),
-         {ErrorCode::kUnavailable, fmt::format("{} wait for the disk of node {}; ask again later", counted(disk_questions, "earlier question about logs"), options.core.node_name)});
+         {ErrorCode::kUnavailable,
+          fmt::format("{} wait for the disk of node {}; ask again later",
+                      counted(disk_questions, "earlier question about logs"), options.core.node_name)});
     send_answer(session_seen, std::move(refused));
     return {};
   }
   ++disk_questions;
-  disk.post([part, read = std::move(read), number = session_seen, weak = weak_from_this()]() mutable -> JobThread::Then {
-    protocol::WorkerMessage answer;
-    *(answer.*part)() = read();
-    return [weak, number, answer = std::move(answer)]() mutable {
-      if (const auto self = weak.lock()) {
-        --self->disk_questions;
-        self->send_answer(number, std::move(answer));
-      }
-    };
-  });
+  disk.post(
+      [part, read = std::move(read), number = session_seen, weak = weak_from_this()]() mutable -> JobThread::Then {
+        protocol::WorkerMessage answer;
+        *(answer.*part)() = read();
+        return [weak, number, answer = std::move(answer)]() mutable {
+          if (const auto self = weak.lock()) {
+            --self->disk_questions;
+            self->send_answer(number, std::move(answer));
+          }
+        };
+      });
   return {};
 }
 
 Actions NodeAgent::Impl::answer_logs(const protocol::ReadLogs& asked) {
-  return answer_of_disk(asked.request(), &protocol::WorkerMessage::mutable_log_tails,
-                        [asked, file = options.log_file, folder = options.hosts.log_dir] { return read_log_tails(asked, file, folder); });
+  return answer_of_disk(
+      asked.request(), &protocol::WorkerMessage::mutable_log_tails,
+      [asked, file = options.log_file, folder = options.hosts.log_dir] { return read_log_tails(asked, file, folder); });
 }
 
 Actions NodeAgent::Impl::answer_log_part(const protocol::ReadLog& asked) {
@@ -159,7 +172,8 @@ Actions NodeAgent::Impl::answer_log_part(const protocol::ReadLog& asked) {
     wanted.set_actor_id(raw(owner->actor));
     wanted.set_run(owner->restarts + 1);
   }
-  return answer_of_disk(asked.request(), &protocol::WorkerMessage::mutable_log_part, [wanted, archive = log_archive] { return archive->read(wanted); });
+  return answer_of_disk(asked.request(), &protocol::WorkerMessage::mutable_log_part,
+                        [wanted, archive = log_archive] { return archive->read(wanted); });
 }
 
 Actions NodeAgent::Impl::answer_run_files(const protocol::ReadRunFiles& asked) {
@@ -187,7 +201,9 @@ Actions NodeAgent::Impl::answer_objects(const protocol::ListStoredObjects& asked
     list.set_spilled(usage_now.spilled);
     list.set_spilled_max(usage_now.spilled_max);
     for (const auto& group : options.store->groups(kObjectGroupsMax)) *list.add_groups() = to_message(group);
-    for (const auto& row : options.store->rows(std::min<size_t>(kObjectRowsMax, static_cast<size_t>(std::max(asked.limit(), 0))))) *list.add_objects() = to_message(row);
+    for (const auto& row :
+         options.store->rows(std::min<size_t>(kObjectRowsMax, static_cast<size_t>(std::max(asked.limit(), 0)))))
+      *list.add_objects() = to_message(row);
   }
   if (link) link->send(std::move(answer));
   return {};

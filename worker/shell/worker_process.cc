@@ -49,13 +49,13 @@ constexpr size_t kQueueBytesMax = size_t{1} << 30;
 constexpr auto kJoinPatience = std::chrono::seconds(10);  // Limit for joining and the first registration.
 constexpr auto kJoinRetry = milliseconds(300);
 constexpr auto kSayWaitingAfter = std::chrono::seconds(1);
-constexpr auto kStopPatience = std::chrono::seconds(5);   // For a graceful stop; the hosts' own grace is far shorter.
+constexpr auto kStopPatience = std::chrono::seconds(5);  // For a graceful stop; the hosts' own grace is far shorter.
 constexpr auto kProgramPatience = std::chrono::minutes(10);  // Per download.
 constexpr auto kCertifyPatience = std::chrono::seconds(10);
 constexpr auto kRenewEvery = std::chrono::minutes(1);
 constexpr auto kStoreSocket = "store.sock";
 constexpr Amount kSparesMin = 2, kSparesMax = 32;  // Prestarted hosts: as many as CPUs, within these limits.
-constexpr double kStoreShare = 0.3;  // Fraction of the node's memory for objects.
+constexpr double kStoreShare = 0.3;                // Fraction of the node's memory for objects.
 
 struct Failure {
   WorkerExit exit;
@@ -200,8 +200,7 @@ Outcome<void> WorkerProcess::become_member() {
   if (cluster_name_.empty()) {  // Received from the head.
     if (auto outcome = join_cluster(*token); !outcome) return outcome;
     joined = true;
-    if (const auto name = check_name("cluster", cluster_name_); !name)
-      return failed(WorkerExit::kFailed, name.error());
+    if (const auto name = check_name("cluster", cluster_name_); !name) return failed(WorkerExit::kFailed, name.error());
   }
   if (auto outcome = claim_folders(); !outcome) return outcome;
   if (!joined) {
@@ -354,11 +353,16 @@ Outcome<void> WorkerProcess::make_agent() {
   store.credentials = credentials_;  // Also on loopback: another worker of this machine may have or want objects.
   store.limits.bytes_max = options_.resources.object_store_memory.value_or(
       static_cast<int64_t>(kStoreShare * static_cast<double>(resources->memory_bytes)));
-  store.spill_folder = options_.resources.object_spill_directory.empty() ? spill_folder(paths_.spill()) : fs::path(options_.resources.object_spill_directory);
+  store.spill_folder = options_.resources.object_spill_directory.empty()
+                           ? spill_folder(paths_.spill())
+                           : fs::path(options_.resources.object_spill_directory);
   const fs::path spills_to = store.spill_folder;
   store.limits.spill_bytes_max = options_.resources.object_spill_limit.value_or(free_bytes_of(store.spill_folder) / 2);
   auto made_store = StoreServer::create(std::move(store), clock_, random_);
-  if (!made_store) return failed(made_store.error().code == ErrorCode::kInvalidArgument ? WorkerExit::kBadOptions : WorkerExit::kFailed, made_store.error());
+  if (!made_store)
+    return failed(
+        made_store.error().code == ErrorCode::kInvalidArgument ? WorkerExit::kBadOptions : WorkerExit::kFailed,
+        made_store.error());
   store_ = std::move(*made_store);
 
   AgentOptions agent;
@@ -392,7 +396,9 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.scratch_dir = paths_.scratch();
   agent.hosts.log_dir = paths_.logs();
   agent.log_file = paths_.log();
-  agent.folders = {{.use = {}, .path = "/"}, {.use = "logs", .path = paths_.logs()}, {.use = "temporary files", .path = paths_.scratch()},
+  agent.folders = {{.use = {}, .path = "/"},
+                   {.use = "logs", .path = paths_.logs()},
+                   {.use = "temporary files", .path = paths_.scratch()},
                    {.use = "spilled objects", .path = spills_to}};
   agent.hosts.gpus = resources->gpus;
   agent.hosts.certificates = !net::is_loopback(bind);

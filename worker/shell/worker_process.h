@@ -17,13 +17,13 @@ namespace volador::worker {
 
 // Settings of the user; other values are discovered.
 struct ResourceOverrides {
-  std::optional<double> cpus;            // --num-cpus
-  std::optional<int> gpus;               // --num-gpus: fewer than found: the first ones; more: adds simulated ones.
-  std::optional<int64_t> memory;         // --memory, bytes.
+  std::optional<double> cpus;     // --num-cpus
+  std::optional<int> gpus;        // --num-gpus: fewer than found: the first ones; more: adds simulated ones.
+  std::optional<int64_t> memory;  // --memory, bytes.
   std::optional<int64_t> object_store_memory;  // --object-store-memory, bytes; default: 30 % of the node's memory.
   std::optional<int64_t> object_spill_limit;   // --object-spill-limit, bytes; default: half of the free space; 0: none.
   std::string object_spill_directory;          // --object-spill-directory, absolute; default: a folder of the node.
-  std::map<std::string, double> custom;  // --resources
+  std::map<std::string, double> custom;        // --resources
 };
 
 // Options of run_worker().
@@ -52,7 +52,14 @@ struct WorkerOptions {
 // Exit codes of run_worker: 0 stopped on request · 1 internal error · 2 invalid options, including those that only the
 // head can check (name in use, version) · 3 the head is unreachable · 4 token or certificate rejected · 5 role not
 // permitted; the reason is on stderr.
-enum class WorkerExit : int { kStopped = 0, kFailed = 1, kBadOptions = 2, kUnreachable = 3, kRefused = 4, kForbidden = 5 };
+enum class WorkerExit : int {
+  kStopped = 0,
+  kFailed = 1,
+  kBadOptions = 2,
+  kUnreachable = 3,
+  kRefused = 4,
+  kForbidden = 5
+};
 
 // Returns when the node has stopped; every host and its children are gone by then. Create no thread before calling it.
 // Takes over the signals SIGTERM and SIGINT of this process.

@@ -16,7 +16,9 @@ Result<void> write_all(int fd, int64_t offset, std::span<const char> bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::pwrite(fd, bytes.data(), bytes.size(), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n <= 0) return make_error(ErrorCode::kUnavailable, fmt::format("shared memory cannot be written: {}", std::strerror(errno)));
+    if (n <= 0)
+      return make_error(ErrorCode::kUnavailable,
+                        fmt::format("shared memory cannot be written: {}", std::strerror(errno)));
     bytes = bytes.subspan(static_cast<size_t>(n));
     offset += n;
   }
@@ -59,14 +61,16 @@ void ArenaFiller::drop_buffers() {
   buffers_->unused.clear();
 }
 
-void ArenaFiller::write(std::shared_ptr<const net::UniqueFd> to, int64_t offset, std::span<const char> bytes, std::shared_ptr<const void> keep,
-                        std::function<void(Result<void>)> done) {
+void ArenaFiller::write(std::shared_ptr<const net::UniqueFd> to, int64_t offset, std::span<const char> bytes,
+                        std::shared_ptr<const void> keep, std::function<void(Result<void>)> done) {
   if (!thread_) {
     auto made = net::IoLoop::create("volador-fill");
     if (!made) return done(make_error(made.error()));
     thread_ = std::move(*made);
   }
-  thread_->post([to = std::move(to), offset, bytes, keep = std::move(keep), done = std::move(done)] { done(write_all(to->get(), offset, bytes)); });
+  thread_->post([to = std::move(to), offset, bytes, keep = std::move(keep), done = std::move(done)] {
+    done(write_all(to->get(), offset, bytes));
+  });
 }
 
 }  // namespace volador::worker

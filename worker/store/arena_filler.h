@@ -26,7 +26,8 @@ class ArenaFiller {
   // Releases idle buffers; those in use are released on return.
   void drop_buffers();
   // `done` runs on the filler's thread. kUnavailable: no memory or no thread.
-  void write(std::shared_ptr<const net::UniqueFd> to, int64_t offset, std::span<const char> bytes, std::shared_ptr<const void> keep, std::function<void(Result<void>)> done);
+  void write(std::shared_ptr<const net::UniqueFd> to, int64_t offset, std::span<const char> bytes,
+             std::shared_ptr<const void> keep, std::function<void(Result<void>)> done);
   // Finishes queued writes. No write may follow.
   void close() { thread_.reset(); }
 

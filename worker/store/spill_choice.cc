@@ -6,7 +6,9 @@ namespace volador::worker {
 
 std::vector<size_t> choose_spill(std::span<const SpillCandidate> candidates, int64_t missing) {
   std::vector<SpillCandidate> order(candidates.begin(), candidates.end());
-  std::sort(order.begin(), order.end(), [](const SpillCandidate& a, const SpillCandidate& b) { return a.used != b.used ? a.used < b.used : a.index < b.index; });
+  std::sort(order.begin(), order.end(), [](const SpillCandidate& a, const SpillCandidate& b) {
+    return a.used != b.used ? a.used < b.used : a.index < b.index;
+  });
   int64_t found = 0;
   size_t count = 0;
   while (count < order.size() && found < missing) found += order[count++].bytes;

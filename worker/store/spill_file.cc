@@ -23,7 +23,9 @@ namespace fs = std::filesystem;
 
 std::string name_prefix(NodeId node) { return "volador-spill-" + short_id(node) + "-"; }
 
-std::string_view text(std::span<const std::byte> bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
+std::string_view text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
 
 bool lies_in_memory(const struct statfs& info) { return info.f_type == TMPFS_MAGIC || info.f_type == RAMFS_MAGIC; }
 
@@ -46,26 +48,32 @@ Result<std::unique_ptr<SpillFile>> SpillFile::create(const fs::path& folder, Nod
   remove_spill_leftovers(folder, node);
   auto fd = open_nameless(folder, node);
   if (!fd) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("object_spill_directory: no file can be made in {}: {}; name a folder that this user may write to, or set "
-                                                               "--object-spill-limit=0 to spill nothing",
-                                                               folder.string(), std::strerror(errno)));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format(
+            "object_spill_directory: no file can be made in {}: {}; name a folder that this user may write to, or set "
+            "--object-spill-limit=0 to spill nothing",
+            folder.string(), std::strerror(errno)));
   }
   return std::unique_ptr<SpillFile>(new SpillFile(folder, std::move(fd)));
 }
 
-Result<SpillSums> SpillFile::write(int64_t offset, std::span<const std::byte> bytes, const std::function<void()>& progress) const {
+Result<SpillSums> SpillFile::write(int64_t offset, std::span<const std::byte> bytes,
+                                   const std::function<void()>& progress) const {
   auto sums = std::make_shared<std::vector<uint32_t>>();
   size_t done = 0;
   while (done < bytes.size()) {
     const auto chunk = bytes.subspan(done, std::min(bytes.size() - done, static_cast<size_t>(kSpillChunkBytes)));
     sums->push_back(crc32c(text(chunk)));
     for (size_t written = 0; written < chunk.size();) {
-      const ssize_t now = ::pwrite(fd_.get(), chunk.data() + written, chunk.size() - written, static_cast<off_t>(offset) + static_cast<off_t>(done + written));
+      const ssize_t now = ::pwrite(fd_.get(), chunk.data() + written, chunk.size() - written,
+                                   static_cast<off_t>(offset) + static_cast<off_t>(done + written));
       if (now < 0 && errno == EINTR) continue;
       if (now <= 0) {
         const int why = now == 0 ? ENOSPC : errno;
         discard(offset, static_cast<int64_t>(bytes.size()));
-        return make_error(ErrorCode::kUnavailable, fmt::format("spilling to {}: {}", folder_.string(), std::strerror(why)));
+        return make_error(ErrorCode::kUnavailable,
+                          fmt::format("spilling to {}: {}", folder_.string(), std::strerror(why)));
       }
       written += static_cast<size_t>(now);
     }
@@ -77,25 +85,31 @@ Result<SpillSums> SpillFile::write(int64_t offset, std::span<const std::byte> by
 
 Result<void> SpillFile::read_chunk(int64_t offset, std::span<std::byte> into, uint32_t sum) const {
   for (size_t done = 0; done < into.size();) {
-    const ssize_t now = ::pread(fd_.get(), into.data() + done, into.size() - done, static_cast<off_t>(offset) + static_cast<off_t>(done));
+    const ssize_t now = ::pread(fd_.get(), into.data() + done, into.size() - done,
+                                static_cast<off_t>(offset) + static_cast<off_t>(done));
     if (now < 0 && errno == EINTR) continue;
     if (now <= 0) {
-      return make_error(ErrorCode::kObjectLost, fmt::format("the spill file in {} cannot be read: {}", folder_.string(), now == 0 ? "it is too short" : std::strerror(errno)));
+      return make_error(ErrorCode::kObjectLost, fmt::format("the spill file in {} cannot be read: {}", folder_.string(),
+                                                            now == 0 ? "it is too short" : std::strerror(errno)));
     }
     done += static_cast<size_t>(now);
   }
   if (crc32c(text(into)) == sum) return {};
-  return make_error(ErrorCode::kObjectLost, fmt::format("the spill file in {} is damaged: a checksum does not agree; look after that disk", folder_.string()));
+  return make_error(ErrorCode::kObjectLost,
+                    fmt::format("the spill file in {} is damaged: a checksum does not agree; look after that disk",
+                                folder_.string()));
 }
 
-Result<void> SpillFile::read(int64_t offset, int64_t bytes, const std::vector<uint32_t>& sums, int64_t from, std::span<std::byte> into) const {
+Result<void> SpillFile::read(int64_t offset, int64_t bytes, const std::vector<uint32_t>& sums, int64_t from,
+                             std::span<std::byte> into) const {
   std::vector<std::byte> whole;  // Buffer for a chunk that is read partially.
   const int64_t end = from + static_cast<int64_t>(into.size());
   for (int64_t at = from; at < end;) {
     const int64_t chunk = at / kSpillChunkBytes;
     const int64_t begin = chunk * kSpillChunkBytes;
     const int64_t size = std::min(kSpillChunkBytes, bytes - begin);
-    if (size <= 0 || static_cast<size_t>(chunk) >= sums.size()) return make_error(ErrorCode::kObjectLost, "the spill file holds less than is asked for");
+    if (size <= 0 || static_cast<size_t>(chunk) >= sums.size())
+      return make_error(ErrorCode::kObjectLost, "the spill file holds less than is asked for");
     const int64_t wanted = std::min(end, begin + size) - at;
     const auto part = into.subspan(static_cast<size_t>(at - from), static_cast<size_t>(wanted));
     if (wanted == size) {
@@ -111,7 +125,8 @@ Result<void> SpillFile::read(int64_t offset, int64_t bytes, const std::vector<ui
 }
 
 void SpillFile::discard(int64_t offset, int64_t bytes) const {
-  [[maybe_unused]] const int ignored = ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset), static_cast<off_t>(bytes));
+  [[maybe_unused]] const int ignored = ::fallocate(fd_.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                                                   static_cast<off_t>(offset), static_cast<off_t>(bytes));
 }
 
 bool SpillFile::is_in_memory() const {
@@ -123,7 +138,8 @@ fs::path spill_folder(const fs::path& preferred) {
   (void)make_private_directory(preferred);  // Errors are reported when the first file is created in it.
   struct statfs info {};
   const fs::path other = "/var/tmp";
-  if (::statfs(preferred.c_str(), &info) != 0 || !lies_in_memory(info) || ::access(other.c_str(), W_OK) != 0) return preferred;
+  if (::statfs(preferred.c_str(), &info) != 0 || !lies_in_memory(info) || ::access(other.c_str(), W_OK) != 0)
+    return preferred;
   return ::statfs(other.c_str(), &info) == 0 && !lies_in_memory(info) ? other : preferred;
 }
 

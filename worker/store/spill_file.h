@@ -28,10 +28,12 @@ class SpillFile {
 
   // `progress` is called after every chunk. kUnavailable: the disk is full, a limit was reached, or the disk fails; the
   // written part is discarded.
-  [[nodiscard]] Result<SpillSums> write(int64_t offset, std::span<const std::byte> bytes, const std::function<void()>& progress = {}) const;
+  [[nodiscard]] Result<SpillSums> write(int64_t offset, std::span<const std::byte> bytes,
+                                        const std::function<void()>& progress = {}) const;
   // Reads bytes [from, from + into.size()) of the range of `bytes` bytes written at `offset`. Reads and verifies whole
   // chunks. kObjectLost: checksum mismatch or disk failure; `into` is then unspecified.
-  [[nodiscard]] Result<void> read(int64_t offset, int64_t bytes, const std::vector<uint32_t>& sums, int64_t from, std::span<std::byte> into) const;
+  [[nodiscard]] Result<void> read(int64_t offset, int64_t bytes, const std::vector<uint32_t>& sums, int64_t from,
+                                  std::span<std::byte> into) const;
   // Best effort: if the file system cannot release it, the next write there reuses the space.
   void discard(int64_t offset, int64_t bytes) const;
 

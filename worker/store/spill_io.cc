@@ -23,7 +23,8 @@ void block_file_size_signal() {
 
 }  // namespace
 
-SpillIo::SpillIo(std::unique_ptr<SpillFile> file) : file_(std::move(file)), closing_(std::make_shared<std::atomic<bool>>(false)) {}
+SpillIo::SpillIo(std::unique_ptr<SpillFile> file)
+    : file_(std::move(file)), closing_(std::make_shared<std::atomic<bool>>(false)) {}
 
 SpillIo::~SpillIo() {
   *closing_ = true;
@@ -31,7 +32,8 @@ SpillIo::~SpillIo() {
   reader_.reset();
 }
 
-void SpillIo::post(std::unique_ptr<net::IoLoop>& thread, const char* name, std::function<void()> job, const std::function<void(Error)>& failed) {
+void SpillIo::post(std::unique_ptr<net::IoLoop>& thread, const char* name, std::function<void()> job,
+                   const std::function<void(Error)>& failed) {
   if (!thread) {
     auto made = net::IoLoop::create(name);
     if (!made) return failed(made.error());
@@ -41,7 +43,8 @@ void SpillIo::post(std::unique_ptr<net::IoLoop>& thread, const char* name, std::
   thread->post(std::move(job));
 }
 
-void SpillIo::write(const StoreActions::Spill& job, std::shared_ptr<Mapping> memory, std::function<void()> progress, std::function<void(Result<SpillSums>)> done) {
+void SpillIo::write(const StoreActions::Spill& job, std::shared_ptr<Mapping> memory, std::function<void()> progress,
+                    std::function<void(Result<SpillSums>)> done) {
   const auto run = [this, closing = closing_, job, memory = std::move(memory), progress = std::move(progress), done] {
     if (*closing) return;
     auto last = std::chrono::steady_clock::now();
@@ -64,7 +67,8 @@ void SpillIo::read(const SpillPlace& from, std::shared_ptr<Mapping> into, std::f
   post(reader_, "volador-unspill", run, [done](Error error) { done(make_error(std::move(error))); });
 }
 
-void SpillIo::read_part(const SpillPlace& from, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> done) {
+void SpillIo::read_part(const SpillPlace& from, int64_t offset, int64_t bytes,
+                        std::function<void(Result<std::string>)> done) {
   const auto run = [this, closing = closing_, from, offset, bytes, done] {
     if (*closing) return;
     std::string part(static_cast<size_t>(bytes), '\0');
@@ -76,7 +80,8 @@ void SpillIo::read_part(const SpillPlace& from, int64_t offset, int64_t bytes, s
 }
 
 void SpillIo::discard(const SpillPlace& place) {
-  post(writer_, "volador-spill", [this, place] { file_->discard(place.offset, place.bytes); }, [](const Error&) {});
+  post(
+      writer_, "volador-spill", [this, place] { file_->discard(place.offset, place.bytes); }, [](const Error&) {});
 }
 
 }  // namespace volador::worker

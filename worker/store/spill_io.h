@@ -30,7 +30,8 @@ class SpillIo {
   ~SpillIo();
 
   // Keeps `memory` until `done`; `progress` is called from time to time. Errors as SpillFile::write.
-  void write(const StoreActions::Spill& job, std::shared_ptr<Mapping> memory, std::function<void()> progress, std::function<void(Result<SpillSums>)> done);
+  void write(const StoreActions::Spill& job, std::shared_ptr<Mapping> memory, std::function<void()> progress,
+             std::function<void(Result<SpillSums>)> done);
   // Errors as SpillFile::read.
   void read(const SpillPlace& from, std::shared_ptr<Mapping> into, std::function<void(Result<void>)> done);
   void read_part(const SpillPlace& from, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> done);
@@ -39,7 +40,8 @@ class SpillIo {
   const SpillFile& file() const { return *file_; }
 
  private:
-  static void post(std::unique_ptr<net::IoLoop>& thread, const char* name, std::function<void()> job, const std::function<void(Error)>& failed);
+  static void post(std::unique_ptr<net::IoLoop>& thread, const char* name, std::function<void()> job,
+                   const std::function<void(Error)>& failed);
 
   const std::unique_ptr<SpillFile> file_;
   const std::shared_ptr<std::atomic<bool>> closing_;

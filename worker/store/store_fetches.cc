@@ -18,14 +18,15 @@ constexpr int kReadsAhead = 8;  // Concurrent reads per fetched object.
 // Smaller copies, and those beyond kFillsMax at once, are read directly into fresh memory.
 constexpr int64_t kFillBytesMin = int64_t{4} << 20;
 constexpr int kFillsMax = 8;
-constexpr auto kHomePatience = std::chrono::seconds(60);    // Per chunk.
-constexpr auto kSourcePatience = std::chrono::seconds(10);  // Per chunk, if another source exists.
+constexpr auto kHomePatience = std::chrono::seconds(60);                       // Per chunk.
+constexpr auto kSourcePatience = std::chrono::seconds(10);                     // Per chunk, if another source exists.
 constexpr std::chrono::nanoseconds kResumePauseMax = std::chrono::seconds(1);  // Maximum pause between retries.
 constexpr auto kReturnPause = std::chrono::milliseconds(100);  // Before each retry to reach a lost owner node.
 
 Error cannot_be_had(const ObjectKey& key, const std::string& address, const Error& error) {
   if (error.code == ErrorCode::kObjectLost || error.code == ErrorCode::kPermissionDenied) return error;
-  return {ErrorCode::kObjectLost, fmt::format("object {} cannot be had from its node {} at {}: {}", to_string(key), short_id(key.node), address, error.message)};
+  return {ErrorCode::kObjectLost, fmt::format("object {} cannot be had from its node {} at {}: {}", to_string(key),
+                                              short_id(key.node), address, error.message)};
 }
 
 std::string chunk_of(std::span<const char> bytes) {
@@ -53,31 +54,42 @@ void StoreServer::Impl::answer_peer(StoreSession id, const protocol::FromStore& 
 // Answers a read of an object that is still being fetched, when its chunk has arrived.
 void StoreServer::Impl::read_coming(Fetch& fetch, int64_t offset, int64_t bytes, PeerAnswer answer) {
   const bool known = fetch.bytes >= 0;
-  if (offset < 0 || offset % kStoreChunkBytes != 0 || bytes <= 0 || (known && (offset >= fetch.bytes || bytes != std::min(kStoreChunkBytes, fetch.bytes - offset)))) {
-    return answer(make_error(ErrorCode::kInvalidArgument, fmt::format("{} from {} of an object on its way {} no chunk of it", counted(bytes, "byte"), offset, bytes == 1 ? "is" : "are")));
+  if (offset < 0 || offset % kStoreChunkBytes != 0 || bytes <= 0 ||
+      (known && (offset >= fetch.bytes || bytes != std::min(kStoreChunkBytes, fetch.bytes - offset)))) {
+    return answer(make_error(ErrorCode::kInvalidArgument,
+                             fmt::format("{} from {} of an object on its way {} no chunk of it", counted(bytes, "byte"),
+                                         offset, bytes == 1 ? "is" : "are")));
   }
-  if (fetch.memory && fetch.have[static_cast<size_t>(offset / kStoreChunkBytes)]) return answer(chunk_of(fetch.chunk(offset)));
+  if (fetch.memory && fetch.have[static_cast<size_t>(offset / kStoreChunkBytes)])
+    return answer(chunk_of(fetch.chunk(offset)));
   fetch.askers[offset].push_back(std::move(answer));
 }
 
 void StoreServer::Impl::read_object(const ObjectKey& key, int64_t offset, int64_t bytes, PeerAnswer answer) {
-  if (const auto coming = fetches.find(key); coming != fetches.end()) return read_coming(coming->second, offset, bytes, std::move(answer));
+  if (const auto coming = fetches.find(key); coming != fetches.end())
+    return read_coming(coming->second, offset, bytes, std::move(answer));
   const auto place = table.find(key);
-  if (!place) return answer(make_error(ErrorCode::kObjectLost, fmt::format("object {} is not on node {} any more", to_string(key), options.node_name)));
+  if (!place)
+    return answer(make_error(ErrorCode::kObjectLost,
+                             fmt::format("object {} is not on node {} any more", to_string(key), options.node_name)));
   if (offset < 0 || bytes <= 0 || bytes > kStoreChunkBytes || offset > place->bytes - bytes) {
-    return answer(make_error(ErrorCode::kInvalidArgument, fmt::format("object {} has {} bytes; {} from {} were asked", to_string(key), place->bytes, bytes, offset)));
+    return answer(make_error(ErrorCode::kInvalidArgument, fmt::format("object {} has {} bytes; {} from {} were asked",
+                                                                      to_string(key), place->bytes, bytes, offset)));
   }
   if (place->disk) {  // Read from disk: the object need not return to memory for another node.
-    return disk->read_part(*place->disk, offset, bytes, [self = weak_from_this(), to = loop.get(), answer = std::move(answer)](Result<std::string> part) {
-      const auto held = std::make_shared<Result<std::string>>(std::move(part));
-      to->post([self, held, answer] {
-        if (const auto store = self.lock(); store && !store->closed) answer(std::move(*held));
-      });
-    });
+    return disk->read_part(
+        *place->disk, offset, bytes,
+        [self = weak_from_this(), to = loop.get(), answer = std::move(answer)](Result<std::string> part) {
+          const auto held = std::make_shared<Result<std::string>>(std::move(part));
+          to->post([self, held, answer] {
+            if (const auto store = self.lock(); store && !store->closed) answer(std::move(*held));
+          });
+        });
   }
   const auto found = memory.find(place->arena);
   if (found == memory.end()) return answer(make_error(ErrorCode::kInternal, "an object without memory"));
-  answer(chunk_of({reinterpret_cast<const char*>(found->second.mapping->data()) + place->offset + offset, static_cast<size_t>(bytes)}));
+  answer(chunk_of({reinterpret_cast<const char*>(found->second.mapping->data()) + place->offset + offset,
+                   static_cast<size_t>(bytes)}));
 }
 
 // ---- objects of other nodes ----
@@ -123,7 +135,8 @@ void StoreServer::Impl::home_lost(const std::string& address) {
     return;
   }
   loop->add_timer(clock.now() + kReturnPause, [self = weak_from_this(), address] {
-    if (const auto store = self.lock(); store && !store->closed) store->apply_actions(store->table.refer_again(address));
+    if (const auto store = self.lock(); store && !store->closed)
+      store->apply_actions(store->table.refer_again(address));
   });
 }
 
@@ -132,19 +145,22 @@ void StoreServer::Impl::fetch(const ObjectKey& key, const std::string& address, 
   fetch.serial = next_fetch++;
   fetch.address = address;
   fetch.progress = clock.now();
-  peers->acquire(address, key, claim, [self = weak_from_this(), key, address, serial = fetch.serial](Result<Acquired> acquired) {
-    const auto store = self.lock();
-    if (!store || store->closed) return;
-    Fetch* here = store->find_fetch(key, serial);
-    if (here == nullptr) return;
-    if (!acquired) return store->finish_fetch(key, make_error(cannot_be_had(key, address, acquired.error())));
-    const protocol::Located& place = acquired->place;
-    here->bytes = place.bytes();
-    here->connection = acquired->connection;
-    if (place.sources_size() > 0 && place.sources(0) != store->options.address) here->source = place.sources(0);
-    store->apply_actions(store->table.set_contents(store->clock.now(), key, place));
-    store->apply_actions(store->table.reserve_copy(store->clock.now(), key, place.bytes()));
-  });
+  peers->acquire(address, key, claim,
+                 [self = weak_from_this(), key, address, serial = fetch.serial](Result<Acquired> acquired) {
+                   const auto store = self.lock();
+                   if (!store || store->closed) return;
+                   Fetch* here = store->find_fetch(key, serial);
+                   if (here == nullptr) return;
+                   if (!acquired)
+                     return store->finish_fetch(key, make_error(cannot_be_had(key, address, acquired.error())));
+                   const protocol::Located& place = acquired->place;
+                   here->bytes = place.bytes();
+                   here->connection = acquired->connection;
+                   if (place.sources_size() > 0 && place.sources(0) != store->options.address)
+                     here->source = place.sources(0);
+                   store->apply_actions(store->table.set_contents(store->clock.now(), key, place));
+                   store->apply_actions(store->table.reserve_copy(store->clock.now(), key, place.bytes()));
+                 });
 }
 
 StoreServer::Impl::Fetch* StoreServer::Impl::find_fetch(const ObjectKey& key, uint64_t serial) {
@@ -204,7 +220,8 @@ void StoreServer::Impl::read_on(const ObjectKey& key) {
   while (true) {
     Fetch* fetch = find_fetch(key, serial);  // The answer may arrive at once.
     if (fetch == nullptr || fetch->pausing || fetch->under_way >= kReadsAhead || fetch->wanted.empty()) return;
-    if (fetch->source.empty() && fetch->connection != peers->connection_number(fetch->address)) return acquire_again(key, *fetch);
+    if (fetch->source.empty() && fetch->connection != peers->connection_number(fetch->address))
+      return acquire_again(key, *fetch);
     const int64_t offset = fetch->wanted.front();
     fetch->wanted.pop_front();
     ++fetch->under_way;
@@ -230,17 +247,20 @@ void StoreServer::Impl::read_on(const ObjectKey& key) {
   }
 }
 
-void StoreServer::Impl::came(const ObjectKey& key, Fetch& fetch, int64_t offset, const std::shared_ptr<net::ReplyRoom>& chunk) {
+void StoreServer::Impl::came(const ObjectKey& key, Fetch& fetch, int64_t offset,
+                             const std::shared_ptr<net::ReplyRoom>& chunk) {
   if (!fetch.fill) return arrived(key, fetch, offset, chunk->bytes);
-  filler.write(fetch.fill, offset, chunk->bytes, chunk, [self = weak_from_this(), to = loop.get(), key, serial = fetch.serial, offset, chunk](Result<void> written) {
-    to->post([self, key, serial, offset, chunk, written = std::move(written)] {
-      const auto store = self.lock();
-      Fetch* here = !store || store->closed ? nullptr : store->find_fetch(key, serial);
-      if (here == nullptr) return;
-      if (!written) return store->finish_fetch(key, make_error(written.error()));
-      store->arrived(key, *here, offset, chunk->bytes);
-    });
-  });
+  filler.write(
+      fetch.fill, offset, chunk->bytes, chunk,
+      [self = weak_from_this(), to = loop.get(), key, serial = fetch.serial, offset, chunk](Result<void> written) {
+        to->post([self, key, serial, offset, chunk, written = std::move(written)] {
+          const auto store = self.lock();
+          Fetch* here = !store || store->closed ? nullptr : store->find_fetch(key, serial);
+          if (here == nullptr) return;
+          if (!written) return store->finish_fetch(key, make_error(written.error()));
+          store->arrived(key, *here, offset, chunk->bytes);
+        });
+      });
 }
 
 void StoreServer::Impl::arrived(const ObjectKey& key, Fetch& fetch, int64_t offset, std::span<const char> chunk) {
@@ -259,14 +279,19 @@ void StoreServer::Impl::arrived(const ObjectKey& key, Fetch& fetch, int64_t offs
 
 void StoreServer::Impl::read_failed(const ObjectKey& key, Fetch& fetch, bool at_home, const Error& error) {
   if (!at_home) {  // The owner node has it.
-    if (!fetch.source.empty()) log::info("objects", "an object is read at its home: the node that had a copy failed", {{"object", to_string(key)}, {"node", fetch.source}, {"error", error.message}});
+    if (!fetch.source.empty())
+      log::info("objects", "an object is read at its home: the node that had a copy failed",
+                {{"object", to_string(key)}, {"node", fetch.source}, {"error", error.message}});
     fetch.source.clear();
     return read_on(key);
   }
-  const bool for_good = error.code == ErrorCode::kObjectLost || error.code == ErrorCode::kPermissionDenied || error.code == ErrorCode::kInvalidArgument;
-  if (for_good || clock.now() - fetch.progress > options.resume_patience) return finish_fetch(key, make_error(cannot_be_had(key, fetch.address, error)));
+  const bool for_good = error.code == ErrorCode::kObjectLost || error.code == ErrorCode::kPermissionDenied ||
+                        error.code == ErrorCode::kInvalidArgument;
+  if (for_good || clock.now() - fetch.progress > options.resume_patience)
+    return finish_fetch(key, make_error(cannot_be_had(key, fetch.address, error)));
   if (std::exchange(fetch.pausing, true)) return;
-  log::info("objects", "an object was cut off on its way; it goes on where it stopped", {{"object", to_string(key)}, {"node", fetch.address}, {"error", error.message}});
+  log::info("objects", "an object was cut off on its way; it goes on where it stopped",
+            {{"object", to_string(key)}, {"node", fetch.address}, {"error", error.message}});
   resume_later(key, fetch);
 }
 
@@ -285,21 +310,23 @@ void StoreServer::Impl::resume_later(const ObjectKey& key, Fetch& fetch) {
 // The connection to the owner node was lost, and with it this store's reference there.
 void StoreServer::Impl::acquire_again(const ObjectKey& key, Fetch& fetch) {
   fetch.pausing = true;
-  peers->acquire(fetch.address, key, false, [self = weak_from_this(), key, serial = fetch.serial](Result<Acquired> acquired) {
-    const auto store = self.lock();
-    Fetch* here = !store || store->closed ? nullptr : store->find_fetch(key, serial);
-    if (here == nullptr) return;
-    if (acquired) {
-      here->connection = acquired->connection;
-      here->pausing = false;
-      return store->read_on(key);
-    }
-    const bool lost = acquired.error().code == ErrorCode::kObjectLost || acquired.error().code == ErrorCode::kPermissionDenied;
-    if (lost || store->clock.now() - here->progress > store->options.resume_patience) {
-      return store->finish_fetch(key, make_error(cannot_be_had(key, here->address, acquired.error())));
-    }
-    store->resume_later(key, *here);
-  });
+  peers->acquire(
+      fetch.address, key, false, [self = weak_from_this(), key, serial = fetch.serial](Result<Acquired> acquired) {
+        const auto store = self.lock();
+        Fetch* here = !store || store->closed ? nullptr : store->find_fetch(key, serial);
+        if (here == nullptr) return;
+        if (acquired) {
+          here->connection = acquired->connection;
+          here->pausing = false;
+          return store->read_on(key);
+        }
+        const bool lost =
+            acquired.error().code == ErrorCode::kObjectLost || acquired.error().code == ErrorCode::kPermissionDenied;
+        if (lost || store->clock.now() - here->progress > store->options.resume_patience) {
+          return store->finish_fetch(key, make_error(cannot_be_had(key, here->address, acquired.error())));
+        }
+        store->resume_later(key, *here);
+      });
 }
 
 void StoreServer::Impl::finish_fetch(const ObjectKey& key, Result<void> outcome) {
@@ -315,7 +342,9 @@ void StoreServer::Impl::finish_fetch(const ObjectKey& key, Result<void> outcome)
       peers->tell(fetch.mapped().address, std::move(release));
     }
     for (const auto& [offset, askers] : fetch.mapped().askers) {
-      for (const auto& answer : askers) answer(make_error(ErrorCode::kUnavailable, fmt::format("node {} could not get object {} itself", options.node_name, to_string(key))));
+      for (const auto& answer : askers)
+        answer(make_error(ErrorCode::kUnavailable,
+                          fmt::format("node {} could not get object {} itself", options.node_name, to_string(key))));
     }
   }
   apply_actions(table.on_fetched(clock.now(), key, std::move(outcome)));

@@ -30,7 +30,8 @@ struct PeerEvents {
   // Acquire, release, lend; an acquisition is answered later by its request id.
   std::function<void(net::CallerId, const protocol::ToStore&, std::function<void(Result<std::string>)> answer)> message;
   // Answered now or later.
-  std::function<void(const ObjectKey&, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> answer)> read;
+  std::function<void(const ObjectKey&, int64_t offset, int64_t bytes, std::function<void(Result<std::string>)> answer)>
+      read;
   // For tests: modifies sent chunks after their checksum was computed.
   std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};
   // Requesting side: the store at the address has dropped this store's references.
@@ -47,7 +48,8 @@ struct Acquired {
 class StorePeers {
  public:
   // Without TLS there are no other nodes.
-  StorePeers(net::IoLoop& loop, NodeId node, Random& random, std::shared_ptr<const security::TlsContext> tls, PeerEvents events);
+  StorePeers(net::IoLoop& loop, NodeId node, Random& random, std::shared_ptr<const security::TlsContext> tls,
+             PeerEvents events);
   ~StorePeers();
   StorePeers(const StorePeers&) = delete;
   StorePeers& operator=(const StorePeers&) = delete;
@@ -58,10 +60,12 @@ class StorePeers {
   void check_peers();
 
   // Requesting side. `address`: of the object's node. `done` runs once, on the loop.
-  void acquire(const std::string& address, const ObjectKey& key, bool claim, std::function<void(Result<Acquired>)> done);
+  void acquire(const std::string& address, const ObjectKey& key, bool claim,
+               std::function<void(Result<Acquired>)> done);
   // Reads from a node that has the object; the bytes are in `into` on success. kUnavailable: not available now, or the
   // checksum does not match.
-  void read(const std::string& address, const ObjectKey& key, int64_t offset, std::shared_ptr<net::ReplyRoom> into, std::chrono::nanoseconds patience, std::function<void(Result<void>)> done);
+  void read(const std::string& address, const ObjectKey& key, int64_t offset, std::shared_ptr<net::ReplyRoom> into,
+            std::chrono::nanoseconds patience, std::function<void(Result<void>)> done);
   void tell(const std::string& address, protocol::ToStore message);
   // As tell(), but connects if there is no connection.
   void notify(const std::string& address, protocol::ToStore message);
@@ -73,7 +77,8 @@ class StorePeers {
  private:
   struct Home;
   std::shared_ptr<net::CallConnection> connection(const std::string& address);
-  void call(const std::string& address, uint64_t method, std::string body, net::CallDone done, std::chrono::nanoseconds patience, std::shared_ptr<net::ReplyRoom> into = {});
+  void call(const std::string& address, uint64_t method, std::string body, net::CallDone done,
+            std::chrono::nanoseconds patience, std::shared_ptr<net::ReplyRoom> into = {});
   void on_call(net::CallRequest request, std::shared_ptr<net::Responder> responder);
 
   net::IoLoop& loop_;

@@ -41,7 +41,9 @@ void StoreServer::Impl::accept() {
     if (!fd) return;
     ucred peer{};
     socklen_t length = sizeof peer;
-    if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 || (peer.uid != ::geteuid() && peer.uid != 0) || connections.size() >= kConnectionsMax) continue;
+    if (::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0 ||
+        (peer.uid != ::geteuid() && peer.uid != 0) || connections.size() >= kConnectionsMax)
+      continue;
     net::tune_socket(fd.get(), false);
     const auto connection = std::make_shared<Connection>();
     connection->store = weak_from_this();
@@ -70,7 +72,8 @@ void StoreServer::Impl::read(Connection& connection) {
                          ? map_arena(fds[0].get(), static_cast<size_t>(parsed.add_arena().bytes()))
                          : make_error(ErrorCode::kInvalidArgument, "an arena takes one descriptor");
       if (!mapping) return end(id, mapping.error().message);
-      memory.try_emplace({connection.writer, parsed.add_arena().arena()}, Memory{std::move(fds[0]), std::move(*mapping)});
+      memory.try_emplace({connection.writer, parsed.add_arena().arena()},
+                         Memory{std::move(fds[0]), std::move(*mapping)});
     }
     apply_actions(table.on_message(clock.now(), id, parsed));
   }
@@ -96,7 +99,9 @@ void StoreServer::Impl::flush(Connection& connection) {
       if (found != memory.end()) fd = found->second.fd.get();
     }
     // Full or closed: detected by reading.
-    if (!net::send_message(connection.fd.get(), packet.bytes, std::span<const int>(&fd, fd >= 0 ? 1 : 0), milliseconds(0))) break;
+    if (!net::send_message(connection.fd.get(), packet.bytes, std::span<const int>(&fd, fd >= 0 ? 1 : 0),
+                           milliseconds(0)))
+      break;
     connection.outbox_bytes -= packet.bytes.size();
     connection.outbox.pop_front();
   }
@@ -140,7 +145,8 @@ void StoreServer::Impl::tell_actors(const std::vector<ActorId>& changed, bool al
   protocol::HoldActors message;
   message.set_all(all);
   message.set_sequence(++actors_sequence);
-  for (const ActorId& actor : changed) (table.holds_actor(actor) ? message.add_held() : message.add_released())->assign(raw(actor));
+  for (const ActorId& actor : changed)
+    (table.holds_actor(actor) ? message.add_held() : message.add_released())->assign(raw(actor));
   actors_told(message);
 }
 
@@ -189,12 +195,15 @@ void StoreServer::Impl::spill(const StoreActions::Spill& job) {
 
 void StoreServer::Impl::log_spilling(const Result<SpillSums>& outcome) {
   if (!outcome) {
-    if (!std::exchange(disk_fails, true)) log::warn("objects", "objects cannot be spilled to disk; they stay in memory", {{"error", outcome.error().message}});
+    if (!std::exchange(disk_fails, true))
+      log::warn("objects", "objects cannot be spilled to disk; they stay in memory",
+                {{"error", outcome.error().message}});
     return;
   }
   disk_fails = false;
   if (!std::exchange(has_spilled, true)) {
-    log::info("objects", "the object store is full: objects go to disk", {{"folder", disk->file().folder().string()}, {"limit", options.limits.spill_bytes_max}});
+    log::info("objects", "the object store is full: objects go to disk",
+              {{"folder", disk->file().folder().string()}, {"limit", options.limits.spill_bytes_max}});
   }
 }
 
@@ -203,7 +212,9 @@ void StoreServer::Impl::restore(const StoreActions::Restore& job) {
     to->post([self, job, outcome = std::move(outcome)]() mutable {
       const auto store = self.lock();
       if (!store || store->closed) return;
-      if (!outcome) log::warn("objects", "a spilled object cannot be brought back", {{"object", to_string(job.key)}, {"error", outcome.error().message}});
+      if (!outcome)
+        log::warn("objects", "a spilled object cannot be brought back",
+                  {{"object", to_string(job.key)}, {"error", outcome.error().message}});
       store->apply_actions(store->table.on_restored(store->clock.now(), job.key, job.arena, std::move(outcome)));
     });
   };
@@ -225,7 +236,8 @@ Result<std::shared_ptr<Mapping>> StoreServer::Impl::own_memory(uint64_t arena, i
 
 StoreServer::StoreServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
-Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions options, const Clock& clock, Random& random) {
+Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions options, const Clock& clock,
+                                                         Random& random) {
   auto impl = std::make_shared<Impl>(std::move(options), clock, random);
   auto loop = net::IoLoop::create("volador-store");
   if (!loop) return make_error(std::move(loop).error());
@@ -240,7 +252,10 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
     auto file = SpillFile::create(impl->options.spill_folder, impl->options.node);
     if (!file) return make_error(std::move(file).error());
     if ((*file)->is_in_memory()) {
-      log::warn("objects", "objects are spilled to a folder that lies in memory itself; name one on a disk (--object-spill-directory)", {{"folder", impl->options.spill_folder.string()}});
+      log::warn(
+          "objects",
+          "objects are spilled to a folder that lies in memory itself; name one on a disk (--object-spill-directory)",
+          {{"folder", impl->options.spill_folder.string()}});
     }
     impl->disk = std::make_unique<SpillIo>(std::move(*file));
   }
@@ -268,26 +283,33 @@ Result<std::unique_ptr<StoreServer>> StoreServer::create(StoreServerOptions opti
     std::erase_if(store->peer_questions, [&](const auto& one) { return one.first.first == client.mapped(); });
     store->apply_actions(store->table.on_gone(store->clock.now(), client.mapped()));
   };
-  events.message = [store](net::CallerId caller, const protocol::ToStore& message, std::function<void(Result<std::string>)> answer) {
+  events.message = [store](net::CallerId caller, const protocol::ToStore& message,
+                           std::function<void(Result<std::string>)> answer) {
     const auto client = store->peer_clients.find(caller);
     if (client == store->peer_clients.end()) return answer(make_error(ErrorCode::kUnavailable, "not attached"));
     protocol::ToStore checked = message;
     switch (checked.kind_case()) {
       case protocol::ToStore::kAcquire:
         if (id_from_raw<NodeId>(checked.acquire().name().node_id()) != store->options.node) {
-          return answer(make_error(ErrorCode::kObjectLost, fmt::format("node {} is another one than the object's", store->options.node_name)));
+          return answer(make_error(ErrorCode::kObjectLost,
+                                   fmt::format("node {} is another one than the object's", store->options.node_name)));
         }
         checked.mutable_acquire()->set_request(store->next_question++);
         store->peer_questions[{client->second, checked.acquire().request()}] = std::move(answer);
         break;
       case protocol::ToStore::kRelease:
       case protocol::ToStore::kFree:
-      case protocol::ToStore::kLend: answer(std::string()); break;
-      default: return answer(make_error(ErrorCode::kInvalidArgument, "expected acquire, release, free or lend"));
+      case protocol::ToStore::kLend:
+        answer(std::string());
+        break;
+      default:
+        return answer(make_error(ErrorCode::kInvalidArgument, "expected acquire, release, free or lend"));
     }
     store->apply_actions(store->table.on_message(store->clock.now(), client->second, checked));
   };
-  events.read = [store](const ObjectKey& key, int64_t offset, int64_t bytes, Impl::PeerAnswer answer) { store->read_object(key, offset, bytes, std::move(answer)); };
+  events.read = [store](const ObjectKey& key, int64_t offset, int64_t bytes, Impl::PeerAnswer answer) {
+    store->read_object(key, offset, bytes, std::move(answer));
+  };
   events.lost = [store](const std::string& address) {
     if (!store->closed) store->home_lost(address);
   };
@@ -331,7 +353,9 @@ void StoreServer::adopt(net::UniqueFd connection, std::function<void()> on_prove
 void StoreServer::set_credentials(const security::Credentials& credentials) {
   if (!impl_->tls) return;
   const auto renewed = impl_->tls->reload(credentials);
-  if (!renewed) log::warn("objects", "the store's renewed certificate does not work; the old one stays", {{"error", renewed.error().message}});
+  if (!renewed)
+    log::warn("objects", "the store's renewed certificate does not work; the old one stays",
+              {{"error", renewed.error().message}});
 }
 
 void StoreServer::revoke(const protocol::RevokedTokens& tokens) const {
@@ -362,7 +386,9 @@ void StoreServer::tell_actors() const {
   });
 }
 
-StoreServer::Usage StoreServer::usage() const { return {impl_->bytes_used, impl_->bytes_max, impl_->objects, impl_->spilled, impl_->options.limits.spill_bytes_max}; }
+StoreServer::Usage StoreServer::usage() const {
+  return {impl_->bytes_used, impl_->bytes_max, impl_->objects, impl_->spilled, impl_->options.limits.spill_bytes_max};
+}
 
 std::vector<StoreTable::Row> StoreServer::rows(size_t rows_max) const {
   std::vector<StoreTable::Row> rows;

@@ -3,8 +3,8 @@
 // made in store_table.h.
 #pragma once
 
-#include <cstdint>
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -23,7 +23,7 @@ class Random;
 namespace protocol {
 class HoldActors;
 class RevokedTokens;
-}
+}  // namespace protocol
 }  // namespace volador
 
 namespace volador::worker {
@@ -33,11 +33,11 @@ struct StoreServerOptions {
   std::filesystem::path socket;  // Created with mode 0600; only processes of this user and root.
   NodeId node;
   std::string node_name;
-  std::string address;           // Address of the data port for other nodes.
+  std::string address;  // Address of the data port for other nodes.
   security::Credentials credentials;
   StoreLimits limits;
   std::filesystem::path spill_folder = {};  // Used if limits.spill_bytes_max > 0; created if needed.
-  std::chrono::nanoseconds resume_patience = std::chrono::seconds(10);  // How long an interrupted fetch is retried.
+  std::chrono::nanoseconds resume_patience = std::chrono::seconds(10);   // How long an interrupted fetch is retried.
   std::function<void(const ObjectKey&, std::string& chunk)> spoil = {};  // For tests: modifies sent chunks.
 };
 
@@ -45,7 +45,8 @@ struct StoreServerOptions {
 class StoreServer {
  public:
   // kUnavailable: no descriptors; kInvalidArgument: the socket path or the spill folder.
-  [[nodiscard]] static Result<std::unique_ptr<StoreServer>> create(StoreServerOptions options, const Clock& clock, Random& random);
+  [[nodiscard]] static Result<std::unique_ptr<StoreServer>> create(StoreServerOptions options, const Clock& clock,
+                                                                   Random& random);
   // Processes that map objects can still read them; the rest of the store is gone.
   ~StoreServer();
 

@@ -35,7 +35,10 @@ inline constexpr std::chrono::nanoseconds kResumePause = std::chrono::millisecon
 // State of a store server.
 struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   Impl(StoreServerOptions given, const Clock& its_clock, Random& its_random)
-      : options(std::move(given)), clock(its_clock), random(its_random), table(options.node, options.node_name, options.limits) {
+      : options(std::move(given)),
+        clock(its_clock),
+        random(its_random),
+        table(options.node, options.node_name, options.limits) {
     table.set_address(options.address);
     bytes_max = options.limits.bytes_max;
   }
@@ -80,15 +83,16 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
     std::deque<int64_t> wanted;  // Offsets of chunks that are not requested now.
     std::vector<bool> have;      // Chunks that have arrived.
     int under_way = 0;
-    bool pausing = false;        // After an interruption.
+    bool pausing = false;  // After an interruption.
     std::chrono::nanoseconds pause = kResumePause;
-    BootTime progress{};         // Time of the last arrival.
+    BootTime progress{};  // Time of the last arrival.
     std::shared_ptr<Mapping> memory;
-    std::shared_ptr<const net::UniqueFd> fill;  // Fresh memory that chunks are written to; null: read in place.
+    std::shared_ptr<const net::UniqueFd> fill;          // Fresh memory that chunks are written to; null: read in place.
     std::map<int64_t, std::vector<PeerAnswer>> askers;  // Reads of other nodes for chunks that have not arrived.
 
     std::span<char> chunk(int64_t offset) const {
-      return {reinterpret_cast<char*>(memory->data()) + offset, static_cast<size_t>(std::min(kStoreChunkBytes, bytes - offset))};
+      return {reinterpret_cast<char*>(memory->data()) + offset,
+              static_cast<size_t>(std::min(kStoreChunkBytes, bytes - offset))};
     }
   };
 
@@ -132,9 +136,9 @@ struct StoreServer::Impl : std::enable_shared_from_this<StoreServer::Impl> {
   std::unique_ptr<StorePeers> peers;
   std::unique_ptr<SpillIo> disk;  // Null: spilling is disabled.
   ArenaFiller filler{static_cast<size_t>(kStoreChunkBytes)};
-  int fills = 0;  // Number of fetches that fill fresh memory.
-  bool has_spilled = false;       // The first spill was logged.
-  bool disk_fails = false;        // The disk failure was logged.
+  int fills = 0;             // Number of fetches that fill fresh memory.
+  bool has_spilled = false;  // The first spill was logged.
+  bool disk_fails = false;   // The disk failure was logged.
   std::shared_ptr<Listener> listener;
   uint64_t next_client = 1;
   uint64_t next_question = 1;

@@ -18,7 +18,8 @@ constexpr int64_t kArenaBytesMax = int64_t{64} << 20;
 
 }  // namespace
 
-StoreTable::StoreTable(NodeId node, std::string node_name, StoreLimits limits) : node_(node), node_name_(std::move(node_name)), limits_(limits) {
+StoreTable::StoreTable(NodeId node, std::string node_name, StoreLimits limits)
+    : node_(node), node_name_(std::move(node_name)), limits_(limits) {
   if (limits_.spill_bytes_max > 0) disk_.emplace(static_cast<size_t>(limits_.spill_bytes_max));
   clients_[kContainedRefs].who = "other objects";
 }
@@ -45,20 +46,47 @@ StoreActions StoreTable::on_message(BootTime now, StoreSession id, const protoco
     wrong = "its first message was no hello";
   } else {
     switch (message.kind_case()) {
-      case protocol::ToStore::kHello: hello(id, client, message.hello(), actions); break;
-      case protocol::ToStore::kReserve: reserve(now, id, client, message.reserve(), actions); break;
-      case protocol::ToStore::kAddArena: wrong = add_arena(id, client, message.add_arena()); break;
-      case protocol::ToStore::kDropArena: wrong = drop_arena(client, message.drop_arena(), actions); break;
-      case protocol::ToStore::kPut: wrong = put(now, id, client, message.put(), actions); break;
-      case protocol::ToStore::kContents: wrong = contain(id, client, message.contents(), actions); break;
-      case protocol::ToStore::kAcquire: acquire(now, id, message.acquire(), actions); break;
-      case protocol::ToStore::kRelease: wrong = release(id, object_key_of(message.release().name()), actions); break;
-      case protocol::ToStore::kCancelReserve: cancel_reserve(id, message.cancel_reserve(), actions); break;
-      case protocol::ToStore::kLocate: locate(now, id, client, message.locate(), actions); break;
-      case protocol::ToStore::kYield: yield(id, message.yield()); break;
-      case protocol::ToStore::kFree: free(id, object_key_of(message.free().name()), actions); break;
-      case protocol::ToStore::kLend: lend(now, object_key_of(message.lend().name()), actions); break;
-      default: break;  // Message of a newer version.
+      case protocol::ToStore::kHello:
+        hello(id, client, message.hello(), actions);
+        break;
+      case protocol::ToStore::kReserve:
+        reserve(now, id, client, message.reserve(), actions);
+        break;
+      case protocol::ToStore::kAddArena:
+        wrong = add_arena(id, client, message.add_arena());
+        break;
+      case protocol::ToStore::kDropArena:
+        wrong = drop_arena(client, message.drop_arena(), actions);
+        break;
+      case protocol::ToStore::kPut:
+        wrong = put(now, id, client, message.put(), actions);
+        break;
+      case protocol::ToStore::kContents:
+        wrong = contain(id, client, message.contents(), actions);
+        break;
+      case protocol::ToStore::kAcquire:
+        acquire(now, id, message.acquire(), actions);
+        break;
+      case protocol::ToStore::kRelease:
+        wrong = release(id, object_key_of(message.release().name()), actions);
+        break;
+      case protocol::ToStore::kCancelReserve:
+        cancel_reserve(id, message.cancel_reserve(), actions);
+        break;
+      case protocol::ToStore::kLocate:
+        locate(now, id, client, message.locate(), actions);
+        break;
+      case protocol::ToStore::kYield:
+        yield(id, message.yield());
+        break;
+      case protocol::ToStore::kFree:
+        free(id, object_key_of(message.free().name()), actions);
+        break;
+      case protocol::ToStore::kLend:
+        lend(now, object_key_of(message.lend().name()), actions);
+        break;
+      default:
+        break;  // Message of a newer version.
     }
   }
   if (wrong) actions.cut.push_back({id, fmt::format("{}: {}", who(id), *wrong)});
@@ -74,17 +102,20 @@ void StoreTable::hello(StoreSession id, Client& client, const protocol::StoreHel
   answer.mutable_welcome()->set_node_id(raw(node_));
   answer.mutable_welcome()->set_writer(client.writer);
   answer.mutable_welcome()->set_address(address_);
-  answer.mutable_welcome()->set_arena_bytes_max(std::clamp(limits_.bytes_max / kArenasAStore, kArenaBytesMin, kArenaBytesMax));
+  answer.mutable_welcome()->set_arena_bytes_max(
+      std::clamp(limits_.bytes_max / kArenasAStore, kArenaBytesMin, kArenaBytesMax));
   actions.send.push_back({id, std::move(answer), {}});
 }
 
 // ---- objects ----
 
-std::optional<std::string> StoreTable::put(BootTime now, StoreSession id, Client& client, const protocol::PutObject& message, StoreActions& actions) {
+std::optional<std::string> StoreTable::put(BootTime now, StoreSession id, Client& client,
+                                           const protocol::PutObject& message, StoreActions& actions) {
   const ArenaKey arena{client.writer, message.arena()};
   const auto found = arenas_.find(arena);
-  if (found == arenas_.end() || message.number() <= client.last_number || message.offset() < 0 || message.bytes() <= 0 ||
-      message.bytes() > found->second.bytes || message.offset() > found->second.bytes - message.bytes()) {
+  if (found == arenas_.end() || message.number() <= client.last_number || message.offset() < 0 ||
+      message.bytes() <= 0 || message.bytes() > found->second.bytes ||
+      message.offset() > found->second.bytes - message.bytes()) {
     return fmt::format("object {} does not lie in arena {}", message.number(), message.arena());
   }
   client.last_number = message.number();
@@ -115,7 +146,8 @@ std::optional<std::string> StoreTable::put(BootTime now, StoreSession id, Client
 }
 
 Error StoreTable::lost(const ObjectKey& key, const std::string& why) const {
-  return {ErrorCode::kObjectLost, fmt::format("object {} of node {} is lost: {}; put it again", to_string(key), key.node == node_ ? node_name_ : short_id(key.node), why)};
+  return {ErrorCode::kObjectLost, fmt::format("object {} of node {} is lost: {}; put it again", to_string(key),
+                                              key.node == node_ ? node_name_ : short_id(key.node), why)};
 }
 
 void StoreTable::refuse(StoreSession to, uint64_t request, const Error& error, StoreActions& actions) {
@@ -127,7 +159,9 @@ void StoreTable::refuse(StoreSession to, uint64_t request, const Error& error, S
   actions.send.push_back({to, std::move(answer), {}});
 }
 
-Error StoreTable::gone_by_free(const ObjectKey& key) const { return lost(key, "volador::free gave it up for all who refer to it"); }
+Error StoreTable::gone_by_free(const ObjectKey& key) const {
+  return lost(key, "volador::free gave it up for all who refer to it");
+}
 
 void StoreTable::refuse_asked(Object& object, const Error& error, StoreActions& actions) {
   for (const Asked& one : std::exchange(object.asked, {})) {
@@ -177,12 +211,15 @@ void StoreTable::answer(StoreSession to, uint64_t request, Object& object, Store
 std::optional<std::string> StoreTable::choose_source(Object& object, StoreSession to) {
   if (object.bytes < kTreeBytesMin) return std::nullopt;
   auto& pullers = object.pullers;
-  if (std::any_of(pullers.begin(), pullers.end(), [to](const auto& one) { return one.peer == to; })) return std::nullopt;
+  if (std::any_of(pullers.begin(), pullers.end(), [to](const auto& one) { return one.peer == to; }))
+    return std::nullopt;
   std::optional<std::string> source;
   if (object.readers < kTreeWidth) {
     ++object.readers;
   } else {
-    const auto free = std::find_if(pullers.begin(), pullers.end(), [&](const auto& one) { return one.readers < kTreeWidth && !clients_.at(one.peer).address.empty(); });
+    const auto free = std::find_if(pullers.begin(), pullers.end(), [&](const auto& one) {
+      return one.readers < kTreeWidth && !clients_.at(one.peer).address.empty();
+    });
     if (free != pullers.end()) {
       ++free->readers;
       source = clients_.at(free->peer).address;
@@ -198,11 +235,18 @@ void StoreTable::acquire(BootTime now, StoreSession id, const protocol::AcquireO
   const auto found = objects_.find(key);
   if (found == objects_.end()) {
     const auto writer = writers_.find(key.writer);
-    if (writer == writers_.end()) return refuse(id, message.request(), lost(key, "the process that put it has ended and nobody referred to it"), actions);
-    if (key.number <= clients_.at(writer->second).last_number) return refuse(id, message.request(), lost(key, "nobody referred to it any more"), actions);
+    if (writer == writers_.end())
+      return refuse(id, message.request(), lost(key, "the process that put it has ended and nobody referred to it"),
+                    actions);
+    if (key.number <= clients_.at(writer->second).last_number)
+      return refuse(id, message.request(), lost(key, "nobody referred to it any more"), actions);
     Client& client = clients_.at(id);
     if (client.waiting >= limits_.waiting_max) {
-      return refuse(id, message.request(), {ErrorCode::kUnavailable, fmt::format("object store: {} already", counted(client.waiting, "request of this process waits", "requests of this process wait"))}, actions);
+      return refuse(id, message.request(),
+                    {ErrorCode::kUnavailable,
+                     fmt::format("object store: {} already", counted(client.waiting, "request of this process waits",
+                                                                     "requests of this process wait"))},
+                    actions);
     }
     ++client.waiting;  // Its writer's message is on the way: another connection was read first.
     expected_[key].push_back({id, message.request(), message.claim()});
@@ -216,7 +260,8 @@ void StoreTable::acquire(BootTime now, StoreSession id, const protocol::AcquireO
   answer(id, message.request(), object, actions);
 }
 
-void StoreTable::acquire_copy(StoreSession id, const ObjectKey& key, const protocol::AcquireObject& message, StoreActions& actions) {
+void StoreTable::acquire_copy(StoreSession id, const ObjectKey& key, const protocol::AcquireObject& message,
+                              StoreActions& actions) {
   const auto [found, is_new] = objects_.try_emplace(key);
   Object& copy = found->second;
   ++copy.references.held[id].count;
@@ -299,7 +344,8 @@ std::optional<std::string> StoreTable::release(StoreSession id, const ObjectKey&
   if (found == objects_.end()) return std::nullopt;  // It was rejected or lost.
   Object& object = found->second;
   const auto held = object.references.held.find(id);
-  if (held == object.references.held.end()) return fmt::format("object {} was given back more often than taken", to_string(key));
+  if (held == object.references.held.end())
+    return fmt::format("object {} was given back more often than taken", to_string(key));
   if (--held->second.count == 0) {
     forget_hold(object, id);
     clients_.at(id).refers.erase(key);
@@ -372,7 +418,8 @@ void StoreTable::tell_freed(const ArenaKey& arena, const std::vector<uint64_t>& 
   const StoreSession writer = writers_.at(arena.writer);
   protocol::FromStore message;
   message.mutable_freed()->mutable_numbers()->Add(numbers.begin(), numbers.end());
-  message.mutable_freed()->set_drop(!wanted_.empty() && (wanted_.front().restore || wanted_.front().copy || wanted_.front().client != writer));
+  message.mutable_freed()->set_drop(
+      !wanted_.empty() && (wanted_.front().restore || wanted_.front().copy || wanted_.front().client != writer));
   actions.send.push_back({writer, std::move(message), {}});
 }
 
@@ -428,7 +475,8 @@ StoreActions StoreTable::on_gone(BootTime now, StoreSession id) {
     one = one->second.empty() ? expected_.erase(one) : std::next(one);
   }
   std::vector<ArenaKey> empty;
-  for (auto arena = arenas_.lower_bound({writer, 0}); writer != kOwnWriter && arena != arenas_.end() && arena->first.writer == writer; ++arena) {
+  for (auto arena = arenas_.lower_bound({writer, 0});
+       writer != kOwnWriter && arena != arenas_.end() && arena->first.writer == writer; ++arena) {
     arena->second.writer_gone = true;
     if (arena->second.residents.empty()) empty.push_back(arena->first);
   }

@@ -66,20 +66,20 @@ struct ArenaKey {
 
 // Limits and timeouts of a StoreTable.
 struct StoreLimits {
-  int64_t bytes_max = int64_t{1} << 30;              // Total of all arenas.
-  std::chrono::nanoseconds room_patience = std::chrono::seconds(10);     // How long a writer waits for room.
+  int64_t bytes_max = int64_t{1} << 30;                               // Total of all arenas.
+  std::chrono::nanoseconds room_patience = std::chrono::seconds(10);  // How long a writer waits for room.
   // Until a transferred reference must be accepted.
   std::chrono::nanoseconds lend_patience = std::chrono::seconds(60);
-  size_t arenas_max = 4096;       // Per writer.
-  size_t waiting_max = 10'000;    // Requests for room, or for objects that have not arrived, per client.
+  size_t arenas_max = 4096;     // Per writer.
+  size_t waiting_max = 10'000;  // Requests for room, or for objects that have not arrived, per client.
   size_t site_bytes_max = 200;
   size_t contents_max = kObjectContentsMax;
-  int64_t spill_bytes_max = 0;    // On disk; 0: spilling is disabled.
+  int64_t spill_bytes_max = 0;  // On disk; 0: spilling is disabled.
   // How long to wait for a process's answer to Reclaim.
   std::chrono::nanoseconds yield_patience = std::chrono::milliseconds(500);
-  std::chrono::nanoseconds spill_pause = std::chrono::seconds(1);            // After the disk failed or was full.
+  std::chrono::nanoseconds spill_pause = std::chrono::seconds(1);      // After the disk failed or was full.
   std::chrono::nanoseconds spare_patience = std::chrono::seconds(10);  // For memory of dropped copies; 0: none.
-  int64_t spare_bytes_min = int64_t{1} << 20;  // Smaller arenas are closed at once.
+  int64_t spare_bytes_min = int64_t{1} << 20;                          // Smaller arenas are closed at once.
   size_t spares_max = 64;
 };
 
@@ -223,10 +223,10 @@ class StoreTable {
  private:
   // References of one client to one object.
   struct Hold {
-    int64_t count = 0;      // Number of references; 0: none left.
-    bool located = false;   // The client knows the object's place in memory and may read there.
-    bool reading = false;   // The client reported that it is reading.
-    uint64_t asked = 0;     // Serial of the last Reclaim since the client received the place; 0: none.
+    int64_t count = 0;     // Number of references; 0: none left.
+    bool located = false;  // The client knows the object's place in memory and may read there.
+    bool reading = false;  // The client reported that it is reading.
+    uint64_t asked = 0;    // Serial of the last Reclaim since the client received the place; 0: none.
   };
   struct References {
     std::map<StoreSession, Hold> held;
@@ -258,17 +258,17 @@ class StoreTable {
     bool restoring = false;  // Waiting for room, or being read from disk.
     bool freed = false;      // By volador::free; kept while there are references.
     std::vector<Asked> asked;
-    std::string address;     // Address of its owner node, for a copy.
-    struct Puller {          // Another node's store that has or fetches a copy.
+    std::string address;  // Address of its owner node, for a copy.
+    struct Puller {       // Another node's store that has or fetches a copy.
       StoreSession peer;
-      int readers = 0;       // Number of nodes that were directed to this copy.
+      int readers = 0;  // Number of nodes that were directed to this copy.
     };
     std::vector<Puller> pullers;
-    int readers = 0;         // Number of nodes that read it here.
-    bool fetched = true;     // For copies: it has arrived.
-    bool named = false;      // For copies: referenced only by objects here, without its bytes.
-    bool counted = false;    // For copies: the owner counts contained references as well as the copy.
-    bool naming = false;     // Its ObjectContents are incomplete.
+    int readers = 0;                          // Number of nodes that read it here.
+    bool fetched = true;                      // For copies: it has arrived.
+    bool named = false;                       // For copies: referenced only by objects here, without its bytes.
+    bool counted = false;                     // For copies: the owner counts contained references as well as the copy.
+    bool naming = false;                      // Its ObjectContents are incomplete.
     std::unique_ptr<Contents> contents = {};  // Null: none.
   };
   struct Arena {
@@ -289,10 +289,10 @@ class StoreTable {
   struct Client {
     uint64_t writer = 0;
     std::string who;
-    std::string address;        // For another node's store.
+    std::string address;  // For another node's store.
     bool greeted = false;
-    int64_t reserved = 0;       // Reserved and not yet used for an arena.
-    uint64_t last_number = 0;   // Number of its last object.
+    int64_t reserved = 0;      // Reserved and not yet used for an arena.
+    uint64_t last_number = 0;  // Number of its last object.
     size_t arenas = 0;
     size_t waiting = 0;
     std::set<ObjectKey> refers;
@@ -312,9 +312,11 @@ class StoreTable {
   void cancel_reserve(StoreSession id, const protocol::CancelReserve& message, StoreActions& actions);
   std::optional<std::string> add_arena(StoreSession id, Client& client, const protocol::AddArena& message);
   std::optional<std::string> drop_arena(Client& client, const protocol::DropArena& message, StoreActions& actions);
-  std::optional<std::string> put(BootTime now, StoreSession id, Client& client, const protocol::PutObject& message, StoreActions& actions);
+  std::optional<std::string> put(BootTime now, StoreSession id, Client& client, const protocol::PutObject& message,
+                                 StoreActions& actions);
   void acquire(BootTime now, StoreSession id, const protocol::AcquireObject& message, StoreActions& actions);
-  void acquire_copy(StoreSession id, const ObjectKey& key, const protocol::AcquireObject& message, StoreActions& actions);
+  void acquire_copy(StoreSession id, const ObjectKey& key, const protocol::AcquireObject& message,
+                    StoreActions& actions);
   std::optional<std::string> release(StoreSession id, const ObjectKey& key, StoreActions& actions);
   void claim(BootTime now, const ObjectKey& key, References& references);
   void await_claim(BootTime now, const ObjectKey& key, References& references);
@@ -340,7 +342,9 @@ class StoreTable {
   BootTime deadline(const Wanted& wanted) const { return std::max(wanted.until, progress_ + limits_.room_patience); }
   Error full(int64_t bytes) const;
   std::string writer_name(const ObjectKey& key) const;
-  static bool is_unused(const References& references) { return references.held.empty() && references.lent <= 0 && references.returning == 0; }
+  static bool is_unused(const References& references) {
+    return references.held.empty() && references.lent <= 0 && references.returning == 0;
+  }
   static int64_t references_of(const References& references);
   void drop_unused(const ObjectKey& key, StoreActions& actions);
   void free_object(const ObjectKey& key, StoreActions& actions);
@@ -350,7 +354,8 @@ class StoreTable {
   std::string who(StoreSession client) const;
 
   // store_table_contents.cc
-  std::optional<std::string> contain(StoreSession id, const Client& client, const protocol::ObjectContents& message, StoreActions& actions);
+  std::optional<std::string> contain(StoreSession id, const Client& client, const protocol::ObjectContents& message,
+                                     StoreActions& actions);
   void end_naming(const ObjectKey& key, Object& object, StoreActions& actions);
   void report_contained_refs(const Object& object, protocol::Located& located) const;
   void hold_actor(Contents& contents, const ActorId& actor, StoreActions& actions);
@@ -369,7 +374,8 @@ class StoreTable {
   void leave_disk(Object& object, StoreActions& actions);
   void drop_spare_files(StoreActions& actions);
   void touch(const Object& object);
-  void locate(BootTime now, StoreSession id, Client& client, const protocol::LocateObject& message, StoreActions& actions);
+  void locate(BootTime now, StoreSession id, Client& client, const protocol::LocateObject& message,
+              StoreActions& actions);
   void yield(StoreSession id, const protocol::YieldObjects& message);
   void free(StoreSession id, const ObjectKey& key, StoreActions& actions);
   void forget_freed(ObjectKey key, StoreActions& actions);
@@ -392,18 +398,18 @@ class StoreTable {
   int64_t used_ = 0;  // Arenas and reservations.
   uint64_t next_copy_ = 1;
   std::map<StoreSession, Client> clients_;
-  std::unordered_map<uint64_t, StoreSession> writers_;  // Connected writers.
-  std::unordered_map<ObjectKey, Object> objects_;       // Objects of this node and copies.
+  std::unordered_map<uint64_t, StoreSession> writers_;          // Connected writers.
+  std::unordered_map<ObjectKey, Object> objects_;               // Objects of this node and copies.
   std::unordered_map<ObjectKey, std::vector<Asked>> expected_;  // Objects of this node that were not put yet.
   std::map<ArenaKey, Arena> arenas_;
-  std::unordered_map<ActorId, int64_t> actors_;  // Number of objects with handles on each actor.
+  std::unordered_map<ActorId, int64_t> actors_;    // Number of objects with handles on each actor.
   std::vector<std::unique_ptr<Contents>> let_go_;  // Contents of removed objects, to be released.
-  std::deque<Wanted> wanted_;  // In order of arrival and therefore of deadlines.
+  std::deque<Wanted> wanted_;                      // In order of arrival and therefore of deadlines.
   uint64_t next_wanted_ = 1;
   std::deque<std::pair<BootTime, ArenaKey>> spares_;  // With expiry, next first. Empty while a client waits for room.
   BootTime now_{};                                    // Time of the last event.
   std::vector<std::pair<ObjectKey, Result<uint64_t>>> rooms_;
-  std::deque<std::pair<BootTime, ObjectKey>> lent_;  // By deadline; settled entries are skipped.
+  std::deque<std::pair<BootTime, ObjectKey>> lent_;       // By deadline; settled entries are skipped.
   std::deque<std::pair<BootTime, ObjectKey>> returning_;  // By deadline.
 
   std::optional<FreeList> disk_;  // Allocator of the spill file.
@@ -414,7 +420,7 @@ class StoreTable {
   std::set<ObjectKey> freed_;     // Freed by volador::free and still in memory: they may have readers.
   BootTime progress_{};           // Last progress of writing to disk.
   std::optional<BootTime> paused_until_;
-  std::string spill_trouble_;     // Why spilling paused last.
+  std::string spill_trouble_;  // Why spilling paused last.
 };
 
 }  // namespace volador::worker

@@ -10,15 +10,20 @@
 
 namespace volador::worker {
 
-std::optional<std::string> StoreTable::contain(StoreSession id, const Client& client, const protocol::ObjectContents& message, StoreActions& actions) {
+std::optional<std::string> StoreTable::contain(StoreSession id, const Client& client,
+                                               const protocol::ObjectContents& message, StoreActions& actions) {
   const ObjectKey key{node_, client.writer, message.number()};
   const auto found = objects_.find(key);
-  if (found == objects_.end() || !found->second.references.held.contains(id)) return fmt::format("object {}, of which it says what is in it, is not its own or gone", message.number());
+  if (found == objects_.end() || !found->second.references.held.contains(id))
+    return fmt::format("object {}, of which it says what is in it, is not its own or gone", message.number());
   Object& object = found->second;
   if (!object.contents) object.contents = std::make_unique<Contents>();
   Contents& contents = *object.contents;
-  const size_t count = contents.objects.size() + contents.actors.size() + static_cast<size_t>(message.objects_size()) + static_cast<size_t>(message.actors_size());
-  if (count > limits_.contents_max) return fmt::format("object {} has more than {} references and handles in it", message.number(), limits_.contents_max);
+  const size_t count = contents.objects.size() + contents.actors.size() + static_cast<size_t>(message.objects_size()) +
+                       static_cast<size_t>(message.actors_size());
+  if (count > limits_.contents_max)
+    return fmt::format("object {} has more than {} references and handles in it", message.number(),
+                       limits_.contents_max);
   for (const std::string& actor : message.actors()) {
     hold_actor(contents, id_from_raw<ActorId>(actor), actions);
   }
@@ -78,7 +83,9 @@ StoreActions StoreTable::set_contents(BootTime now, const ObjectKey& key, const 
   now_ = now;
   const auto found = objects_.find(key);
   const auto count = static_cast<size_t>(at_home.objects_size()) + static_cast<size_t>(at_home.actors_size());
-  if (found == objects_.end() || found->second.freed || found->second.contents || count == 0 || count > limits_.contents_max) return actions;
+  if (found == objects_.end() || found->second.freed || found->second.contents || count == 0 ||
+      count > limits_.contents_max)
+    return actions;
   auto contents = std::make_unique<Contents>();
   for (const std::string& actor : at_home.actors()) hold_actor(*contents, id_from_raw<ActorId>(actor), actions);
   for (const protocol::ObjectName& name : at_home.objects()) {
@@ -109,7 +116,8 @@ bool StoreTable::refer(const ObjectKey& key, const std::string& address, StoreAc
     }
     ++object.references.held[kContainedRefs].count;
     themselves.refers.insert(key);
-    if (!object.fetched && !std::exchange(object.counted, true)) actions.home.push_back({key, object.address, StoreActions::Home::What::kRefer, false});
+    if (!object.fetched && !std::exchange(object.counted, true))
+      actions.home.push_back({key, object.address, StoreActions::Home::What::kRefer, false});
     return true;
   }
   const auto writer = writers_.find(key.writer);
@@ -123,7 +131,8 @@ void StoreTable::remove_reference(const ObjectKey& key, StoreActions& actions) {
   Client& themselves = clients_.at(kContainedRefs);
   if (const auto expected = expected_.find(key); expected != expected_.end()) {
     auto& asked = expected->second;
-    const auto one = std::find_if(asked.begin(), asked.end(), [](const Asked& each) { return each.client == kContainedRefs; });
+    const auto one =
+        std::find_if(asked.begin(), asked.end(), [](const Asked& each) { return each.client == kContainedRefs; });
     if (one == asked.end()) return;
     --themselves.waiting;
     asked.erase(one);

@@ -18,13 +18,26 @@ constexpr size_t kHoldersNamed = 3;
 
 // ---- room ----
 
-void StoreTable::reserve(BootTime now, StoreSession id, Client& client, const protocol::Reserve& message, StoreActions& actions) {
-  const Wanted wanted{.serial = next_wanted_++, .client = id, .request = message.request(), .bytes = message.bytes(), .until = now + limits_.room_patience};
+void StoreTable::reserve(BootTime now, StoreSession id, Client& client, const protocol::Reserve& message,
+                         StoreActions& actions) {
+  const Wanted wanted{.serial = next_wanted_++,
+                      .client = id,
+                      .request = message.request(),
+                      .bytes = message.bytes(),
+                      .until = now + limits_.room_patience};
   if (wanted.bytes <= 0 || client.waiting >= limits_.waiting_max || client.arenas >= limits_.arenas_max) {
-    answer_room(wanted, Error{ErrorCode::kInvalidArgument, fmt::format("object store: {} cannot be had with {} and {} open", counted(wanted.bytes, "byte"), counted(client.arenas, "arena"), counted(client.waiting, "request"))}, actions);
+    answer_room(wanted,
+                Error{ErrorCode::kInvalidArgument,
+                      fmt::format("object store: {} cannot be had with {} and {} open", counted(wanted.bytes, "byte"),
+                                  counted(client.arenas, "arena"), counted(client.waiting, "request"))},
+                actions);
   } else if (wanted.bytes > limits_.bytes_max) {
-    answer_room(wanted, Error{ErrorCode::kStoreFull, fmt::format("an object of {} does not fit into the object store of node {}, which holds {} in all; start the worker with a larger --object-store-memory",
-                                                                 format_bytes(wanted.bytes), node_name_, format_bytes(limits_.bytes_max))}, actions);
+    answer_room(wanted,
+                Error{ErrorCode::kStoreFull,
+                      fmt::format("an object of {} does not fit into the object store of node {}, which holds {} in "
+                                  "all; start the worker with a larger --object-store-memory",
+                                  format_bytes(wanted.bytes), node_name_, format_bytes(limits_.bytes_max))},
+                actions);
   } else {
     ++client.waiting;
     wanted_.push_back(wanted);
@@ -34,7 +47,10 @@ void StoreTable::reserve(BootTime now, StoreSession id, Client& client, const pr
 
 StoreActions StoreTable::reserve_copy(BootTime now, const ObjectKey& key, int64_t bytes) {
   StoreActions actions;
-  const Wanted wanted{.serial = next_wanted_++, .bytes = std::max<int64_t>(bytes, 1), .until = now + limits_.room_patience, .copy = key};
+  const Wanted wanted{.serial = next_wanted_++,
+                      .bytes = std::max<int64_t>(bytes, 1),
+                      .until = now + limits_.room_patience,
+                      .copy = key};
   if (bytes > limits_.bytes_max) {  // Waiting cannot help.
     answer_room(wanted, full(bytes), actions);
     return actions;
@@ -48,7 +64,9 @@ StoreActions StoreTable::reserve_copy(BootTime now, const ObjectKey& key, int64_
 std::vector<std::pair<ObjectKey, Result<uint64_t>>> StoreTable::take_rooms() { return std::exchange(rooms_, {}); }
 
 void StoreTable::cancel_reserve(StoreSession id, const protocol::CancelReserve& message, StoreActions& actions) {
-  const auto found = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) { return !one.copy && !one.restore && one.client == id && one.request == message.request(); });
+  const auto found = std::find_if(wanted_.begin(), wanted_.end(), [&](const Wanted& one) {
+    return !one.copy && !one.restore && one.client == id && one.request == message.request();
+  });
   if (found == wanted_.end()) return;  // Already granted or rejected.
   const Wanted wanted = *found;
   wanted_.erase(found);
@@ -81,7 +99,9 @@ void StoreTable::grant(StoreActions& actions) {
   if (wanted_.empty()) return;
   std::set<StoreSession> told;
   for (const auto& [key, arena] : arenas_) {
-    if (key.writer == kOwnWriter || arena.writer_gone || !arena.residents.empty() || !told.insert(writers_.at(key.writer)).second) continue;
+    if (key.writer == kOwnWriter || arena.writer_gone || !arena.residents.empty() ||
+        !told.insert(writers_.at(key.writer)).second)
+      continue;
     protocol::FromStore trim;
     trim.mutable_trim();
     actions.send.push_back({writers_.at(key.writer), std::move(trim), {}});
@@ -193,36 +213,46 @@ Error StoreTable::full(int64_t bytes) const {
   std::map<std::string, Held> by_writer;
   for (const auto& [key, arena] : arenas_) {
     if (key.writer == kOwnWriter && arena.residents.empty()) continue;  // Being fetched.
-    by_writer[writer_name(key.writer == kOwnWriter ? *arena.residents.begin() : ObjectKey{node_, key.writer, 0})].arenas += arena.bytes;
+    by_writer[writer_name(key.writer == kOwnWriter ? *arena.residents.begin() : ObjectKey{node_, key.writer, 0})]
+        .arenas += arena.bytes;
   }
   int64_t being_read = 0;
   for (const auto& [key, object] : objects_) {
     if (!object.in_memory) continue;
-    by_writer[writer_name(key)].by_site[object.place.empty() ? object.site : object.site + " at " + object.place] += object.bytes;
+    by_writer[writer_name(key)].by_site[object.place.empty() ? object.site : object.site + " at " + object.place] +=
+        object.bytes;
     const auto& held = object.references.held;
-    if (std::any_of(held.begin(), held.end(), [](const auto& one) { return one.second.reading; })) being_read += object.bytes;
+    if (std::any_of(held.begin(), held.end(), [](const auto& one) { return one.second.reading; }))
+      being_read += object.bytes;
   }
   std::vector<std::pair<int64_t, std::string>> largest;
   for (const auto& [name, held] : by_writer) {
     std::string text = fmt::format("{} {}", name, format_bytes(held.arenas));
-    const auto most = std::max_element(held.by_site.begin(), held.by_site.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
-    if (most != held.by_site.end() && !most->first.empty()) text += fmt::format(" ({} of it: {})", format_bytes(most->second), most->first);
+    const auto most = std::max_element(held.by_site.begin(), held.by_site.end(),
+                                       [](const auto& a, const auto& b) { return a.second < b.second; });
+    if (most != held.by_site.end() && !most->first.empty())
+      text += fmt::format(" ({} of it: {})", format_bytes(most->second), most->first);
     largest.emplace_back(held.arenas, std::move(text));
   }
   std::sort(largest.rbegin(), largest.rend());
   std::string names;
-  for (size_t i = 0; i < std::min(largest.size(), kHoldersNamed); ++i) names += (i == 0 ? "" : ", ") + largest[i].second;
+  for (size_t i = 0; i < std::min(largest.size(), kHoldersNamed); ++i)
+    names += (i == 0 ? "" : ", ") + largest[i].second;
   std::string spilled = "nothing is spilled to disk (--object-spill-limit is 0)";
   if (disk_) {
-    spilled = fmt::format("{} of {} are spilled to disk", format_bytes(this->spilled()), format_bytes(limits_.spill_bytes_max));
+    spilled = fmt::format("{} of {} are spilled to disk", format_bytes(this->spilled()),
+                          format_bytes(limits_.spill_bytes_max));
     if (!spill_trouble_.empty()) spilled += "; " + spill_trouble_;
     if (being_read > 0) spilled += fmt::format("; {} are being read and cannot go", format_bytes(being_read));
   }
-  return {ErrorCode::kStoreFull, fmt::format("the object store of node {} has {} of {} in use and {} s brought no room for {} more; {}. Largest holders: {}. "
-                                             "Drop references that are not needed (volador memory lists them), or start the worker with a larger --object-store-memory or --object-spill-limit",
-                                             node_name_, format_bytes(used_), format_bytes(limits_.bytes_max),
-                                             std::chrono::duration_cast<std::chrono::seconds>(limits_.room_patience).count(), format_bytes(bytes), spilled,
-                                             names.empty() ? "processes that write at this moment" : names)};
+  return {ErrorCode::kStoreFull,
+          fmt::format("the object store of node {} has {} of {} in use and {} s brought no room for {} more; {}. "
+                      "Largest holders: {}. "
+                      "Drop references that are not needed (volador memory lists them), or start the worker with a "
+                      "larger --object-store-memory or --object-spill-limit",
+                      node_name_, format_bytes(used_), format_bytes(limits_.bytes_max),
+                      std::chrono::duration_cast<std::chrono::seconds>(limits_.room_patience).count(),
+                      format_bytes(bytes), spilled, names.empty() ? "processes that write at this moment" : names)};
 }
 
 std::optional<std::string> StoreTable::add_arena(StoreSession id, Client& client, const protocol::AddArena& message) {
@@ -238,9 +268,11 @@ std::optional<std::string> StoreTable::add_arena(StoreSession id, Client& client
   return std::nullopt;
 }
 
-std::optional<std::string> StoreTable::drop_arena(Client& client, const protocol::DropArena& message, StoreActions& actions) {
+std::optional<std::string> StoreTable::drop_arena(Client& client, const protocol::DropArena& message,
+                                                  StoreActions& actions) {
   if (message.arena() == 0) {
-    if (message.bytes() <= 0 || message.bytes() > client.reserved) return fmt::format("{} not reserved", counted(message.bytes(), "byte given back was", "bytes given back were"));
+    if (message.bytes() <= 0 || message.bytes() > client.reserved)
+      return fmt::format("{} not reserved", counted(message.bytes(), "byte given back was", "bytes given back were"));
     client.reserved -= message.bytes();
     used_ -= message.bytes();
     grant(actions);
@@ -248,7 +280,8 @@ std::optional<std::string> StoreTable::drop_arena(Client& client, const protocol
   }
   const ArenaKey key{client.writer, message.arena()};
   const auto found = arenas_.find(key);
-  if (found == arenas_.end() || !found->second.residents.empty()) return fmt::format("arena {} cannot be dropped: it holds objects or does not exist", message.arena());
+  if (found == arenas_.end() || !found->second.residents.empty())
+    return fmt::format("arena {} cannot be dropped: it holds objects or does not exist", message.arena());
   --client.arenas;
   close_arena(key, actions);
   return std::nullopt;
@@ -344,15 +377,24 @@ std::vector<StoreTable::Row> StoreTable::rows(size_t rows_max) const {
     if (!object.named) largest.emplace_back(object.bytes, &key);
   }
   const size_t count = std::min(rows_max, largest.size());
-  std::partial_sort(largest.begin(), largest.begin() + static_cast<std::ptrdiff_t>(count), largest.end(),
-                    [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : *a.second < *b.second; });
+  std::partial_sort(
+      largest.begin(), largest.begin() + static_cast<std::ptrdiff_t>(count), largest.end(),
+      [](const auto& a, const auto& b) { return a.first != b.first ? a.first > b.first : *a.second < *b.second; });
   std::vector<Row> rows;
   for (size_t i = 0; i < count; ++i) {
     const ObjectKey& key = *largest[i].second;
     const Object& object = objects_.at(key);
     Row& row = rows.emplace_back();
-    row = {.key = key, .bytes = object.bytes, .site = object.site, .place = object.place, .writer = writer_name(key), .holders = {}, .copy = key.node != node_,
-           .in_memory = object.in_memory, .spilled = object.disk.has_value(), .references = references_of(object.references)};
+    row = {.key = key,
+           .bytes = object.bytes,
+           .site = object.site,
+           .place = object.place,
+           .writer = writer_name(key),
+           .holders = {},
+           .copy = key.node != node_,
+           .in_memory = object.in_memory,
+           .spilled = object.disk.has_value(),
+           .references = references_of(object.references)};
     for (const auto& [client, hold] : object.references.held) row.holders.push_back(who(client));
     if (object.references.lent > 0) row.holders.emplace_back("an answer under way");
     if (object.references.returning > 0) row.holders.emplace_back("a node that was cut off");
@@ -394,11 +436,15 @@ void StoreTable::check_invariants() const {
   for (const auto& [key, object] : objects_) {
     VOLADOR_CHECK(!object.fetched || !is_unused(object.references), "an object without references is freed");
     VOLADOR_CHECK(!object.fetched || object.freed || object.in_memory || object.disk, "an object lies somewhere");
-    VOLADOR_CHECK(!object.named || (!object.fetched && !object.in_memory && (object.freed || object.references.held.size() == 1) &&
-                                    object.references.held.contains(kContainedRefs)), "only objects refer to what is only named");
-    VOLADOR_CHECK(object.references.returning == (returning.contains(key) ? returning.extract(key).mapped() : 0), "nodes that may come back are waited for");
+    VOLADOR_CHECK(!object.named ||
+                      (!object.fetched && !object.in_memory && (object.freed || object.references.held.size() == 1) &&
+                       object.references.held.contains(kContainedRefs)),
+                  "only objects refer to what is only named");
+    VOLADOR_CHECK(object.references.returning == (returning.contains(key) ? returning.extract(key).mapped() : 0),
+                  "nodes that may come back are waited for");
     if (object.in_memory) {
-      VOLADOR_CHECK(arenas_.contains(object.arena) && arenas_.at(object.arena).residents.contains(key), "an object lies in an arena that knows it");
+      VOLADOR_CHECK(arenas_.contains(object.arena) && arenas_.at(object.arena).residents.contains(key),
+                    "an object lies in an arena that knows it");
       ++counted[object.arena].residents;
     }
     if (object.contents) {
@@ -429,7 +475,9 @@ void StoreTable::check_invariants() const {
   for (const auto& [until, key] : spares_) {
     VOLADOR_CHECK(key.writer == kOwnWriter && arenas_.contains(key), "a spare arena is one of this store's own");
     const Arena& arena = arenas_.at(key);
-    VOLADOR_CHECK(arena.residents.empty() && arena.located == 0 && arena.writes == 0 && arena.phase == Arena::Phase::kUsed, "nothing lies in a spare arena");
+    VOLADOR_CHECK(
+        arena.residents.empty() && arena.located == 0 && arena.writes == 0 && arena.phase == Arena::Phase::kUsed,
+        "nothing lies in a spare arena");
   }
   VOLADOR_CHECK(spares_.empty() || wanted_.empty(), "spare arenas make way for who waits");
   for (const auto& [id, client] : clients_) bytes += client.reserved;

@@ -100,7 +100,8 @@ void StoreTable::set_phase(Arena& arena, const ArenaKey& key, Arena::Phase phase
 
 // ---- messages of processes ----
 
-void StoreTable::locate(BootTime now, StoreSession id, Client& client, const protocol::LocateObject& message, StoreActions& actions) {
+void StoreTable::locate(BootTime now, StoreSession id, Client& client, const protocol::LocateObject& message,
+                        StoreActions& actions) {
   const ObjectKey key = object_key_of(message.name());
   const auto found = objects_.find(key);
   if (found == objects_.end() || !found->second.references.held.contains(id)) {
@@ -110,12 +111,17 @@ void StoreTable::locate(BootTime now, StoreSession id, Client& client, const pro
   if (object.freed) return refuse(id, message.request(), gone_by_free(key), actions);
   if (object.in_memory) return answer(id, message.request(), object, actions);
   if (client.waiting >= limits_.waiting_max) {
-    return refuse(id, message.request(), {ErrorCode::kUnavailable, fmt::format("object store: {} already", counted(client.waiting, "request of this process waits", "requests of this process wait"))}, actions);
+    return refuse(id, message.request(),
+                  {ErrorCode::kUnavailable,
+                   fmt::format("object store: {} already", counted(client.waiting, "request of this process waits",
+                                                                   "requests of this process wait"))},
+                  actions);
   }
   ++client.waiting;
   object.asked.push_back({id, message.request(), false});
   if (!object.fetched || std::exchange(object.restoring, true)) return;
-  wanted_.push_back({.serial = next_wanted_++, .bytes = object.bytes, .until = now + limits_.room_patience, .restore = key});
+  wanted_.push_back(
+      {.serial = next_wanted_++, .bytes = object.bytes, .until = now + limits_.room_patience, .restore = key});
   grant(actions);
 }
 
@@ -130,14 +136,19 @@ void StoreTable::yield(StoreSession id, const protocol::YieldObjects& message) {
     Arena& arena = arenas_.at(object.arena);
     arena.silent = false;
     switch (one.answer()) {
-      case protocol::YieldObjects::YIELDED: set_located(object, held->second, false); break;
-      case protocol::YieldObjects::READING: set_reading(object, held->second, true); break;
+      case protocol::YieldObjects::YIELDED:
+        set_located(object, held->second, false);
+        break;
+      case protocol::YieldObjects::READING:
+        set_reading(object, held->second, true);
+        break;
       default:
         held->second.asked = 0;
         touch(object);
         if (!wanted_.empty()) arena.spared_for = wanted_.front().serial;
     }
-    if (one.answer() != protocol::YieldObjects::YIELDED && arena.phase == Arena::Phase::kAsking) set_phase(arena, object.arena, Arena::Phase::kUsed);
+    if (one.answer() != protocol::YieldObjects::YIELDED && arena.phase == Arena::Phase::kAsking)
+      set_phase(arena, object.arena, Arena::Phase::kUsed);
   }
 }
 
@@ -172,10 +183,12 @@ void StoreTable::free(StoreSession id, const ObjectKey& key, StoreActions& actio
   const bool from_home = key.node != node_ && clients_.at(id).writer == kOwnWriter;
   if ((!from_home && !found->second.references.held.contains(id)) || std::exchange(found->second.freed, true)) return;
   Object& object = found->second;
-  if (key.node != node_ && !from_home) actions.home.push_back({key, object.address, StoreActions::Home::What::kFree, false});
+  if (key.node != node_ && !from_home)
+    actions.home.push_back({key, object.address, StoreActions::Home::What::kFree, false});
   for (const auto& [client, hold] : object.references.held) {
     const std::string& address = clients_.at(client).address;
-    if (client != id && !address.empty()) actions.home.push_back({key, address, StoreActions::Home::What::kFreeCopy, false});
+    if (client != id && !address.empty())
+      actions.home.push_back({key, address, StoreActions::Home::What::kFreeCopy, false});
   }
   object.restoring = false;
   if (object.fetched) refuse_asked(object, gone_by_free(key), actions);
@@ -199,10 +212,13 @@ void StoreTable::forget_freed(ObjectKey key, StoreActions& actions) {
 
 // ---- emptying arenas ----
 
-int64_t StoreTable::missing_room() const { return wanted_.empty() ? 0 : used_ + wanted_.front().bytes - limits_.bytes_max; }
+int64_t StoreTable::missing_room() const {
+  return wanted_.empty() ? 0 : used_ + wanted_.front().bytes - limits_.bytes_max;
+}
 
 bool StoreTable::can_empty(const Arena& arena) const {
-  return arena.phase == Arena::Phase::kUsed && !arena.residents.empty() && arena.reading == 0 && arena.writes == 0 && !arena.silent;
+  return arena.phase == Arena::Phase::kUsed && !arena.residents.empty() && arena.reading == 0 && arena.writes == 0 &&
+         !arena.silent;
 }
 
 void StoreTable::make_room(BootTime now, StoreActions& actions) {
@@ -227,7 +243,8 @@ void StoreTable::start_emptying(BootTime now, const ArenaKey& key, StoreActions&
   set_phase(arena, key, Arena::Phase::kAsking);
   arena.until = now + limits_.yield_patience;
   if (arena.located == 0) return;
-  ask_to_yield({arena.residents.begin(), arena.residents.end()}, !wanted_.empty() && arena.spared_for == wanted_.front().serial, false, actions);
+  ask_to_yield({arena.residents.begin(), arena.residents.end()},
+               !wanted_.empty() && arena.spared_for == wanted_.front().serial, false, actions);
 }
 
 void StoreTable::advance(BootTime now, StoreActions& actions) {
@@ -284,7 +301,8 @@ StoreActions StoreTable::on_spilled(BootTime now, const StoreActions::Spill& spi
   }
   if (!outcome) pause_spilling(now, outcome.error().message);
   const auto arena = arenas_.find(spill.arena);
-  if (arena != arenas_.end() && arena->second.phase == Arena::Phase::kWriting && arena->second.writes == 0) finish_emptying(now, spill.arena, actions);
+  if (arena != arenas_.end() && arena->second.phase == Arena::Phase::kWriting && arena->second.writes == 0)
+    finish_emptying(now, spill.arena, actions);
   make_room(now, actions);
   return actions;
 }
@@ -298,7 +316,8 @@ void StoreTable::finish_emptying(BootTime now, const ArenaKey& key, StoreActions
   for (const ObjectKey& resident : residents) {
     Object& object = objects_.at(resident);
     const auto& held = object.references.held;
-    if (!object.disk || std::any_of(held.begin(), held.end(), [](const auto& one) { return one.second.located; })) continue;
+    if (!object.disk || std::any_of(held.begin(), held.end(), [](const auto& one) { return one.second.located; }))
+      continue;
     freed.push_back(resident.number);
     if (!leave_memory(resident, object, actions)) return;  // The arena was closed with its last object.
   }
@@ -339,7 +358,9 @@ StoreActions StoreTable::on_restored(BootTime now, const ObjectKey& key, uint64_
   object.restoring = false;
   if (!outcome) {
     close_arena(place, actions);
-    refuse_asked(object, outcome.error().code == ErrorCode::kObjectLost ? lost(key, outcome.error().message) : outcome.error(), actions);
+    refuse_asked(object,
+                 outcome.error().code == ErrorCode::kObjectLost ? lost(key, outcome.error().message) : outcome.error(),
+                 actions);
   } else {
     enter_memory(key, object, place, 0);
     touch(object);

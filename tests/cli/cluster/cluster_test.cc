@@ -334,16 +334,32 @@ TEST_F(Cluster, OneOfEverythingIsToldInTheSingular) {
   const pid_t driver = start_trials(1);
   const std::string id = user_.run({"list", "actors", "--json"}).json()["actors"][0]["id"];
   ASSERT_EQ(user_.run({"drain", "first"}).code, 0);
-  std::vector<std::vector<std::string>> commands{{"status"}, {"explain", "first"}, {"explain", id}, {"explain", "sleep"}, {"memory"}, {"timeline", "--output=" + (user_.home() / "trace.json").native()},
-                                                 {"stack", id}, {"logs", "head"}, {"logs", "--node=first"}, {"logs", id}, {"token", "list"}, {"tune", "list"},
-                                                 {"tune", "show", "sleep"}, {"tune", "why", "sleep"}, {"explain", "f"}, {"logs", "s"}};
-  for (const char* kind : {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies", "objects", "queue", "events", "audit"}) commands.push_back({"list", kind});
+  std::vector<std::vector<std::string>> commands{{"status"},
+                                                 {"explain", "first"},
+                                                 {"explain", id},
+                                                 {"explain", "sleep"},
+                                                 {"memory"},
+                                                 {"timeline", "--output=" + (user_.home() / "trace.json").native()},
+                                                 {"stack", id},
+                                                 {"logs", "head"},
+                                                 {"logs", "--node=first"},
+                                                 {"logs", id},
+                                                 {"token", "list"},
+                                                 {"tune", "list"},
+                                                 {"tune", "show", "sleep"},
+                                                 {"tune", "why", "sleep"},
+                                                 {"explain", "f"},
+                                                 {"logs", "s"}};
+  for (const char* kind : {"nodes", "actors", "tasks", "processes", "groups", "experiments", "trials", "studies",
+                           "objects", "queue", "events", "audit"})
+    commands.push_back({"list", kind});
   const std::regex plural(R"re(\b1 (?!is\b|has\b|was\b|does\b|ms\b|[a-z]*ss\b)[a-z]+s\b|[a-z]\(e?s\))re");
   const auto check = [&](const std::vector<std::string>& command) {
     const Finished run = user_.run(command);
     const std::string text = run.out + run.error;
     std::smatch found;
-    EXPECT_FALSE(std::regex_search(text, found, plural)) << fmt::format("{}: \"{}\" in\n{}", fmt::join(command, " "), found.str(), text);
+    EXPECT_FALSE(std::regex_search(text, found, plural))
+        << fmt::format("{}: \"{}\" in\n{}", fmt::join(command, " "), found.str(), text);
   };
   for (const auto& command : commands) check(command);
   kill_and_reap(driver);
@@ -543,7 +559,8 @@ TEST_F(Cluster, BlockStaysInTheForegroundUntilItIsStopped) {
 int code_of(pid_t pid) {
   int status = 0;
   for (int i = 0; i < 1200; ++i) {
-    if (::waitpid(pid, &status, WNOHANG) == pid) return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (::waitpid(pid, &status, WNOHANG) == pid)
+      return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   return -1;
@@ -558,7 +575,10 @@ std::string text_of(const std::filesystem::path& file) {
 TEST_F(Cluster, AProgramEndsWithItsClusterAndItsRunGoesOnInTheNextOne) {
   start_head();
   const auto error = user_.home() / "error";
-  const pid_t driver = user_.start("/bin/sh", {"-c", fmt::format("exec {} --num-samples=2 --reports=200 --seconds=10 --cpus=0.5 --checkpoint-frequency=10 2>{}", TUNE_SLEEP_BINARY, error.native())});
+  const pid_t driver = user_.start(
+      "/bin/sh",
+      {"-c", fmt::format("exec {} --num-samples=2 --reports=200 --seconds=10 --cpus=0.5 --checkpoint-frequency=10 2>{}",
+                         TUNE_SLEEP_BINARY, error.native())});
   const auto steps = [this] {
     int64_t done = 0;
     const Finished listed = user_.run({"list", "trials", "--json"});
@@ -571,7 +591,9 @@ TEST_F(Cluster, AProgramEndsWithItsClusterAndItsRunGoesOnInTheNextOne) {
   for (int i = 0; i < 300 && steps() < 24; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_EQ(user_.run({"stop"}).code, 0);
   EXPECT_EQ(code_of(driver), 1);
-  EXPECT_THAT(text_of(error), AllOf(HasSubstr("the cluster heron was stopped at 20"), HasSubstr("(volador, pid "), HasSubstr("it does not come back"), HasSubstr("volador tune resume ~/volador_results/sleep_")));
+  EXPECT_THAT(text_of(error),
+              AllOf(HasSubstr("the cluster heron was stopped at 20"), HasSubstr("(volador, pid "),
+                    HasSubstr("it does not come back"), HasSubstr("volador tune resume ~/volador_results/sleep_")));
   const nlohmann::json runs = user_.run({"tune", "list", "--json"}).json()["runs"];
   ASSERT_EQ(runs.size(), 1U);
   EXPECT_EQ(runs[0]["state"], "interrupted");
@@ -595,9 +617,12 @@ std::vector<pid_t> children_of(pid_t parent) {
 TEST_F(Cluster, AProgramEndsWithItsPrivateClusterToo) {
   for (const bool end_head : {false, true}) {
     const auto error = user_.home() / (end_head ? "head" : "worker");
-    const pid_t driver = user_.start("/bin/sh", {"-c", fmt::format("exec {} --num-samples=1 --reports=6000 --seconds=600 2>{}", TUNE_SLEEP_BINARY, error.native())});
+    const pid_t driver =
+        user_.start("/bin/sh", {"-c", fmt::format("exec {} --num-samples=1 --reports=6000 --seconds=600 2>{}",
+                                                  TUNE_SLEEP_BINARY, error.native())});
     // Wait until its display shows a running trial.
-    for (int i = 0; i < 600 && text_of(error).find("running") == std::string::npos; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int i = 0; i < 600 && text_of(error).find("running") == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     ASSERT_THAT(text_of(error), HasSubstr("running"));
     ASSERT_EQ(children_of(driver).size(), 1U);
     pid_t asked = children_of(driver)[0];
@@ -609,7 +634,8 @@ TEST_F(Cluster, AProgramEndsWithItsPrivateClusterToo) {
     ASSERT_EQ(::kill(asked, SIGTERM), 0);
     EXPECT_EQ(code_of(driver), 1) << text_of(error);
     EXPECT_THAT(text_of(error), HasSubstr("it does not come back"));
-    EXPECT_EQ(text_of(error).find(fmt::format("pid {})", ::getpid())) != std::string::npos, end_head) << "who asked the head for it is named";
+    EXPECT_EQ(text_of(error).find(fmt::format("pid {})", ::getpid())) != std::string::npos, end_head)
+        << "who asked the head for it is named";
   }
 }
 
@@ -626,7 +652,8 @@ TEST_F(Cluster, AnExperimentIsPausedResumedAndStoppedByItsNameAndATrialByItsId) 
     return ids;
   };
   const auto come_to = [&](const std::string& status, size_t count) {
-    for (int i = 0; i < 200 && with_status(status).size() != count; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    for (int i = 0; i < 200 && with_status(status).size() != count; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
     return with_status(status);
   };
   const std::vector<std::string> ids = come_to("running", 2);
@@ -644,7 +671,8 @@ TEST_F(Cluster, AnExperimentIsPausedResumedAndStoppedByItsNameAndATrialByItsId) 
   const Finished refused = user_.run({"tune", "add", "sleep", "{\"quality\": 9}"}, elsewhere);
   EXPECT_EQ(refused.code, 2) << refused.error;
   EXPECT_THAT(refused.error, HasSubstr("config: quality is 9: expected a value of"));
-  EXPECT_EQ(user_.run({"tune", "add", "sleep", "{\"quality\": 0.5, \"seconds\": 601}"}, elsewhere).code, 2) << "a constant";
+  EXPECT_EQ(user_.run({"tune", "add", "sleep", "{\"quality\": 0.5, \"seconds\": 601}"}, elsewhere).code, 2)
+      << "a constant";
   const Finished added = user_.run({"tune", "add", "sleep", "{\"quality\": 0.5}", "--json"}, elsewhere);
   EXPECT_EQ(added.code, 0) << added.error;
   EXPECT_EQ(added.json()["act"], "add");

@@ -70,7 +70,8 @@ Finished VoladorUser::run(std::vector<std::string> arguments,
   return result;
 }
 
-Finished VoladorUser::run_in_terminal(std::vector<std::string> arguments, int columns, const std::map<std::string, std::string>& environment,
+Finished VoladorUser::run_in_terminal(std::vector<std::string> arguments, int columns,
+                                      const std::map<std::string, std::string>& environment,
                                       const std::string& input) const {
   std::vector<std::string> settings = variables();
   settings.push_back("TERM=xterm");

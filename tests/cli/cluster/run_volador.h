@@ -31,7 +31,8 @@ class VoladorUser {
   Finished run(std::vector<std::string> arguments, const std::map<std::string, std::string>& environment = {}) const;
   // As run(), in a terminal with that many columns and 40 rows, with `input` typed into it. Stdout and stderr are
   // combined in `out`, with lines that end in "\r\n".
-  Finished run_in_terminal(std::vector<std::string> arguments, int columns, const std::map<std::string, std::string>& environment = {},
+  Finished run_in_terminal(std::vector<std::string> arguments, int columns,
+                           const std::map<std::string, std::string>& environment = {},
                            const std::string& input = "") const;
   // Starts another program in the background with the same environment; its output is discarded. Its parent is the
   // caller.

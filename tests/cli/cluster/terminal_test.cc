@@ -19,8 +19,8 @@ const std::string kLongNode = "heron-with-a-name-that-is-much-longer-than-it-nee
 class InATerminal : public ::testing::Test {
  protected:
   void SetUp() override {
-    const Finished run = user_.run({"start", "--head", "--port=0", "--cluster=heron", "--name=" + kLongNode, "--num-cpus=2",
-                                    "--labels=zone=a,rack=17,disk=nvme"});
+    const Finished run = user_.run({"start", "--head", "--port=0", "--cluster=heron", "--name=" + kLongNode,
+                                    "--num-cpus=2", "--labels=zone=a,rack=17,disk=nvme"});
     ASSERT_EQ(run.code, 0) << run.error;
   }
   // Lines as displayed: without cursor escape sequences.
@@ -43,9 +43,11 @@ class InATerminal : public ::testing::Test {
 };
 
 TEST_F(InATerminal, NoLineOfAnyListIsWiderThanTheTerminal) {
-  const std::vector<std::vector<std::string>> commands{{"status"},        {"list", "nodes"},   {"list", "actors"},      {"list", "groups"}, {"list", "trials"},
-                                                       {"list", "queue"}, {"list", "events"}, {"list", "audit"},  {"list", "experiments"}, {"list", "tasks"},  {"list", "studies"},
-                                                       {"list", "objects"}, {"tune", "list"},  {"token", "list"},       {"memory"},         {"top", "--frames=1"}};
+  const std::vector<std::vector<std::string>> commands{
+      {"status"},           {"list", "nodes"},   {"list", "actors"}, {"list", "groups"},      {"list", "trials"},
+      {"list", "queue"},    {"list", "events"},  {"list", "audit"},  {"list", "experiments"}, {"list", "tasks"},
+      {"list", "studies"},  {"list", "objects"}, {"tune", "list"},   {"token", "list"},       {"memory"},
+      {"top", "--frames=1"}};
   std::filesystem::create_directory(user_.home() / "volador_results");
   for (const std::vector<std::string>& command : commands) {
     for (const char* locale : {"C", "zh_CN.UTF-8"}) {
@@ -100,13 +102,15 @@ TEST_F(InATerminal, SpeaksTheLanguageOfTheLocale) {
   EXPECT_THAT(user_.run({"list", "nodes"}, chinese).out, HasSubstr("在线"));
   EXPECT_THAT(user_.run({"status"}, {{"LANG", "zh_CN.UTF-8"}, {"VOLADOR_LANG", "en"}}).out, HasSubstr("cluster heron"));
   EXPECT_THAT(user_.run({"list", "nothing"}, chinese).error, HasSubstr("错误："));
-  EXPECT_EQ(user_.run({"status", "--json"}, chinese).json()["nodes"][0]["state"], "alive") << "JSON is the same in every language";
+  EXPECT_EQ(user_.run({"status", "--json"}, chinese).json()["nodes"][0]["state"], "alive")
+      << "JSON is the same in every language";
 }
 
 TEST_F(InATerminal, AWrongStateIsRefusedWithThoseThereAre) {
   const Finished run = user_.run({"list", "nodes", "--state=alve"});
   EXPECT_EQ(run.code, 2);
-  EXPECT_THAT(run.error, HasSubstr("expected alive, suspect, draining, stopping, awaited, dead for nodes, got \"alve\""));
+  EXPECT_THAT(run.error,
+              HasSubstr("expected alive, suspect, draining, stopping, awaited, dead for nodes, got \"alve\""));
   EXPECT_EQ(user_.run({"list", "events", "--state=alive"}).code, 2);
   EXPECT_EQ(user_.run({"list", "experiments", "--state=crashed"}).code, 0);
   EXPECT_EQ(user_.run({"list", "nodes", "--state=dead", "--json"}).json()["nodes"].size(), 0u);

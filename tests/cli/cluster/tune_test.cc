@@ -69,7 +69,8 @@ TEST_F(TuneRuns, AnEndedRunIsShownExportedAndCompared) {
   EXPECT_THAT(drawn.error, HasSubstr("no pareto: "));
   const Finished bars = user_.run({"tune", "plot", directory, "--kind=gantt", "--out=-"});
   EXPECT_THAT(bars.out, HasSubstr("20 trials"));
-  for (const auto& trial : shown["trials"]) EXPECT_THAT(bars.out, HasSubstr("trial " + trial["trial_id"].get<std::string>()));
+  for (const auto& trial : shown["trials"])
+    EXPECT_THAT(bars.out, HasSubstr("trial " + trial["trial_id"].get<std::string>()));
   const Finished replayed = user_.run({"tune", "replay", directory, "--json"});
   EXPECT_EQ(replayed.code, 0) << replayed.error << replayed.out;
   EXPECT_EQ(replayed.json()["differences"], 0);
@@ -97,14 +98,16 @@ TEST_F(TuneRuns, ARunIsSeenWhileItGoesOnAndAfterItsProgramWasKilled) {
 }
 
 TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
-  const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=8", "--seconds=600", "--reports=6000", "--checkpoint-frequency=100", "--cluster-cpus=2"});
+  const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=8", "--seconds=600", "--reports=6000",
+                                                       "--checkpoint-frequency=100", "--cluster-cpus=2"});
   const nlohmann::json running = await_run("running", 0);
   ASSERT_FALSE(running.is_null());
   const std::string directory = running["directory"];
   std::string first;  // The trial to start first.
   for (int i = 0; i < 200 && first.empty(); ++i) {
     const Finished drawn = user_.run({"tune", "plot", directory, "--kind=gantt", "--out=-"});
-    if (const size_t at = drawn.out.find("<title>trial "); at != std::string::npos) first = drawn.out.substr(at + 13, 8);
+    if (const size_t at = drawn.out.find("<title>trial "); at != std::string::npos)
+      first = drawn.out.substr(at + 13, 8);
     if (first.empty()) std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
   ASSERT_FALSE(first.empty());
@@ -113,13 +116,16 @@ TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
   EXPECT_EQ(one.code, 0) << one.error;
   EXPECT_EQ(one.json()["trial"], first);
   EXPECT_EQ(user_.run({"tune", "add", directory, "[3]"}).code, 2);
-  EXPECT_THAT(user_.run({"tune", "add", directory, "{\"quality\": 9}"}).error, HasSubstr("config: quality is 9: expected a value of"));
+  EXPECT_THAT(user_.run({"tune", "add", directory, "{\"quality\": 9}"}).error,
+              HasSubstr("config: quality is 9: expected a value of"));
   const Finished added = user_.run({"tune", "add", directory, "{\"quality\": 0.5}"});
   EXPECT_EQ(added.code, 0) << added.error;
   EXPECT_EQ(user_.run({"tune", "add", directory}).code, 2);
   EXPECT_EQ(user_.run({"tune", "add", directory, "--like=zz"}).code, 6);
-  EXPECT_THAT(user_.run({"tune", "add", directory, "--like=" + first, "{\"width\": 9}"}).error, HasSubstr("the space has no such parameter"));
-  const Finished cloned = user_.run({"tune", "add", directory, "--like=" + first.substr(0, 5), "{\"quality\": 0.25}", "--json"});
+  EXPECT_THAT(user_.run({"tune", "add", directory, "--like=" + first, "{\"width\": 9}"}).error,
+              HasSubstr("the space has no such parameter"));
+  const Finished cloned =
+      user_.run({"tune", "add", directory, "--like=" + first.substr(0, 5), "{\"quality\": 0.25}", "--json"});
   EXPECT_EQ(cloned.code, 0) << cloned.error;
   EXPECT_EQ(cloned.json()["trial"], first);
   EXPECT_EQ(user_.run({"tune", "stop", "moon"}).code, 6);
@@ -151,7 +157,8 @@ TEST_F(TuneRuns, AKilledRunIsResumedByItsOwnProgram) {
   const std::string directory = running["directory"];
   const Finished already = user_.run({"tune", "resume", directory});
   EXPECT_EQ(already.code, 0) << already.error;
-  EXPECT_THAT(already.out, HasSubstr("what was paused waits for places again")) << "its program runs: no other one is started";
+  EXPECT_THAT(already.out, HasSubstr("what was paused waits for places again"))
+      << "its program runs: no other one is started";
   ::kill(driver, SIGKILL);
   wait_for(driver);
   const Finished resumed = user_.run({"tune", "resume", directory});

@@ -45,7 +45,8 @@ const ActorClass& adder_class() {
 std::shared_ptr<void> make_adder(int start, std::string note) {
   using Constructor = registration::Constructor<Adder, int, std::string>;
   EXPECT_TRUE(Constructor::enlisted);
-  auto made = adder_class().constructors.at(Constructor::id())(to_bytes<uint64_t, int, std::string>(Constructor::id(), start, note));
+  auto made = adder_class().constructors.at(Constructor::id())(
+      to_bytes<uint64_t, int, std::string>(Constructor::id(), start, note));
   EXPECT_TRUE(made);
   return *made;
 }
@@ -65,12 +66,15 @@ TEST(ActorClass, MethodsTakeAndGiveBytes) {
   const auto sum = adder_class().methods.at(function_id<&Adder::sum>()).invoke(object.get(), to_bytes());
   EXPECT_EQ(from_bytes<Sum>(*sum)->note, "n");
   EXPECT_TRUE(adder_class().methods.at(function_id<&Adder::reset>()).invoke(object.get(), to_bytes()));
-  EXPECT_EQ(from_bytes<Sum>(*adder_class().methods.at(function_id<&Adder::sum>()).invoke(object.get(), to_bytes()))->total, 0);
+  EXPECT_EQ(
+      from_bytes<Sum>(*adder_class().methods.at(function_id<&Adder::sum>()).invoke(object.get(), to_bytes()))->total,
+      0);
 }
 
 TEST(ActorClass, ArgumentsOfAnotherTypeAreRefused) {
   const auto object = make_adder(1, "");
-  const auto result = adder_class().methods.at(function_id<&Adder::add>()).invoke(object.get(), to_bytes(std::string("five")));
+  const auto result =
+      adder_class().methods.at(function_id<&Adder::add>()).invoke(object.get(), to_bytes(std::string("five")));
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
 }
@@ -89,7 +93,8 @@ TEST(ActorClass, WhatUserCodeThrowsArrivesWithTypeAndText) {
 
 TEST(ActorClass, AnErrorThatSaysRetryIsNotPassedOnAsThisCalls) {
   const auto object = make_adder(1, "");
-  const auto result = guarded([&] { return adder_class().methods.at(function_id<&Adder::nested>()).invoke(object.get(), to_bytes()); });
+  const auto result =
+      guarded([&] { return adder_class().methods.at(function_id<&Adder::nested>()).invoke(object.get(), to_bytes()); });
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error().code, ErrorCode::kApplication);
 }

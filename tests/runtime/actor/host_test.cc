@@ -64,7 +64,8 @@ class Counter {
  private:
   int value_;
 };
-VOLADOR_ACTOR(Counter, &Counter::add, &Counter::fail, &Counter::crash, &Counter::who, &Counter::leave_open, &Counter::leave_memory, &Counter::slow, &Counter::keep, &Counter::until_cancelled);
+VOLADOR_ACTOR(Counter, &Counter::add, &Counter::fail, &Counter::crash, &Counter::who, &Counter::leave_open,
+              &Counter::leave_memory, &Counter::slow, &Counter::keep, &Counter::until_cancelled);
 
 class HostTest : public testing::Test {
  protected:
@@ -73,7 +74,8 @@ class HostTest : public testing::Test {
     std::filesystem::create_directories(directory_);
     lease_fd_ = net::UniqueFd(memfd_create("lease", MFD_CLOEXEC));
     ASSERT_EQ(ftruncate(lease_fd_.get(), sizeof(LeasePage)), 0);
-    page_ = static_cast<LeasePage*>(mmap(nullptr, sizeof(LeasePage), PROT_READ | PROT_WRITE, MAP_SHARED, lease_fd_.get(), 0));
+    page_ = static_cast<LeasePage*>(
+        mmap(nullptr, sizeof(LeasePage), PROT_READ | PROT_WRITE, MAP_SHARED, lease_fd_.get(), 0));
     page_->magic = LeasePage::kMagic;
     renew(1h);
     actor_ = new_id<ActorId>(random_);
@@ -95,7 +97,9 @@ class HostTest : public testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  void renew(std::chrono::nanoseconds lease) { page_->deadline_boot_ns = (clock_.now() + lease).time_since_epoch().count(); }
+  void renew(std::chrono::nanoseconds lease) {
+    page_->deadline_boot_ns = (clock_.now() + lease).time_since_epoch().count();
+  }
 
   // Forks a host and has it create a Counter; returns its first response.
   protocol::FromHost start_host(int start) {
@@ -200,7 +204,7 @@ class HostTest : public testing::Test {
   std::unique_ptr<net::IoLoop> loop_;
   std::shared_ptr<ClusterSession> session_;
   protocol::ActorInfo info_;
-  bool head_repeats_ = false;  // Set first: info_ then stays unchanged.
+  bool head_repeats_ = false;          // Set first: info_ then stays unchanged.
   std::atomic<int> failed_calls_ = 0;  // Number of failed connections reported to the head.
   ActorHandle<Counter> handle_;
 };
@@ -335,7 +339,8 @@ TEST_F(HostTest, ACallForAnotherEpochIsNotExecuted) {
 }
 
 // Opens one connection and calls counter.add(amount) on it.
-Result<std::string> call_once(net::IoLoop& loop, const std::string& path, const net::CallerId& caller, net::CallRequest request) {
+Result<std::string> call_once(net::IoLoop& loop, const std::string& path, const net::CallerId& caller,
+                              net::CallRequest request) {
   net::ConnectionOptions options;
   options.caller = caller;
   auto connection = net::CallConnection::connect(loop, net::UnixEndpoint{path}, options);
@@ -356,7 +361,8 @@ TEST_F(HostTest, ACallThatComesAgainOverAnotherConnectionRunsOnce) {
     call.keep_answer = keep;
     call.acknowledged = acknowledged;
     call.body = registration::TupleCodec<std::tuple<int>>::encode(amount);
-    return from_bytes<int>(call_once(*loop_, ready.ready().address().unix_path(), caller, std::move(call)).value()).value();
+    return from_bytes<int>(call_once(*loop_, ready.ready().address().unix_path(), caller, std::move(call)).value())
+        .value();
   };
   EXPECT_EQ(add(1, 5, 1, true), 5);
   EXPECT_EQ(add(1, 5, 1, true), 5) << "answered again";
@@ -401,8 +407,10 @@ TEST_F(HostTest, ACancelOverALaterConnectionReachesTheMethodThatRuns) {
   const auto ask = [&] {
     net::ConnectionOptions options;
     options.caller = caller;
-    auto connection = net::CallConnection::connect(*loop_, net::UnixEndpoint{ready.ready().address().unix_path()}, options, [](const Error&) {});
-    net::CallRequest call{.request_id = 1, .actor = actor_, .epoch = 1, .method = function_id<&Counter::until_cancelled>()};
+    auto connection = net::CallConnection::connect(*loop_, net::UnixEndpoint{ready.ready().address().unix_path()},
+                                                   options, [](const Error&) {});
+    net::CallRequest call{
+        .request_id = 1, .actor = actor_, .epoch = 1, .method = function_id<&Counter::until_cancelled>()};
     call.keep_answer = true;
     call.acknowledged = 1;
     call.body = registration::TupleCodec<std::tuple<std::string>>::encode(marker.string());
@@ -417,7 +425,10 @@ TEST_F(HostTest, ACancelOverALaterConnectionReachesTheMethodThatRuns) {
   std::thread other([&] {
     net::CallRequest add{.request_id = 1, .actor = actor_, .epoch = 1, .method = function_id<&Counter::add>()};
     add.body = registration::TupleCodec<std::tuple<int>>::encode(1);
-    added.set_value(from_bytes<int>(call_once(*loop_, ready.ready().address().unix_path(), new_id<net::CallerId>(random_), std::move(add)).value()).value());
+    added.set_value(from_bytes<int>(call_once(*loop_, ready.ready().address().unix_path(),
+                                              new_id<net::CallerId>(random_), std::move(add))
+                                        .value())
+                        .value());
   });
   auto answer = added.get_future();
   EXPECT_EQ(answer.wait_for(100ms), std::future_status::timeout) << "the method runs on";
@@ -481,7 +492,10 @@ TEST_F(HostTest, ItSaysOfAnAdoptedConnectionThatItsPeerHasProvedItself) {
   loop_ = std::move(*net::IoLoop::create());
   const auto connect = [&](const security::Authority& of, uint64_t number) {
     auto tls = security::TlsContext::create(security::signed_by(of, security::Role::kDriver, "peer")).value();
-    auto connection = net::CallConnection::connect(*loop_, net::TlsEndpoint{.host = "127.0.0.1", .port = ntohs(address.sin_port), .server_name = to_string(host_), .tls = std::move(tls)});
+    auto connection = net::CallConnection::connect(*loop_, net::TlsEndpoint{.host = "127.0.0.1",
+                                                                            .port = ntohs(address.sin_port),
+                                                                            .server_name = to_string(host_),
+                                                                            .tls = std::move(tls)});
     const net::UniqueFd accepted(accept4(listener.get(), nullptr, nullptr, SOCK_CLOEXEC));
     protocol::ToHost message;
     message.mutable_adopt()->set_connection(number);

@@ -197,14 +197,15 @@ TEST_F(ClientLinkTest, CloseDuringTheConnectedCallbackStillWritesWhatOthersSent)
   bool sent = false;
   std::unique_lock lock(mutex);
   const auto link = connect_client_link(options(), {.on_message = [](const protocol::HeadMessage&) {},
-                                                    .on_state = [&](LinkState, const Error&) {
-                                                      std::unique_lock inner(mutex);
-                                                      inside = true;
-                                                      changed.notify_all();
-                                                      changed.wait(inner, [&] { return sent; });
-                                                      // Lets close() begin; if it does not, nothing is tested.
-                                                      std::this_thread::sleep_for(50ms);
-                                                    }});
+                                                    .on_state =
+                                                        [&](LinkState, const Error&) {
+                                                          std::unique_lock inner(mutex);
+                                                          inside = true;
+                                                          changed.notify_all();
+                                                          changed.wait(inner, [&] { return sent; });
+                                                          // Lets close() begin; if it does not, nothing is tested.
+                                                          std::this_thread::sleep_for(50ms);
+                                                        }});
   ASSERT_TRUE(changed.wait_for(lock, 10s, [&] { return inside; }));
   link->send(ping(1));
   sent = true;
@@ -243,22 +244,22 @@ TEST_F(ClientLinkTest, WhatTheConnectedCallbackSendsGoesFirst) {
   ClientLink* link_in_callback = nullptr;
   std::unique_lock lock(mutex);
   const auto link = connect_client_link(options(), {.on_message = [](const protocol::HeadMessage&) {},
-                                                    .on_state = [&](LinkState, const Error&) {
-                                                      std::unique_lock inner(mutex);
-                                                      inside = true;
-                                                      changed.notify_all();
-                                                      changed.wait(inner, [&] { return sent_by_other; });
-                                                      link_in_callback->send(hello());
-                                                    }});
+                                                    .on_state =
+                                                        [&](LinkState, const Error&) {
+                                                          std::unique_lock inner(mutex);
+                                                          inside = true;
+                                                          changed.notify_all();
+                                                          changed.wait(inner, [&] { return sent_by_other; });
+                                                          link_in_callback->send(hello());
+                                                        }});
   link_in_callback = link.get();
   ASSERT_TRUE(changed.wait_for(lock, 10s, [&] { return inside; }));
   link->send(ping(1));
   sent_by_other = true;
   changed.notify_all();
   lock.unlock();
-  EXPECT_TRUE(head_.service().wait_received([](const auto& received) {
-    return received.size() == 2 && received[0].has_hello() && received[1].has_ping();
-  }));
+  EXPECT_TRUE(head_.service().wait_received(
+      [](const auto& received) { return received.size() == 2 && received[0].has_hello() && received[1].has_ping(); }));
   link->close();
 }
 

@@ -37,7 +37,8 @@ class TestCluster final : public v1::Cluster::Service {
     while (!context->IsCancelled()) std::this_thread::sleep_for(1ms);
     return grpc::Status::CANCELLED;
   }
-  grpc::Status Logs(grpc::ServerContext* context, const v1::LogsRequest* request, grpc::ServerWriter<v1::LogLine>* writer) override {
+  grpc::Status Logs(grpc::ServerContext* context, const v1::LogsRequest* request,
+                    grpc::ServerWriter<v1::LogLine>* writer) override {
     v1::LogLine line;
     for (const char* text : {"one", "two", "three"}) {
       line.set_text(text);
@@ -93,10 +94,12 @@ TEST_F(ClusterApiTest, ShowsItsTokenToItsOwnClusterOnly) {
 TEST_F(ClusterApiTest, AWrongTokenAndTheServersErrorsArriveAsTheyWere) {
   token_.secret = security::Secret::random(security::kTokenSecretBytes);
   const auto api = connect();
-  EXPECT_EQ(api->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).error(), (Error{ErrorCode::kUnauthenticated, "show a token"}));
+  EXPECT_EQ(api->call<v1::StatusReply>("Cluster/Status", v1::StatusRequest()).error(),
+            (Error{ErrorCode::kUnauthenticated, "show a token"}));
   v1::DrainRequest request;
   request.set_node("b");
-  EXPECT_EQ(api->call<v1::DrainReply>("Cluster/Drain", request).error(), (Error{ErrorCode::kNotFound, "no node \"b\""}));
+  EXPECT_EQ(api->call<v1::DrainReply>("Cluster/Drain", request).error(),
+            (Error{ErrorCode::kNotFound, "no node \"b\""}));
 }
 
 TEST_F(ClusterApiTest, ACallEndsAtItsTimeLimit) {

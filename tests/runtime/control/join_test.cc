@@ -101,7 +101,8 @@ TEST(Certify, ANodeGetsCertificatesForItsHostsAndItsOwnNextOne) {
 
 TEST(Certify, WithoutACertificateIsRefused) {
   const TestHead head;
-  const Channel channel(head.address(), {.certificate_pem = {}, .key_pem = {}, .authority_pem = head.authority().certificate_pem()});
+  const Channel channel(head.address(),
+                        {.certificate_pem = {}, .key_pem = {}, .authority_pem = head.authority().certificate_pem()});
   const auto credentials = certify_host(channel, HostId(std::array<uint8_t, 16>{1}), std::chrono::seconds(10));
   ASSERT_FALSE(credentials);
   EXPECT_EQ(credentials.error().code, ErrorCode::kUnauthenticated);

@@ -33,7 +33,8 @@ class ProgramTransfer : public testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
   size_t files() const {
-    return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator()));
+    return static_cast<size_t>(
+        std::distance(std::filesystem::directory_iterator(folder_), std::filesystem::directory_iterator()));
   }
 
   TestHead head_;

@@ -23,12 +23,14 @@ TEST(Status, MessagesAreCutAndCleaned) {
 }
 
 TEST(Status, ForeignStatusesNameWhatWasTried) {
-  const auto refused = from_status({grpc::StatusCode::UNAVAILABLE, "connect: Connection refused (111)"}, "10.0.0.1:6380");
+  const auto refused =
+      from_status({grpc::StatusCode::UNAVAILABLE, "connect: Connection refused (111)"}, "10.0.0.1:6380");
   EXPECT_EQ(refused.code, ErrorCode::kUnavailable);
   EXPECT_THAT(refused.message, HasSubstr("nothing listens at 10.0.0.1:6380"));
   EXPECT_TRUE(nobody_listens({grpc::StatusCode::UNAVAILABLE, "connect: Connection refused (111)"}));
   EXPECT_FALSE(nobody_listens({grpc::StatusCode::UNAVAILABLE, "Socket closed"}));
-  EXPECT_FALSE(nobody_listens(to_status({ErrorCode::kUnavailable, "Connection refused"}))) << "a head that says so is there";
+  EXPECT_FALSE(nobody_listens(to_status({ErrorCode::kUnavailable, "Connection refused"})))
+      << "a head that says so is there";
   const auto late = from_status({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"}, "10.0.0.1:6380");
   EXPECT_EQ(late.code, ErrorCode::kTimeout);
   EXPECT_THAT(late.message, HasSubstr("10.0.0.1:6380"));

@@ -38,9 +38,10 @@ class TestService final : public protocol::Control::Service {
       reply->mutable_error()->set_message("this token is not known here");
       return grpc::Status::OK;
     }
-    auto certificate = authority_.sign(
-        request->csr_pem(), {.role = *security::parse_role(request->role()), .name = request->name(),
-                             .token_id = request->token_id(), .now = SystemClock().wall()});
+    auto certificate = authority_.sign(request->csr_pem(), {.role = *security::parse_role(request->role()),
+                                                            .name = request->name(),
+                                                            .token_id = request->token_id(),
+                                                            .now = SystemClock().wall()});
     return fill(certificate, reply);
   }
 
@@ -49,9 +50,10 @@ class TestService final : public protocol::Control::Service {
     auto peer = peer_of(context);
     if (!peer) return to_status(peer.error());
     auto certificate = authority_.sign(
-        request->csr_pem(), {.role = *security::parse_role(request->role()),
-                             .name = request->role() == "host" ? to_string(id_from_raw<HostId>(request->host_id())) : peer->name,
-                             .now = SystemClock().wall()});
+        request->csr_pem(),
+        {.role = *security::parse_role(request->role()),
+         .name = request->role() == "host" ? to_string(id_from_raw<HostId>(request->host_id())) : peer->name,
+         .now = SystemClock().wall()});
     return fill(certificate, reply);
   }
 

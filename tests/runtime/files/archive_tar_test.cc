@@ -34,9 +34,7 @@ class ArchiveTarTest : public testing::Test {
     return folder_ / "archive.vla";
   }
   // Unpacks the tar file with the machine's own tar.
-  Result<void> unpack(const fs::path& archive) {
-    return unpack(std::vector<fs::path>{archive});
-  }
+  Result<void> unpack(const fs::path& archive) { return unpack(std::vector<fs::path>{archive}); }
   Result<void> unpack(const std::vector<fs::path>& archives) {
     auto tar = ArchiveTar::open(archives);
     if (!tar) return make_error(tar.error());
@@ -50,7 +48,8 @@ class ArchiveTarTest : public testing::Test {
     }
     out.close();
     fs::create_directories(folder_ / "out");
-    EXPECT_EQ(std::system(("tar -xf " + (folder_ / "out.tar").string() + " -C " + (folder_ / "out").string()).c_str()), 0);
+    EXPECT_EQ(std::system(("tar -xf " + (folder_ / "out.tar").string() + " -C " + (folder_ / "out").string()).c_str()),
+              0);
     return {};
   }
 

@@ -162,7 +162,8 @@ TEST_F(DirectoryArchive, ForgedStreamsAreRefused) {
   refuse(archive_entry(2, "a", "x", 1) + archive_end(2, 1), "counts wrong");
   refuse(archive_entry(1, "a", "", 5) + archive_end(1, 0), "directory with contents");
   refuse(archive_entry(2, "a", "x", 1) + archive_end(1, 1) + "more", "data after the end");
-  refuse(archive_entry(1, "1", "", 0) + archive_entry(1, "2", "", 0) + archive_entry(1, "3", "", 0) + archive_entry(1, "4", "", 0) + archive_end(4, 0),
+  refuse(archive_entry(1, "1", "", 0) + archive_entry(1, "2", "", 0) + archive_entry(1, "3", "", 0) +
+             archive_entry(1, "4", "", 0) + archive_end(4, 0),
          "too many");
 }
 

@@ -20,7 +20,10 @@ using tune::write_text;
 
 class DirectoryPartsTest : public testing::Test {
  protected:
-  DirectoryPartsTest() { write("note", "small"), write("model/a", large('a')), write("model/b", large('b')), write("model/deep/c", "small too"); }
+  DirectoryPartsTest() {
+    write("note", "small"), write("model/a", large('a')), write("model/b", large('b')),
+        write("model/deep/c", "small too");
+  }
 
   static std::string large(char letter) { return std::string(1'000, letter); }
   void write(const std::string& name, const std::string& text) const { write_text(source() / name, text); }
@@ -37,7 +40,8 @@ class DirectoryPartsTest : public testing::Test {
     fs::remove_all(stored);
     fs::remove_all(target);
     fs::create_directory(stored);
-    for (size_t at = 0; at < parts.size(); ++at) fs::copy_file(packer_.archive(parts[at].sha256), stored / part_name(parts, at));
+    for (size_t at = 0; at < parts.size(); ++at)
+      fs::copy_file(packer_.archive(parts[at].sha256), stored / part_name(parts, at));
     const auto unpacked = unpack_archives(parts_in(stored), target, {}, Durability::kProcess);
     EXPECT_TRUE(unpacked) << unpacked.error().message;
     return target;

@@ -23,7 +23,8 @@ class RunFilesTest : public testing::Test {
     write(run() / "3f2a90c1/checkpoint_000010/archive.vla", "no archive");
     write(root_ / "state/weights", std::string(1000, 'w'));
     fs::create_directories(run() / "3f2a90c1/checkpoint_000020");
-    EXPECT_TRUE(pack_directory(root_ / "state", run() / "3f2a90c1/checkpoint_000020/archive.vla", {}, Durability::kProcess));
+    EXPECT_TRUE(
+        pack_directory(root_ / "state", run() / "3f2a90c1/checkpoint_000020/archive.vla", {}, Durability::kProcess));
   }
   ~RunFilesTest() override { fs::remove_all(root_); }
 
@@ -90,7 +91,9 @@ TEST_F(RunFilesTest, NoNameLeadsElsewhere) {
   fs::create_directory_symlink(root_, run() / "folder");
   fs::create_symlink(root_ / "outside", run() / "3f2a90c1/link");
   ASSERT_EQ(::mkfifo((run() / "pipe").c_str(), 0600), 0);
-  for (const std::string& name : {std::string(".."), std::string("."), std::string(""), std::string("../outside"), std::string("/etc/passwd"), std::string("3f2a90c1/result.json"), std::string(".hidden"), std::string("a\nb")}) {
+  for (const std::string& name :
+       {std::string(".."), std::string("."), std::string(""), std::string("../outside"), std::string("/etc/passwd"),
+        std::string("3f2a90c1/result.json"), std::string(".hidden"), std::string("a\nb")}) {
     EXPECT_EQ(refusal("", name), ErrorCode::kInvalidArgument) << name;
     if (name.empty()) continue;  // The run itself.
     EXPECT_EQ(refusal(name, "result.json"), ErrorCode::kInvalidArgument) << name;
@@ -132,7 +135,8 @@ TEST_F(RunFilesTest, AFolderThatHoldsNoRunIsNotOpened) {
     const RunFiles files(root_ / "head");
     const auto opened = files.open("", "authority.key");
     ASSERT_FALSE(opened) << marker;
-    EXPECT_NE(opened.error().message.find("holds no run: journal.vlj is missing there"), std::string::npos) << opened.error().message;
+    EXPECT_NE(opened.error().message.find("holds no run: journal.vlj is missing there"), std::string::npos)
+        << opened.error().message;
     EXPECT_FALSE(files.list("")) << marker;
   }
 }

@@ -5,9 +5,9 @@
 #include <atomic>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <set>
 #include <string>
-#include <iterator>
 #include <thread>
 #include <vector>
 

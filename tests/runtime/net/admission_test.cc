@@ -124,7 +124,11 @@ TEST(Admission, WhatIsRefusedAfterItsHelloMakesRoomAndCostsNothing) {
 }
 
 TEST(Admission, AnEndBelowTheLimitOfBytesCostsAPartOfAFlood) {
-  Admission admission({.unproved = 2, .unproved_bytes = 80 << 10, .budget = 10, .budget_per_second = 1, .bytes_cost = 5});  // Each costs 1 + 5 * 3/5.
+  Admission admission({.unproved = 2,
+                       .unproved_bytes = 80 << 10,
+                       .budget = 10,
+                       .budget_per_second = 1,
+                       .bytes_cost = 5});  // Each costs 1 + 5 * 3/5.
   for (uint64_t one = 1; one <= 4; ++one) {
     const auto served = arrive(admission, one, "a", at(0));
     EXPECT_EQ(served.size(), one <= 3 ? 1 : 0) << one;
@@ -236,13 +240,20 @@ TEST(Admission, KeepsItsLimitsUnderRandomEvents) {
           take(admission.on_accepted(next, std::string(1, static_cast<char>('a' + below(3))), at(now)));
           ++next;
           break;
-        case 2: take(admission.on_hello(some, at(now))); break;
-        case 3: take(admission.on_garbage(some, at(now))); break;
+        case 2:
+          take(admission.on_hello(some, at(now)));
+          break;
+        case 3:
+          take(admission.on_garbage(some, at(now)));
+          break;
         case 4:
           if (served.contains(some)) take(admission.on_proved(some, at(now)));
           break;
-        case 5: take(admission.on_closed(some, at(now))); break;
-        default: take(admission.on_tick(at(now)));
+        case 5:
+          take(admission.on_closed(some, at(now)));
+          break;
+        default:
+          take(admission.on_tick(at(now)));
       }
       ASSERT_EQ(admission.size(), open.size());
       ASSERT_LE(open.size(), limits.connections);

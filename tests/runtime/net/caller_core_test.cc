@@ -204,7 +204,8 @@ TEST_F(CallerCoreTest, TheRoomForAnAnswerIsThereWhileItsCallerWaits) {
   for (size_t i = 1; i < rooms.size(); ++i) {
     rooms[i] = std::make_shared<ReplyRoom>();
     rooms[i]->bytes = memory;
-    core_->on_call(now_, {.request_id = i, .timeout = i == 3 ? 1s : 0s}, [](const Result<std::string>&) {}, rooms[i]);
+    core_->on_call(
+        now_, {.request_id = i, .timeout = i == 3 ? 1s : 0s}, [](const Result<std::string>&) {}, rooms[i]);
   }
   EXPECT_EQ(core_->room(1, 104).data(), memory.data());
   EXPECT_TRUE(core_->room(1, 99).empty()) << "the answer is smaller";
@@ -409,7 +410,8 @@ TEST(CalleeCore, RepliesBeyondTheirLimitBecomeUnknownOutcomesAndNothingMoreIsRea
 }
 
 TEST(CalleeCore, NoFewerCallsThanTheLeastAreTakenHoweverLargeTheReplies) {
-  CalleeCore core({.calls_max = 100, .calls_first = 30, .calls_least = 20, .replies_bytes_aim = 1000, .replies_bytes_max = 50'000});
+  CalleeCore core(
+      {.calls_max = 100, .calls_first = 30, .calls_least = 20, .replies_bytes_aim = 1000, .replies_bytes_max = 50'000});
   EXPECT_EQ(core.window().calls, 30U);
   for (uint64_t id = 1; id <= 10; ++id) {
     Frame frame;

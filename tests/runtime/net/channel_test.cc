@@ -115,7 +115,9 @@ TEST_P(EitherWay, BodiesOfEverySizeUpToTheLimitArriveWhole) {
 TEST_P(EitherWay, AnAnswerGoesWhereThereIsRoomForIt) {
   constexpr size_t kRoom = size_t{1} << 20;
   serve([](const CallRequest& request, const std::shared_ptr<Responder>& responder) {
-    responder->reply(request.method == 2 ? std::string("small") : std::string(kRoom, static_cast<char>('a' + request.request_id % 26)) + "end");
+    responder->reply(request.method == 2
+                         ? std::string("small")
+                         : std::string(kRoom, static_cast<char>('a' + request.request_id % 26)) + "end");
   });
   const auto connection = connect();
   std::vector<std::shared_ptr<ReplyRoom>> rooms;
@@ -124,7 +126,8 @@ TEST_P(EitherWay, AnAnswerGoesWhereThereIsRoomForIt) {
   for (size_t i = 0; i < memory.size(); ++i) {
     rooms.push_back(std::make_shared<ReplyRoom>());
     rooms[i]->bytes = memory[i];
-    connection->call_into({.request_id = i, .method = i % 5 == 4 ? 2u : 1u}, rooms[i], [&results, i](Result<std::string> result) { results[i].set_value(std::move(result)); });
+    connection->call_into({.request_id = i, .method = i % 5 == 4 ? 2u : 1u}, rooms[i],
+                          [&results, i](Result<std::string> result) { results[i].set_value(std::move(result)); });
   }
   for (size_t i = 0; i < memory.size(); ++i) {
     const auto result = results[i].get_future().get();
@@ -254,11 +257,13 @@ TEST_F(ChannelTest, WhatCameBeforeItWasWantedBackIsAnsweredSoAndNothingLater) {
     }
     for (const auto& one : back) one->reply(make_error(ErrorCode::kCancelled, "given back"));
   };
-  serve([&](const CallRequest& request, std::shared_ptr<Responder> responder) {
-    if (request.body == "late") return responder->reply("done");
-    const std::lock_guard<std::mutex> hold(mutex);
-    held.push_back(std::move(responder));
-  }, std::move(options));
+  serve(
+      [&](const CallRequest& request, std::shared_ptr<Responder> responder) {
+        if (request.body == "late") return responder->reply("done");
+        const std::lock_guard<std::mutex> hold(mutex);
+        held.push_back(std::move(responder));
+      },
+      std::move(options));
   const auto connection = connect();
   std::vector<PendingResult> results;
   for (uint64_t id = 1; id <= 5; ++id) results.push_back(start_call(*connection, id, ""));  // Three of them are sent.

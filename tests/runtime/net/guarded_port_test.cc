@@ -42,8 +42,10 @@ class GuardedPortTest : public ::testing::Test {
     ASSERT_EQ(::listen(listener.get(), 128), 0);
     socklen_t size = sizeof address_;
     ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address_), &size);
-    limits.hello_time = std::min(limits.hello_time, std::chrono::milliseconds(900));  // No deferred accepts: they take whole seconds.
-    port_ = std::move(*GuardedPort::create(std::move(listener), clock_, {.component = "test", .limits = limits, .has_hello = has_short_hello}));
+    limits.hello_time =
+        std::min(limits.hello_time, std::chrono::milliseconds(900));  // No deferred accepts: they take whole seconds.
+    port_ = std::move(*GuardedPort::create(std::move(listener), clock_,
+                                           {.component = "test", .limits = limits, .has_hello = has_short_hello}));
     port_->start([this](uint64_t number, UniqueFd fd, const GuardedPort::Peer& peer) {
       const std::lock_guard lock(mutex_);
       served_.push_back({number, std::move(fd), peer.address});

@@ -142,7 +142,7 @@ TEST_F(HostilePeerTest, ACallerThatDoesNotReadStopsBeingServedAndIsNotBuffered) 
       stuck = ::poll(&wait, 1, 500) == 0;
     }
   }
-  EXPECT_TRUE(stuck);                   // The server stops reading, so the calls stay with the caller.
+  EXPECT_TRUE(stuck);                    // The server stops reading, so the calls stay with the caller.
   EXPECT_LT(answered->load(), 10'000U);  // The calls of one read; beyond 4 MiB their results were dropped.
   const auto connection = connect();
   EXPECT_TRUE(start_call(*connection, 1, "").get().has_value());

@@ -32,7 +32,8 @@ std::thread::id loop_thread(IoLoop& loop) {
 // Responds to each signal with a function on the loop.
 class PolledSignal final : public Pollable {
  public:
-  explicit PolledSignal(std::function<void()> function) : function_(std::move(function)), fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
+  explicit PolledSignal(std::function<void()> function)
+      : function_(std::move(function)), fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {}
   int fd() const { return fd_.get(); }
   void send() const {
     const uint64_t one = 1;

@@ -48,8 +48,8 @@ class TlsChannelTest : public ChannelTest {
                                                 const std::string& token_id = {}) {
     const auto key = security::make_key_request(role, name);
     EXPECT_TRUE(key.has_value());
-    const auto certificate =
-        authority.sign(key->csr_pem, {.role = role, .name = name, .token_id = token_id, .now = now, .valid_for = valid_for});
+    const auto certificate = authority.sign(
+        key->csr_pem, {.role = role, .name = name, .token_id = token_id, .now = now, .valid_for = valid_for});
     EXPECT_TRUE(certificate.has_value()) << certificate.error().message;
     auto made = security::TlsContext::create(
         {.certificate_pem = *certificate, .key_pem = key->key_pem, .authority_pem = authority.certificate_pem()});
@@ -210,7 +210,8 @@ TEST_F(TlsChannelTest, ACallerWhoseTokenIsRevokedIsCutOffAndLetInNoMore) {
   const auto revoked = context(authority_, Role::kDriver, "alice", now_, 1h, "t1");
   Signal down;
   const auto connection = CallConnection::connect(*loop_, endpoint(revoked), {}, [&](const Error&) { down.set(); });
-  const auto other = CallConnection::connect(*loop_, endpoint(context(authority_, Role::kDriver, "bob", now_, 1h, "t2")));
+  const auto other =
+      CallConnection::connect(*loop_, endpoint(context(authority_, Role::kDriver, "bob", now_, 1h, "t2")));
   EXPECT_EQ(start_call(*connection, 1, "who").get(), "driver alice");
   EXPECT_EQ(start_call(*other, 1, "who").get(), "driver bob");
 

@@ -18,7 +18,8 @@ const Principal kViewer = security::principal_of_token("t2", TokenRole::kViewer)
 
 // Calls and returns the reply of a handler that answers at once.
 template <class Reply>
-std::optional<Result<Reply>> call(Registry& registry, std::string_view name, const Principal& by, const google::protobuf::Message& request) {
+std::optional<Result<Reply>> call(Registry& registry, std::string_view name, const Principal& by,
+                                  const google::protobuf::Message& request) {
   std::optional<Result<Reply>> out;
   registry.call<Reply>(name, by, request, [&out](Result<Reply> reply) { out = std::move(reply); });
   return out;
@@ -57,17 +58,19 @@ TEST(Catalogue, RolesMayCallWhatTheirAccessSays) {
 TEST(Registry, PassesPrincipalAndRequestToTheHandler) {
   Registry registry;
   std::string seen;
-  registry.serve<v1::DrainRequest, v1::DrainReply>("Cluster/Drain", [&seen](const Principal& by, const v1::DrainRequest& request, const auto& done) {
-    seen = by.token_id + " " + request.node();
-    done(v1::DrainReply());
-  });
+  registry.serve<v1::DrainRequest, v1::DrainReply>(
+      "Cluster/Drain", [&seen](const Principal& by, const v1::DrainRequest& request, const auto& done) {
+        seen = by.token_id + " " + request.node();
+        done(v1::DrainReply());
+      });
   EXPECT_TRUE(call<v1::DrainReply>(registry, "Cluster/Drain", kOperator, drain("heron"))->has_value());
   EXPECT_EQ(seen, "t1 heron");
 }
 
 TEST(Registry, RefusesPrincipalsOfOtherRoles) {
   Registry registry;
-  registry.serve<v1::DrainRequest, v1::DrainReply>("Cluster/Drain", [](const Principal&, const v1::DrainRequest&, const auto&) { FAIL() << "called"; });
+  registry.serve<v1::DrainRequest, v1::DrainReply>(
+      "Cluster/Drain", [](const Principal&, const v1::DrainRequest&, const auto&) { FAIL() << "called"; });
   const auto refused = call<v1::DrainReply>(registry, "Cluster/Drain", kViewer, drain("heron"));
   EXPECT_EQ(refused->error().code, ErrorCode::kPermissionDenied);
   EXPECT_EQ(refused->error().message, "Cluster/Drain is for role operator; token t2 has role viewer");
@@ -76,18 +79,21 @@ TEST(Registry, RefusesPrincipalsOfOtherRoles) {
 TEST(Registry, RepeatedRequestIdGetsTheFirstReplyAndIsNotCarriedOutAgain) {
   Registry registry;
   int calls = 0;
-  registry.serve<v1::KillRequest, v1::KillReply>("Cluster/Kill", [&calls](const Principal&, const v1::KillRequest& request, const auto& done) {
-    EXPECT_EQ(request.request_id(), "");
-    v1::KillReply reply;
-    reply.set_actor(std::to_string(++calls));
-    done(std::move(reply));
-  });
+  registry.serve<v1::KillRequest, v1::KillReply>(
+      "Cluster/Kill", [&calls](const Principal&, const v1::KillRequest& request, const auto& done) {
+        EXPECT_EQ(request.request_id(), "");
+        v1::KillReply reply;
+        reply.set_actor(std::to_string(++calls));
+        done(std::move(reply));
+      });
   v1::KillRequest request;
   request.set_actor("a");
   request.set_request_id("r");
-  for (int time = 0; time < 2; ++time) EXPECT_EQ((*call<v1::KillReply>(registry, "Cluster/Kill", kOperator, request))->actor(), "1");
+  for (int time = 0; time < 2; ++time)
+    EXPECT_EQ((*call<v1::KillReply>(registry, "Cluster/Kill", kOperator, request))->actor(), "1");
   request.set_actor("b");
-  EXPECT_EQ(call<v1::KillReply>(registry, "Cluster/Kill", kOperator, request)->error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(call<v1::KillReply>(registry, "Cluster/Kill", kOperator, request)->error().code,
+            ErrorCode::kInvalidArgument);
   request.clear_request_id();
   EXPECT_EQ((*call<v1::KillReply>(registry, "Cluster/Kill", kOperator, request))->actor(), "2");
 }
@@ -95,10 +101,12 @@ TEST(Registry, RepeatedRequestIdGetsTheFirstReplyAndIsNotCarriedOutAgain) {
 TEST(Registry, FailedRequestIsCarriedOutAgain) {
   Registry registry;
   int calls = 0;
-  registry.serve<v1::DrainRequest, v1::DrainReply>("Cluster/Drain", [&calls](const Principal&, const v1::DrainRequest&, const std::function<void(Result<v1::DrainReply>)>& done) {
-    if (++calls == 1) return done(make_error(ErrorCode::kUnavailable, "not now"));
-    done(v1::DrainReply());
-  });
+  registry.serve<v1::DrainRequest, v1::DrainReply>(
+      "Cluster/Drain",
+      [&calls](const Principal&, const v1::DrainRequest&, const std::function<void(Result<v1::DrainReply>)>& done) {
+        if (++calls == 1) return done(make_error(ErrorCode::kUnavailable, "not now"));
+        done(v1::DrainReply());
+      });
   EXPECT_FALSE(call<v1::DrainReply>(registry, "Cluster/Drain", kOperator, drain("heron", "r"))->has_value());
   EXPECT_TRUE(call<v1::DrainReply>(registry, "Cluster/Drain", kOperator, drain("heron", "r"))->has_value());
 }
@@ -106,16 +114,22 @@ TEST(Registry, FailedRequestIsCarriedOutAgain) {
 TEST(Registry, UnservedOperationsFailWithTheMessageOfTheirService) {
   Registry registry;
   registry.set_absent("Cluster", "results only");
-  EXPECT_EQ(call<v1::DrainReply>(registry, "Cluster/Drain", kOperator, drain("heron"))->error().message, "results only");
-  registry.serve<v1::DrainRequest, v1::DrainReply>("Cluster/Drain", [](const Principal&, const v1::DrainRequest&, const auto& done) { done(v1::DrainReply()); });
+  EXPECT_EQ(call<v1::DrainReply>(registry, "Cluster/Drain", kOperator, drain("heron"))->error().message,
+            "results only");
+  registry.serve<v1::DrainRequest, v1::DrainReply>(
+      "Cluster/Drain", [](const Principal&, const v1::DrainRequest&, const auto& done) { done(v1::DrainReply()); });
   EXPECT_TRUE(call<v1::DrainReply>(registry, "Cluster/Drain", kOperator, drain("heron"))->has_value());
   registry.withdraw("Cluster");
-  EXPECT_EQ(call<v1::DrainReply>(registry, "Cluster/Drain", kOperator, drain("heron"))->error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(call<v1::DrainReply>(registry, "Cluster/Drain", kOperator, drain("heron"))->error().code,
+            ErrorCode::kNotFound);
 }
 
 TEST(RegistryDeathTest, RefusesHandlersOfOtherMessageTypes) {
   Registry registry;
-  const auto serve = [&registry] { registry.serve<v1::KillRequest, v1::DrainReply>("Cluster/Drain", [](const Principal&, const v1::KillRequest&, const auto&) {}); };
+  const auto serve = [&registry] {
+    registry.serve<v1::KillRequest, v1::DrainReply>("Cluster/Drain",
+                                                    [](const Principal&, const v1::KillRequest&, const auto&) {});
+  };
   EXPECT_DEATH(serve(), "Cluster/Drain");
 }
 

@@ -232,7 +232,8 @@ TEST(PeerIdentity, ChangedBytesAreErrorsOrSomebodyAndNeverACrash) {
   for (int i = 0; i < 3'000; ++i) {
     std::string bytes(reinterpret_cast<char*>(der), static_cast<size_t>(size));
     const uint64_t edits = 1 + random.below(4);
-    for (uint64_t edit = 0; edit < edits; ++edit) bytes[random.below(bytes.size())] = static_cast<char>(random.below(256));
+    for (uint64_t edit = 0; edit < edits; ++edit)
+      bytes[random.below(bytes.size())] = static_cast<char>(random.below(256));
     const auto* cursor = reinterpret_cast<const unsigned char*>(bytes.data());
     X509* changed = d2i_X509(nullptr, &cursor, static_cast<long>(bytes.size()));
     if (changed == nullptr) continue;

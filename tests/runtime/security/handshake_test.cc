@@ -75,8 +75,8 @@ TEST_F(Handshake, AnotherClusterIsNamedWithBothFingerprintsAndTheNextStep) {
   ASSERT_FALSE(reply);
   EXPECT_EQ(reply.error().code, ErrorCode::kUnauthenticated);
   EXPECT_EQ(reply.error().message,
-            server.address() + " belongs to another cluster: its certificate is " + short_text(authority_.fingerprint()) +
-                ", the token expects " + short_text(expected) +
+            server.address() + " belongs to another cluster: its certificate is " +
+                short_text(authority_.fingerprint()) + ", the token expects " + short_text(expected) +
                 ".\n  Copy the join command that `volador start --head` printed on that machine, or run `volador token "
                 "create` there.");
 }
@@ -103,7 +103,8 @@ TEST_F(Handshake, ASilentServerIsGivenUpInTime) {
 }
 
 TEST_F(Handshake, PlainTextServersAreNotTls) {
-  for (const std::string_view answer : {"HTTP/1.1 400 Bad Request\r\n\r\n", "-ERR unknown command\r\n", "\x00\x01\x02"}) {
+  for (const std::string_view answer :
+       {"HTTP/1.1 400 Bad Request\r\n\r\n", "-ERR unknown command\r\n", "\x00\x01\x02"}) {
     const LoopbackServer server([answer](int fd) {
       char bytes[4096];
       (void)!::recv(fd, bytes, sizeof bytes, 0);
@@ -141,8 +142,8 @@ TEST_F(Handshake, OtherTlsServersAreNotHeads) {
   // A forged authority without its signature.
   const Authority other = test_authority(7);
   auto forged = head(other);
-  forged.certificate_pem = forged.certificate_pem.substr(0, forged.certificate_pem.find("-----BEGIN", 10)) +
-                           authority_.certificate_pem();
+  forged.certificate_pem =
+      forged.certificate_pem.substr(0, forged.certificate_pem.find("-----BEGIN", 10)) + authority_.certificate_pem();
   const TlsServer forger(forged);
   EXPECT_THAT(probe_expected(forger.address(), authority_.fingerprint(), kTimeout, clock_).error().message,
               HasSubstr("not signed by the authority"));
@@ -167,8 +168,10 @@ TEST_F(Handshake, CheckConnectionSaysWhetherTheServerTakesOurCertificate) {
   const auto foreign = signed_by(test_authority(9), Role::kNode, "b");
   EXPECT_THAT(check_connection(server.address(), foreign, kTimeout, clock_).error().message,
               HasSubstr("belongs to another cluster"));
-  const auto old = signed_by(authority_, {.role = Role::kNode, .name = "b", .now = clock_.wall() - 48h, .valid_for = 3600s});
-  EXPECT_THAT(check_connection(server.address(), old, kTimeout, clock_).error().message, HasSubstr("our own certificate"));
+  const auto old =
+      signed_by(authority_, {.role = Role::kNode, .name = "b", .now = clock_.wall() - 48h, .valid_for = 3600s});
+  EXPECT_THAT(check_connection(server.address(), old, kTimeout, clock_).error().message,
+              HasSubstr("our own certificate"));
 }
 
 TEST_F(Handshake, AnAlertIsReadOut) {
@@ -186,8 +189,8 @@ TEST(HostPortTest, TakesNamesAndBothKindsOfAddresses) {
   EXPECT_EQ(parse_host_port("10.0.0.1:6380")->host, "10.0.0.1");
   EXPECT_EQ(parse_host_port("[fd00::1]:6380")->host, "fd00::1");
   EXPECT_EQ(parse_host_port("node-3:06380")->port, "6380");
-  for (const std::string bad : {"", "10.0.0.1", "10.0.0.1:", ":6380", "h:0", "h:65536", "h:-1", "h:6380x", "fd00::1:6380", "a b:1",
-                                "[]:1", "h\n:1"}) {
+  for (const std::string bad : {"", "10.0.0.1", "10.0.0.1:", ":6380", "h:0", "h:65536", "h:-1", "h:6380x",
+                                "fd00::1:6380", "a b:1", "[]:1", "h\n:1"}) {
     const auto parsed = parse_host_port(bad);
     ASSERT_FALSE(parsed) << bad;
     EXPECT_EQ(parsed.error().code, ErrorCode::kInvalidArgument);

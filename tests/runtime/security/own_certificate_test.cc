@@ -52,7 +52,8 @@ TEST_F(OwnCertificateTest, APairIsTakenWithTheNamesThatItIsFor) {
 
 TEST_F(OwnCertificateTest, AFileThatIsNotThereIsNamedWithItsFlag) {
   std::filesystem::remove(files_.key);
-  EXPECT_THAT(why(), AllOf(HasSubstr("--tls-key " + files_.key.string()), HasSubstr("No such file"), HasSubstr("private key")));
+  EXPECT_THAT(
+      why(), AllOf(HasSubstr("--tls-key " + files_.key.string()), HasSubstr("No such file"), HasSubstr("private key")));
   std::filesystem::remove(files_.certificate);
   EXPECT_THAT(why(), HasSubstr("--tls-cert"));
   std::filesystem::create_directory(files_.certificate);

@@ -46,7 +46,9 @@ Joined shake_hands(SslPtr client, SslPtr server) {
 class TlsContextTest : public testing::Test {
  protected:
   std::shared_ptr<TlsContext> of(Role role, const std::string& name) { return of(signed_by(authority_, role, name)); }
-  static std::shared_ptr<TlsContext> of(const Credentials& credentials) { return TlsContext::create(credentials).value(); }
+  static std::shared_ptr<TlsContext> of(const Credentials& credentials) {
+    return TlsContext::create(credentials).value();
+  }
 
   Authority authority_ = test_authority();
 };
@@ -80,7 +82,8 @@ TEST_F(TlsContextTest, AnotherHostThanTheOneCalledIsRefused) {
 
 TEST_F(TlsContextTest, ADriverCannotPoseAsAHost) {
   // The certificate is for clients only, regardless of its CN.
-  const auto joined = shake_hands(of(Role::kDriver, "ada")->new_client(kHost).value(), of(Role::kDriver, kHost)->new_server().value());
+  const auto joined =
+      shake_hands(of(Role::kDriver, "ada")->new_client(kHost).value(), of(Role::kDriver, kHost)->new_server().value());
   EXPECT_FALSE(joined.done());
 }
 
@@ -88,9 +91,11 @@ TEST_F(TlsContextTest, OtherClustersAreRefusedByBothSides) {
   const Authority other = test_authority(9);
   const auto foreign_driver = of(signed_by(other, Role::kDriver, "ada"));
   const auto foreign_host = of(signed_by(other, Role::kHost, kHost));
-  const auto outside = shake_hands(foreign_driver->new_client(kHost).value(), of(Role::kHost, kHost)->new_server().value());
+  const auto outside =
+      shake_hands(foreign_driver->new_client(kHost).value(), of(Role::kHost, kHost)->new_server().value());
   EXPECT_FALSE(outside.done());
-  const auto inside = shake_hands(of(Role::kDriver, "ada")->new_client(kHost).value(), foreign_host->new_server().value());
+  const auto inside =
+      shake_hands(of(Role::kDriver, "ada")->new_client(kHost).value(), foreign_host->new_server().value());
   EXPECT_FALSE(inside.done());
 }
 
@@ -124,8 +129,8 @@ TEST_F(TlsContextTest, ExpiredCertificatesAreRefused) {
 
 TEST_F(TlsContextTest, TheHeadsCertificateAndRevokedTokensMayNotCall) {
   const auto host = of(Role::kHost, kHost);
-  const auto revoked = of(signed_by(
-      authority_, {.role = Role::kDriver, .name = "ada", .token_id = "t1", .now = SystemClock().wall()}));
+  const auto revoked =
+      of(signed_by(authority_, {.role = Role::kDriver, .name = "ada", .token_id = "t1", .now = SystemClock().wall()}));
   const auto joined = shake_hands(revoked->new_client(kHost).value(), host->new_server().value());
   ASSERT_TRUE(joined.done());
   EXPECT_TRUE(host->check_client(joined.server.get()));
@@ -137,7 +142,8 @@ TEST_F(TlsContextTest, TheHeadsCertificateAndRevokedTokensMayNotCall) {
 }
 
 TEST_F(TlsContextTest, AHostOfANodeWhoseTokenWasRevokedIsNotCalled) {
-  const auto host = of(signed_by(authority_, {.role = Role::kHost, .name = kHost, .token_id = "t2", .now = SystemClock().wall()}));
+  const auto host =
+      of(signed_by(authority_, {.role = Role::kHost, .name = kHost, .token_id = "t2", .now = SystemClock().wall()}));
   const auto caller = of(Role::kDriver, "ada");
   const auto joined = shake_hands(caller->new_client(kHost).value(), host->new_server().value());
   ASSERT_TRUE(joined.done());

@@ -120,7 +120,8 @@ TEST(Token, ARefusalNamesTheRoleThatItHasAndTheOneThatJoins) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::kPermissionDenied);
   EXPECT_EQ(refused.error().message,
-            "token 0a1b2c3d4e5f has role join: it cannot join as driver. Create one with `volador token create --role=driver` on the head's "
+            "token 0a1b2c3d4e5f has role join: it cannot join as driver. Create one with `volador token create "
+            "--role=driver` on the head's "
             "machine.");
 }
 

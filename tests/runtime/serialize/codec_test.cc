@@ -51,8 +51,8 @@ void expect_round_trip(const T& value) {
 }
 
 TEST(Codec, ValuesComeBackAsTheyWent) {
-  for (const int64_t value : {int64_t{0}, int64_t{-1}, int64_t{-32}, int64_t{-33}, int64_t{127}, int64_t{128}, int64_t{-129}, int64_t{65536},
-                              int64_t{-32769}, INT64_MAX, INT64_MIN}) {
+  for (const int64_t value : {int64_t{0}, int64_t{-1}, int64_t{-32}, int64_t{-33}, int64_t{127}, int64_t{128},
+                              int64_t{-129}, int64_t{65536}, int64_t{-32769}, INT64_MAX, INT64_MIN}) {
     expect_round_trip(value);
   }
   expect_round_trip(UINT64_MAX);
@@ -74,7 +74,8 @@ enum class Color : int16_t { kRed = -3, kBlue = 7 };
 template <class T>
 std::vector<T> counting(size_t size) {
   std::vector<T> values(size);
-  for (size_t i = 0; i < size; ++i) values[i] = static_cast<T>(static_cast<int>(i % 100) - (std::is_signed_v<T> ? 50 : 0));
+  for (size_t i = 0; i < size; ++i)
+    values[i] = static_cast<T>(static_cast<int>(i % 100) - (std::is_signed_v<T> ? 50 : 0));
   return values;
 }
 
@@ -118,7 +119,8 @@ TEST(Codec, ABlockIsReadAsAnotherTypeThatHoldsItsNumbers) {
   EXPECT_FALSE(from_bytes<std::vector<int8_t>>(to_bytes(std::vector<int64_t>(200, 128))));
   EXPECT_FALSE(from_bytes<std::vector<int64_t>>(to_bytes(std::vector<uint64_t>(200, UINT64_MAX))));
   EXPECT_FALSE(from_bytes<std::vector<int>>(to_bytes(counting<float>(200)))) << "a real number is no integer";
-  EXPECT_FALSE((from_bytes<std::vector<std::array<int, 3>>>(to_bytes(counting<int>(200))))) << "200 numbers are no rows of three";
+  EXPECT_FALSE((from_bytes<std::vector<std::array<int, 3>>>(to_bytes(counting<int>(200)))))
+      << "200 numbers are no rows of three";
   EXPECT_FALSE((from_bytes<std::array<int, 64>>(to_bytes(counting<int>(65)))));
 }
 
@@ -143,7 +145,9 @@ TEST(Codec, ABlockOfAnUnknownTypeIsAnError) {
 }
 
 TEST(Codec, FloatingPointTravelsExactly) {
-  for (const double value : {0.1, 1e308, 5e-324, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()}) expect_round_trip(value);
+  for (const double value :
+       {0.1, 1e308, 5e-324, std::numeric_limits<double>::infinity(), -std::numeric_limits<double>::infinity()})
+    expect_round_trip(value);
   EXPECT_TRUE(std::isnan(*from_bytes<double>(to_bytes(std::nan("")))));
   EXPECT_TRUE(std::signbit(*from_bytes<double>(to_bytes(-0.0))));
 }
@@ -206,9 +210,12 @@ TEST(Codec, ANewerEnvelopeIsRefusedByName) {
 }
 
 TEST(Codec, EveryTruncationIsAnError) {
-  const std::string bytes = to_bytes(std::map<std::string, std::vector<Point>>{{"k", {{1, 2, "a"}, {3, 4, std::nullopt}}}}, std::string("tail"));
+  const std::string bytes = to_bytes(
+      std::map<std::string, std::vector<Point>>{{"k", {{1, 2, "a"}, {3, 4, std::nullopt}}}}, std::string("tail"));
   for (size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_FALSE((tuple_from_bytes<std::map<std::string, std::vector<Point>>, std::string>(std::string_view(bytes).substr(0, size)))) << size;
+    EXPECT_FALSE((tuple_from_bytes<std::map<std::string, std::vector<Point>>, std::string>(
+        std::string_view(bytes).substr(0, size))))
+        << size;
   }
 }
 
@@ -241,7 +248,8 @@ TEST(Codec, RandomBytesNeverCrash) {
   const std::string good = to_bytes(std::map<std::string, std::vector<Point>>{{"key", {{1, 2, "a"}}}});
   for (int round = 0; round < 20'000; ++round) {
     std::string bytes = good;
-    for (uint64_t flips = 1 + random.below(4); flips > 0; --flips) bytes[random.below(bytes.size())] = static_cast<char>(random.next());
+    for (uint64_t flips = 1 + random.below(4); flips > 0; --flips)
+      bytes[random.below(bytes.size())] = static_cast<char>(random.next());
     if (const auto value = from_bytes<std::map<std::string, std::vector<Point>>>(bytes)) {
       EXPECT_LE(value->size(), bytes.size());
     }
@@ -257,7 +265,8 @@ TEST(Codec, ReadsWhatAnotherLibraryWrites) {
   packer.pack(1);
   packer.pack(std::map<std::string, std::vector<double>>{{"loss", {1.5, 2.5}}});
   packer.pack(-7);
-  const auto values = tuple_from_bytes<std::map<std::string, std::vector<double>>, int>(std::string_view(buffer.data(), buffer.size()));
+  const auto values =
+      tuple_from_bytes<std::map<std::string, std::vector<double>>, int>(std::string_view(buffer.data(), buffer.size()));
   ASSERT_TRUE(values) << values.error().message;
   EXPECT_EQ(std::get<0>(*values).at("loss").at(1), 2.5);
   EXPECT_EQ(std::get<1>(*values), -7);

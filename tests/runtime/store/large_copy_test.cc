@@ -19,15 +19,17 @@ TEST(LargeCopy, TakesAsManyThreadsAsAreGrantedAndWorthIt) {
 
 TEST(LargeCopy, EveryByteIsCopiedAndNoneBeside) {
   constexpr size_t kGuard = 64;
-  for (const size_t size : {size_t{0}, size_t{1}, kParallelCopyBytesMin - 1, kParallelCopyBytesMin, kParallelCopyBytesMin + 1, 3 * kParallelCopyShareMin + 12'345,
-                            6 * kParallelCopyShareMin + 1}) {
+  for (const size_t size :
+       {size_t{0}, size_t{1}, kParallelCopyBytesMin - 1, kParallelCopyBytesMin, kParallelCopyBytesMin + 1,
+        3 * kParallelCopyShareMin + 12'345, 6 * kParallelCopyShareMin + 1}) {
     std::vector<std::byte> from(size);
     for (size_t at = 0; at < size; ++at) from[at] = static_cast<std::byte>(at * 2654435761U >> 13);
     for (int granted = 1; granted <= 5; ++granted) {
       std::vector<std::byte> to(size + kGuard, std::byte{0x5a});
       copy_large(to.data(), from, granted);
       ASSERT_TRUE(std::equal(from.begin(), from.end(), to.begin())) << size << " bytes, " << granted << " threads";
-      for (size_t at = size; at < to.size(); ++at) ASSERT_EQ(to[at], std::byte{0x5a}) << size << " bytes, " << granted << " threads";
+      for (size_t at = size; at < to.size(); ++at)
+        ASSERT_EQ(to[at], std::byte{0x5a}) << size << " bytes, " << granted << " threads";
     }
   }
 }

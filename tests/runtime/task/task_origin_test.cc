@@ -19,7 +19,9 @@ class MadeUp final : public StoredObject {
   explicit MadeUp(uint64_t number) : key_{NodeId(std::array<uint8_t, 16>{1}), 5, number} {}
   const ObjectKey& key() const override { return key_; }
   const std::string& address() const override { return address_; }
-  Result<ObjectView> view(std::optional<std::chrono::nanoseconds>) const override { return make_error(ErrorCode::kObjectLost, "lost"); }
+  Result<ObjectView> view(std::optional<std::chrono::nanoseconds>) const override {
+    return make_error(ErrorCode::kObjectLost, "lost");
+  }
   bool is_ready() const override { return true; }
 
  private:
@@ -50,7 +52,9 @@ class TaskOriginTest : public testing::Test {
   };
   TaskWays ways() {
     TaskWays made;
-    made.submit = [this](TaskRequest request, std::function<void(Result<std::string>)> done) { submitted.push_back({std::move(request), std::move(done)}); };
+    made.submit = [this](TaskRequest request, std::function<void(Result<std::string>)> done) {
+      submitted.push_back({std::move(request), std::move(done)});
+    };
     made.claim = &claim_made_up;
     made.owner = owner;
     return made;
@@ -73,7 +77,8 @@ class TaskOriginTest : public testing::Test {
     request.name = "f";
     request.arguments = "(";
     for (const ObjectPtr& one : arguments) request.arguments += bytes_of(one) + ",";
-    run_with_origin(ways(), request, arguments, [](const Result<std::string>& result, const std::shared_ptr<const void>&) { EXPECT_TRUE(result); });
+    run_with_origin(ways(), request, arguments,
+                    [](const Result<std::string>& result, const std::shared_ptr<const void>&) { EXPECT_TRUE(result); });
     return answer();
   }
   static void rebuild(const ObjectPtr& object, std::optional<Result<ObjectPtr>>& into) {
@@ -139,7 +144,9 @@ TEST_F(TaskOriginTest, ATaskWhoseArgumentIsLostRunsAgainWithTheNewOne) {
   TaskRequest request;
   request.arguments = bytes_of(argument);
   std::optional<Result<std::string>> ended;
-  run_with_origin(ways(), request, {argument}, [&](Result<std::string> result, const std::shared_ptr<const void>&) { ended.emplace(std::move(result)); });
+  run_with_origin(ways(), request, {argument}, [&](Result<std::string> result, const std::shared_ptr<const void>&) {
+    ended.emplace(std::move(result));
+  });
   finish(make_error(ErrorCode::kObjectLost, "object " + to_string(argument->key()) + " cannot be had"));
   ASSERT_EQ(submitted.size(), 1u);
   EXPECT_EQ(submitted.front().request.arguments, "(");

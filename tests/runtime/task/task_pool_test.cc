@@ -26,14 +26,18 @@ class TaskPoolTest : public testing::Test {
   }
   TaskId submit(int max_retries = 3, double cpus = 1, std::vector<std::string> retry_on = {}) {
     const TaskId id{next++};
-    TaskRequest request{.function = function, .name = "square", .arguments = std::to_string(static_cast<uint64_t>(id)), .resources = *ResourceSet::from({.cpus = cpus})};
+    TaskRequest request{.function = function,
+                        .name = "square",
+                        .arguments = std::to_string(static_cast<uint64_t>(id)),
+                        .resources = *ResourceSet::from({.cpus = cpus})};
     request.max_retries = max_retries;
     request.retry_on = std::move(retry_on);
     take(pool.submit(now, id, std::move(request)));
     return id;
   }
   void ready(RunnerId runner) { take(pool.runner_ready(now, runner)); }
-  void answer(const TaskPool::Run& run, Result<std::string> result = std::string("ok"), std::chrono::nanoseconds took = {}) {
+  void answer(const TaskPool::Run& run, Result<std::string> result = std::string("ok"),
+              std::chrono::nanoseconds took = {}) {
     take(pool.answered(now, run.runner, run.task, run.attempt, std::move(result), took));
   }
   // All four runners exist and are idle, and the duration of `function` is known.
@@ -185,7 +189,8 @@ TEST_F(TaskPoolTest, WhatRanBeforeItCouldBeGivenBackCounts) {
 TEST_F(TaskPoolTest, ErrorsNameTheTaskAndNoActor) {
   net::CallRequest large;
   large.body = std::string(3, 'x');
-  for (const Error& error : {net::arguments_too_large(large), net::cancelled_by_caller(true), net::timed_out(true, "node a"), net::result_too_large(3)}) {
+  for (const Error& error : {net::arguments_too_large(large), net::cancelled_by_caller(true),
+                             net::timed_out(true, "node a"), net::result_too_large(3)}) {
     const TaskId task = submit();
     if (pool.runners() == 1) ready(starts[0]);
     answer(TaskPool::Run(runs.back()), make_error(error));
@@ -316,7 +321,8 @@ TEST_F(TaskPoolTest, WhatCanNeverStartFails) {
 
 TEST_F(TaskPoolTest, RunnersThatDieAtTheirStartAreNotTriedForEver) {
   const TaskId task = submit();
-  for (size_t i = 0; i < 20 && !finished.contains(task); ++i) take(pool.runner_failed(now, starts.back(), {ErrorCode::kActorDied, "no such library"}, false));
+  for (size_t i = 0; i < 20 && !finished.contains(task); ++i)
+    take(pool.runner_failed(now, starts.back(), {ErrorCode::kActorDied, "no such library"}, false));
   EXPECT_EQ(starts.size(), 3u);
   EXPECT_EQ(finished.at(task).error().message, "task square: no such library");
 }
@@ -392,11 +398,13 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeathsAndCancels) {
       }
       for (const auto& one : actions.cancel) {  // The call ends at once.
         auto& calls = given[one.runner];
-        const auto run = std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.task == one.task; });
+        const auto run =
+            std::find_if(calls.begin(), calls.end(), [&](const auto& call) { return call.task == one.task; });
         if (run == calls.end()) continue;
         const TaskPool::Run cancelled = *run;
         calls.erase(run);
-        apply(fresh.answered(now, cancelled.runner, cancelled.task, cancelled.attempt, make_error(ErrorCode::kCancelled, "by its caller")));
+        apply(fresh.answered(now, cancelled.runner, cancelled.task, cancelled.attempt,
+                             make_error(ErrorCode::kCancelled, "by its caller")));
       }
     };
     size_t submitted = 0;
@@ -404,11 +412,16 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeathsAndCancels) {
       now += std::chrono::microseconds(random.next() % 50 == 0 ? 25'000 : random.next() % 500);
       const uint64_t what = random.next() % 100;
       if (what < 20 && submitted < 60) {
-        apply(fresh.submit(now, TaskId{++submitted}, {.function = random.next() % 3, .name = "f", .resources = *ResourceSet::from({.cpus = 1.0 + static_cast<double>(random.next() % 2)}), .max_retries = static_cast<int>(random.next() % 3)}));
+        apply(fresh.submit(now, TaskId{++submitted},
+                           {.function = random.next() % 3,
+                            .name = "f",
+                            .resources = *ResourceSet::from({.cpus = 1.0 + static_cast<double>(random.next() % 2)}),
+                            .max_retries = static_cast<int>(random.next() % 3)}));
       } else if (what < 50 && !starting.empty()) {
         const RunnerId runner = starting.back();
         starting.pop_back();
-        apply(random.next() % 10 == 0 ? fresh.runner_failed(now, runner, kDied, false) : fresh.runner_ready(now, runner));
+        apply(random.next() % 10 == 0 ? fresh.runner_failed(now, runner, kDied, false)
+                                      : fresh.runner_ready(now, runner));
       } else if (what < 90 && !given.empty()) {
         auto at = std::next(given.begin(), static_cast<long>(random.next() % given.size()));
         if (at->second.empty()) continue;
@@ -416,7 +429,8 @@ TEST_F(TaskPoolTest, EveryTaskFinishesOnceUnderRandomDeathsAndCancels) {
         at->second.pop_front();
         const bool dies = random.next() % 5 == 0;
         if (dies) given.erase(at);
-        apply(fresh.answered(now, run.runner, run.task, run.attempt, dies ? Result<std::string>(make_error(kDied)) : Result<std::string>(std::string("ok")),
+        apply(fresh.answered(now, run.runner, run.task, run.attempt,
+                             dies ? Result<std::string>(make_error(kDied)) : Result<std::string>(std::string("ok")),
                              std::chrono::microseconds(random.next() % 100)));
       } else if (what < 94 && submitted > 0) {
         apply(fresh.cancel(now, TaskId{1 + random.next() % submitted}, random.next() % 2 == 0));

@@ -110,10 +110,14 @@ TEST_F(TaskSubmitterTest, WhoWaitsInVainIsAdvisedByWhatWasAsked) {
   const std::vector<Future<int>> tasks = {task<&pass_gate>(1).submit(), task<&square>(2).submit()};
   const auto desk = actor<Desk>().spawn();
   const auto call = desk.call<&Desk::pass>(3);
-  EXPECT_THAT(error_of([&] { tasks[0].get(0s); }), HasSubstr("the task has not ended yet; it goes on: wait longer, or end it by cancel()"));
-  EXPECT_THAT(error_of([&] { call.get(0s); }), HasSubstr("the call has not ended yet; it goes on: wait longer, or make it by call_for() with a timeout"));
+  EXPECT_THAT(error_of([&] { tasks[0].get(0s); }),
+              HasSubstr("the task has not ended yet; it goes on: wait longer, or end it by cancel()"));
+  EXPECT_THAT(
+      error_of([&] { call.get(0s); }),
+      HasSubstr("the call has not ended yet; it goes on: wait longer, or make it by call_for() with a timeout"));
   EXPECT_EQ(tasks[1].get(60s), 4);
-  EXPECT_THAT(error_of([&] { get(tasks, 0s); }), HasSubstr("1 of 2 results are there; what makes the others goes on: wait longer, or end it by cancel()"));
+  EXPECT_THAT(error_of([&] { get(tasks, 0s); }),
+              HasSubstr("1 of 2 results are there; what makes the others goes on: wait longer, or end it by cancel()"));
   gate.happen();
   EXPECT_EQ(tasks[0].get(60s), 1);
   EXPECT_EQ(call.get(60s), 3);

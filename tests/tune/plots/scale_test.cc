@@ -14,7 +14,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-
 Extent extent(std::initializer_list<double> values, bool log = false) {
   Extent out;
   for (const double value : values) out.add(value, log);
