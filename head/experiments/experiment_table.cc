@@ -128,7 +128,7 @@ bool ExperimentTable::update(DriverId driver, const protocol::ExperimentUpdate& 
     if (changed.trial_id().empty() || changed.trial_id().size() > limits_.name_bytes) continue;
     const auto known = experiment.trials.find(changed.trial_id());
     if (known == experiment.trials.end() && experiment.trials.size() >= limits_.trials) {
-      ++experiment.left_out;
+      experiment.has_left_out = true;
       continue;
     }
     if (known != experiment.trials.end()) --experiment.by_status[known->second.status()];
@@ -168,7 +168,7 @@ std::vector<std::string> ExperimentTable::on_driver_gone(DriverId driver) {
     if (experiment.driver != driver || !experiment.is_open()) continue;
     experiment.state = "crashed";
     experiment.left.reset();
-    if (experiment.left_out == 0)
+    if (!experiment.has_left_out)
       experiment.trials_total = static_cast<int64_t>(experiment.trials.size());  // No more follow.
     interrupted.push_back(name);
   }

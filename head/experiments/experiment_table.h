@@ -32,7 +32,7 @@ struct Experiment {
   int64_t trials_planned = 0;
   protocol::BestTrial best, best_so_far;  // Without trial id: none.
   std::optional<protocol::TimeLeft> left;
-  int64_t left_out = 0;  // Rows beyond the limit.
+  bool has_left_out = false;  // Whether it has had trials beyond the limit, of which it has no rows.
   DriverId driver;
   std::string machine_id;  // The driver's machine, which has the directory; empty: unknown.
   std::map<std::string, protocol::TrialRow> trials;
