@@ -118,22 +118,21 @@ class Operations : public std::enable_shared_from_this<Operations> {
   struct Audited {
     std::string action, object;
   };
-  // Registers an operation that durably changes the core, with an audit log entry: step(core, principal, request,
-  // reply).
+  // Registers an operation that durably changes the core: step(core, principal, request, reply). The audit log gets what
+  // describe(request, reply) returns; the reply of a failed step is empty.
   template <class Request, class Reply, class Describe, class Step>
   void change(std::string_view name, Describe describe, Step step) {
     registry_.serve<Request, Reply>(name, [self = shared_from_this(), describe, step](
                                               const Principal& by, const Request& request, Done<Reply> done) {
-      Audited audited = describe(request);
       const auto reply = std::make_shared<Reply>();
       self->parts_.runner.change(
-          [self, step, by, request, reply,
-           asked = AuditRequest{.by = by.token_id,
-                                .action = std::move(audited.action),
-                                .object = std::move(audited.object)}](HeadCore& core, BootTime now) {
+          [self, describe, step, by, request, reply](HeadCore& core, BootTime now) {
             return core.act(now, [&] {
               const Result<void> outcome = step(core, by, request, *reply);
-              self->record(asked, outcome);
+              Audited audited = describe(request, outcome ? *reply : Reply());
+              self->record(
+                  {.by = by.token_id, .action = std::move(audited.action), .object = std::move(audited.object)},
+                  outcome);
               return outcome;
             });
           },
@@ -232,14 +231,15 @@ void Operations::serve_questions() {
 void Operations::serve_changes() {
   change<v1::DrainRequest, v1::DrainReply>(
       "Cluster/Drain",
-      [](const auto& request) {
+      [](const auto& request, const auto&) {
         return Audited{.action = request.undo() ? "undrain" : "drain", .object = request.node()};
       },
       [](HeadCore& core, const Principal& by, const auto& request, auto&) {
         return core.nodes().drain(request.node(), request.undo(), by.token_id);
       });
   change<v1::KillRequest, v1::KillReply>(
-      "Cluster/Kill", [](const auto& request) { return Audited{.action = "kill", .object = request.actor()}; },
+      "Cluster/Kill",
+      [](const auto& request, const auto&) { return Audited{.action = "kill", .object = request.actor()}; },
       [](HeadCore& core, const Principal& by, const auto& request, auto& reply) -> Result<void> {
         const auto killed = core.actor_requests().kill(request.actor(), request.restart(), by.token_id);
         if (!killed) return make_error(killed.error());
@@ -250,16 +250,19 @@ void Operations::serve_changes() {
       });
   change<v1::ControlExperimentRequest, v1::ControlExperimentReply>(
       "Cluster/ControlExperiment",
-      [](const auto& request) {
+      [](const auto& request, const auto& reply) {
+        const auto name_of = [](const auto& named) {
+          return named.experiment() + (named.trial().empty() ? "" : "/" + named.trial());
+        };
         return Audited{.action = request.act(),
-                       .object = request.experiment() + (request.trial().empty() ? "" : "/" + request.trial())};
+                       .object = reply.experiment().empty() ? name_of(request) : name_of(reply)};
       },
       [](HeadCore& core, const Principal& by, const auto& request, auto& reply) {
         return core.experiments().control(request, reply, by.token_id);
       });
   change<v1::AnnotateExperimentRequest, v1::AnnotateExperimentReply>(
       "Cluster/AnnotateExperiment",
-      [](const auto& request) { return Audited{.action = "annotate", .object = request.experiment()}; },
+      [](const auto& request, const auto&) { return Audited{.action = "annotate", .object = request.experiment()}; },
       [](HeadCore& core, const Principal& by, const auto& request, auto& reply) {
         return core.experiments().annotate(request, reply, by.token_id);
       });
