@@ -73,7 +73,7 @@ std::string StreamSource::take_batch() {
 
 // Returns the messages to send after the lock is released. The last items are sent before the reply, on the same
 // connection.
-StreamSource::Later StreamSource::serve() {
+StreamSource::DeferredCallbacks StreamSource::serve() {
   DeferredCallbacks later;
   if (reader_ && (!items_.empty() || finished_ || cancelled_)) {
     later.reader = std::exchange(reader_, nullptr);
@@ -88,7 +88,7 @@ StreamSource::Later StreamSource::serve() {
   return later;
 }
 
-void StreamSource::Later::run() {
+void StreamSource::DeferredCallbacks::run() {
   if (reader) reader->reply(std::move(batch));
   if (answer) answer->reply(std::move(result));
   if (gone) gone();

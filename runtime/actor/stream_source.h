@@ -52,14 +52,14 @@ class StreamSource {
   void cancel();
 
  private:
-  struct Later {
+  struct DeferredCallbacks {
     std::shared_ptr<net::Responder> reader, answer;
     std::string batch;
     Result<std::string> result;
     std::function<void()> gone;
     void run();
   };
-  Later serve();
+  DeferredCallbacks serve();
   std::string take_batch();
   bool full() const { return !items_.empty() && (bytes_ >= kBytesAhead || items_.size() >= kItemsAhead); }
 
