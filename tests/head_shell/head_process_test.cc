@@ -15,6 +15,7 @@
 #include "runtime/access_file.h"
 #include "runtime/control/program_transfer.h"
 #include "runtime/operations/catalogue.h"
+#include "runtime/operations/registry.h"
 #include "runtime/protocol/control.grpc.pb.h"
 #include "runtime/protocol/volador/v1/live.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
@@ -232,6 +233,7 @@ TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
     ASSERT_TRUE(host.has_value()) << host.error().message;
     members["host"] = *host;
   }
+  EXPECT_THAT(head_->registry().unserved("Cluster"), ::testing::IsEmpty());
   for (const operations::Entry& entry : operations::catalogue())
     EXPECT_TRUE(kAllowed.contains(entry.path)) << entry.path;
   for (const auto& [role, credentials] : members) {
