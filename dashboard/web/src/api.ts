@@ -1,4 +1,4 @@
-// Calls to the head. Every failure is an ApiError that says what to do next.
+// Calls to the head. Each failure is an ApiError with the next step for the user.
 import { signal } from "@preact/signals";
 import type { Why } from "./i18n/reason";
 
@@ -7,12 +7,12 @@ export interface Session {
   cluster: string;
   version: string;
   expires_ms?: number;
-  view?: string;  // Results on disk, and no cluster: where they lie.
+  view?: string;  // Path of the results on disk; set when the page shows results without a cluster.
 }
 
 export class ApiError extends Error {
   constructor(
-    readonly status: number,  // 0: no answer came.
+    readonly status: number,  // 0: no answer arrived.
     readonly code: string,
     readonly detail: string,
     readonly next: string,
@@ -21,9 +21,9 @@ export class ApiError extends Error {
   }
 }
 
-export const session = signal<Session | null | undefined>(undefined);  // undefined: not known yet. null: signed out.
+export const session = signal<Session | null | undefined>(undefined);  // undefined: not loaded yet. null: signed out.
 
-// The session ended without the person asking for it: it has expired, or its token was revoked.
+// Set when the session ended without a sign-out: it expired, or its token was revoked.
 export const ended = signal(false);
 function end_session(): void {
   if (session.value) ended.value = true;
@@ -47,7 +47,7 @@ export async function call<T>(method: string, path: string, body?: unknown): Pro
   try {
     parsed = text ? JSON.parse(text) : {};
   } catch {
-    // An error page of a proxy in between, say.
+    // Not JSON, for example the error page of a proxy.
   }
   if (answer.ok) return parsed as T;
   if (answer.status === 401 && path !== "/api/v1/session") end_session();

@@ -1,15 +1,15 @@
-// Numbers, sizes and times as people read them. Pure: the language is an argument.
+// Formats numbers, sizes and times. Pure: the language is an argument.
 
 const kMissing = "–";
 
-// Four significant digits, as short as that allows; thousands are grouped.
+// Formats four significant digits without trailing zeros; thousands are grouped.
 export function number(value: number | null | undefined, locale: string): string {
   if (value === null || value === undefined || Number.isNaN(value)) return kMissing;
   if (!Number.isFinite(value)) return value > 0 ? "∞" : "−∞";
   const size = Math.abs(value);
   if (size !== 0 && (size < 1e-3 || size >= 1e9)) return value.toExponential(3).replace(/\.?0+e/, "e").replace("e+", "e").replace("-", "−").replace("e-", "e−");
   if (Number.isInteger(value)) return new Intl.NumberFormat(locale).format(value).replace("-", "−");
-  // 3.99976 is no 4: four digits then, so that it shows.
+  // A value that rounds to an integer, such as 3.99976, keeps four digits ("4.000") to show that it is not exact.
   const rounded = Number.isInteger(Number(value.toPrecision(4))) && size < 1000;
   return new Intl.NumberFormat(locale, { maximumSignificantDigits: 4, ...(rounded ? { minimumSignificantDigits: 4 } : {}) }).format(value).replace("-", "−");
 }
@@ -29,7 +29,7 @@ export function bytes(value: number | null | undefined, locale: string): string 
   return new Intl.NumberFormat(locale, { maximumFractionDigits: digits }).format(scaled) + " " + kUnits[power];
 }
 
-// Two units at most: "3 d 4 h", "12 min 5 s", "0.4 s".
+// Formats at most two units: "3 d 4 h", "12 min 5 s", "0.4 s".
 export function duration(ms: number | null | undefined, locale: string): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return kMissing;
   const zh = locale.startsWith("zh");
@@ -52,12 +52,12 @@ export function duration(ms: number | null | undefined, locale: string): string 
 
 export const clock = (ms: number, locale: string) =>
   new Intl.DateTimeFormat(locale, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false }).format(ms);
-// With milliseconds, in the reader's zone: of a line of a log; of another day with its date.
+// Formats the time of a log line in the browser's time zone, with milliseconds, and with the date unless it is today.
 export function log_time(ms: number, now: number, locale: string): string {
   const today = new Date(ms).toDateString() === new Date(now).toDateString();
   return formatter(locale + today, () => new Intl.DateTimeFormat(locale, { ...(today ? {} : { month: "2-digit", day: "2-digit" }), hour: "2-digit", minute: "2-digit", second: "2-digit", fractionalSecondDigits: 3, hourCycle: "h23" })).format(ms);
 }
-// Making one takes as long as using it a hundred times.
+// Cached, because creating a formatter costs as much as using it a hundred times.
 const formatters = new Map<string, Intl.DateTimeFormat>();
 function formatter(key: string, make: () => Intl.DateTimeFormat): Intl.DateTimeFormat {
   const known = formatters.get(key) ?? make();
@@ -70,11 +70,11 @@ export const date_time = (ms: number, locale: string) =>
 export const full_time = (ms: number, locale: string) =>
   new Intl.DateTimeFormat(locale, { dateStyle: "full", timeStyle: "long", hour12: false }).format(ms);
 
-// A time of today as the clock, another day with its date, without seconds.
+// Formats the time without seconds, with the date unless it is today.
 export const day_time = (ms: number, now: number, locale: string) =>
   new Intl.DateTimeFormat(locale, { ...(new Date(ms).toDateString() === new Date(now).toDateString() ? {} : { month: "short", day: "numeric" }), hour: "2-digit", minute: "2-digit", hour12: false }).format(ms);
 
-// A value of a configuration, in one line.
+// Formats a value of a configuration in one line.
 export function plain(value: unknown, locale: string): string {
   if (value === null || value === undefined) return kMissing;
   if (typeof value === "number") return number(value, locale);

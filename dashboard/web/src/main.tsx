@@ -1,4 +1,4 @@
-// The page: signed in or not, and which view.
+// The root of the page: the sign-in or the view of the current route.
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import { ApiError, load_session, session } from "./api";
@@ -82,7 +82,7 @@ function App() {
   return <Shell><View key={language.value} /></Shell>;
 }
 
-// A refused socket may mean that the session ended; then the sign-in says so.
+// The session may have ended if the socket was refused; loading it again then shows the sign-in.
 connection.on_refused = () => {
   load_session().catch((error) => {
     if (!(error instanceof ApiError)) throw error;

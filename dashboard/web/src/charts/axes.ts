@@ -1,17 +1,17 @@
-// Axes of parallel coordinates and scatter plots: numbers on a linear or log scale, words at equal distances. Pure.
+// Axes of parallel coordinates and scatter plots: numbers on a linear or log scale, categories at equal distances. Pure.
 import { place, wants_log } from "./lines";
 
 export interface Axis {
   name: string;
   log: boolean;
-  words: string[] | null;  // In order, bottom first; null: numbers.
-  marks: number[] | null;  // The values themselves, where they are few.
+  words: string[] | null;  // Categories, lowest first; null: numbers.
+  marks: number[] | null;  // The distinct values if there are at most eight; else null.
   low: number;
   high: number;
-  whole?: boolean;         // All values are whole numbers, and so are the ticks.
+  whole?: boolean;         // All values are integers; ticks are then integers too.
 }
 
-// `log`: as a person chose it; not given: as the values suggest.
+// `log`: the scale that the user chose; undefined: chosen from the values.
 export function axis_of(name: string, values: unknown[], log?: boolean): Axis {
   const known = values.filter((value) => value !== undefined && value !== null);
   const numbers = known.filter((value): value is number => typeof value === "number" && Number.isFinite(value));
@@ -25,12 +25,12 @@ export function axis_of(name: string, values: unknown[], log?: boolean): Axis {
   return { name, log: false, words, marks: null, low: 0, high: Math.max(1, words.length - 1) };
 }
 
-// Whether a log scale can hold all its values.
+// Returns whether a log scale can hold all values of the axis.
 export const may_be_log = (axis: Axis): boolean => !axis.words && axis.low > 0 && axis.high > axis.low;
 
 const text = (value: unknown) => (typeof value === "string" ? value : JSON.stringify(value));
 
-// 0 at the low end, 1 at the high one; null where there is no value.
+// Returns the position of a value: 0 at the low end, 1 at the high end; null if it has none.
 export function at(axis: Axis, value: unknown): number | null {
   if (value === undefined || value === null) return null;
   if (axis.words) {
@@ -41,7 +41,7 @@ export function at(axis: Axis, value: unknown): number | null {
   return place(value, axis.low, axis.high, axis.log);
 }
 
-// The value that stands at a place.
+// Returns the value at a position.
 export function value_at(axis: Axis, place_: number): number | string {
   if (axis.words) return axis.words[Math.round(place_ * (axis.words.length - 1))] ?? "";
   if (axis.log) return Math.exp(Math.log(axis.low) + place_ * (Math.log(axis.high) - Math.log(axis.low)));
@@ -53,7 +53,7 @@ interface Tick {
   value: number | string;
 }
 
-// At round numbers, whole ones of whole values. Those that stand too near to the one before are left out, so that no two texts overlap.
+// Ticks at round numbers, at integers on an integer axis. Ticks too close to the previous one are dropped, so that labels do not overlap.
 export function ticks(axis: Axis): Tick[] {
   const kept: Tick[] = [];
   for (const tick of all_ticks(axis)) if (!kept.length || tick.at - kept[kept.length - 1].at >= 0.045) kept.push(tick);
@@ -71,7 +71,7 @@ function all_ticks(axis: Axis): Tick[] {
   return values.map((value) => ({ at: at(axis, value) ?? 0, value }));
 }
 
-// Powers of ten; with 2 and 5 between them where these are few; the ends where nothing round lies between them.
+// Powers of ten, with multiples of 2 and 5 if these are few; the two ends if no round number lies between them.
 function log_ticks(low: number, high: number, whole = false): number[] {
   const among = (digits: number[]) => {
     const found: number[] = [];
@@ -87,7 +87,7 @@ function log_ticks(low: number, high: number, whole = false): number[] {
   return found ?? [low, high];
 }
 
-// Ticks of a line chart's log axis, at most eight. uPlot 1.6.32 finds them by adding increments that it rounds, and never ends for a
+// Ticks of a line chart's log axis, at most eight. uPlot 1.6.32 adds rounded increments to find them and does not terminate for a
 // range that begins at 9.5 to 10 times a power of ten.
 export function log_splits(low: number, high: number): number[] {
   const found = log_ticks(low, high);
@@ -95,7 +95,7 @@ export function log_splits(low: number, high: number): number[] {
   return found.filter((_, i) => i % every === 0);
 }
 
-// Round numbers between low and high, about so many.
+// Returns about `about` round numbers between low and high.
 export function round_ticks(low: number, high: number, about: number): number[] {
   const rough = (high - low) / Math.max(1, about);
   if (!(rough > 0) || !Number.isFinite(rough)) return [low];
@@ -106,7 +106,7 @@ export function round_ticks(low: number, high: number, about: number): number[] 
   return found;
 }
 
-// Spearman's rank correlation; null below five pairs or where one side does not vary.
+// Spearman's rank correlation; null for fewer than five pairs or a constant variable.
 export function rank_correlation(pairs: [number, number][]): number | null {
   if (pairs.length < 5) return null;
   const [a, b] = [ranks(pairs.map((pair) => pair[0])), ranks(pairs.map((pair) => pair[1]))];
@@ -120,7 +120,7 @@ export function rank_correlation(pairs: [number, number][]): number | null {
   return da && db ? up / Math.sqrt(da * db) : null;
 }
 
-// Ties share the mean of their ranks.
+// Ties get the mean of their ranks.
 function ranks(values: number[]): number[] {
   const order = values.map((_, i) => i).sort((i, j) => values[i] - values[j]);
   const found = new Array<number>(values.length);

@@ -1,4 +1,4 @@
-// A canvas that is drawn again when its size, its theme or what it shows changes.
+// A canvas that is redrawn when its size, theme or content changes.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { dark, language } from "../prefs";
 import { css } from "./colors";
@@ -12,15 +12,15 @@ export interface Paper {
 export function Canvas({ height, draw, over, on_move, on_leave, on_down, on_up, label, pointer, least = 0, drags }: {
   height: number;
   draw: (paper: Paper) => void;
-  over?: (paper: Paper) => void;      // A second layer, for what follows the pointer.
+  over?: (paper: Paper) => void;      // Draws the upper layer, which follows the pointer.
   on_move?: (x: number, y: number) => void;
   on_leave?: () => void;
   on_down?: (x: number, y: number) => void;
   on_up?: (x: number, y: number) => void;
   label: string;
   pointer?: boolean;
-  least?: number;                     // Narrower than this it scrolls.
-  drags?: boolean;                    // Up and down on a touch screen is for the canvas, not for the page.
+  least?: number;                     // Minimum width in px; a narrower box scrolls.
+  drags?: boolean;                    // Vertical swipes on a touch screen go to the canvas, not to the page.
 }) {
   const box = useRef<HTMLDivElement>(null);
   const base = useRef<HTMLCanvasElement>(null);
@@ -65,7 +65,7 @@ function paper(element: HTMLCanvasElement, width: number, height: number): Paper
   return { canvas, width, height };
 }
 
-// Text that stands over what is drawn has an edge of the background's colour.
+// Draws text with an outline in the background's colour, so that it is readable over the drawing.
 export function halo(canvas: CanvasRenderingContext2D, text: string, x: number, y: number, color = "muted"): void {
   canvas.strokeStyle = css("panel");
   canvas.lineWidth = 3;
@@ -75,7 +75,7 @@ export function halo(canvas: CanvasRenderingContext2D, text: string, x: number, 
   canvas.fillText(text, x, y);
 }
 
-// A mark with a ring around it and its name beside it.
+// Draws a ring and a name around a mark.
 export function named({ canvas, width }: Paper, x: number, y: number, name: string): void {
   canvas.strokeStyle = css("text");
   canvas.lineWidth = 2;

@@ -1,4 +1,4 @@
-// What every chart has: a name for readers of the page, its tools, and its numbers as a table.
+// The frame of every chart: its accessible name, its tools, and its numbers as a table.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { t } from "../i18n";

@@ -1,5 +1,5 @@
-// Lines over steps or time by uPlot, up to many hundreds. The line under the pointer is drawn once more on a canvas of its own: the
-// others need not be drawn again for that. A table holds the same numbers.
+// Line chart over steps or time, drawn by uPlot, for many hundreds of lines. The line under the pointer is highlighted on a second canvas,
+// so that the other lines are not redrawn. A table holds the same numbers.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
@@ -18,22 +18,22 @@ interface Props {
   lines: Line[];
   height: number;
   x_label?: string;
-  time?: boolean;            // x is Unix milliseconds.
+  time?: boolean;            // x is in Unix milliseconds.
   log_x?: boolean;
   log_y?: boolean;
   from_zero?: boolean;
-  top?: number;              // The axis goes at least so far.
+  top?: number;              // The y axis ends at this value or above.
   show?: (value: number) => string;
   fill?: boolean;
-  bytes?: boolean;           // The axis goes by powers of two.
-  raw?: Map<string, Line>;   // Unsmoothed, shown faintly for the line under the pointer.
+  bytes?: boolean;           // Ticks are powers of two.
+  raw?: Map<string, Line>;   // Unsmoothed lines, drawn faintly for the line under the pointer.
   on_pick?: (id: string) => void;
   tools?: preact.ComponentChildren;
   note?: string;
-  named?: boolean;           // The names of the lines stand below; a press on one hides its line.
-  about?: (id: string) => [string, string][];  // What the box beside the pointer says besides.
-  whole_x?: boolean;         // x is whole numbers: steps.
-  stairs?: boolean;          // A value holds until the next one.
+  named?: boolean;           // Shows a legend below; a click on an entry hides its line.
+  about?: (id: string) => [string, string][];  // Further names and values in the tooltip.
+  whole_x?: boolean;         // x is integers (steps).
+  stairs?: boolean;          // Draws steps: a value holds until the next one.
 }
 
 interface Hover {
@@ -104,7 +104,7 @@ export const turned = (set: Set<string>, key: string): Set<string> => {
   return next;
 };
 
-// An entry of a legend that hides and shows what it names.
+// An entry of a legend that hides and shows its lines.
 export const LegendEntry = ({ color, dash, text, note, on, on_change }: { color: string; dash?: number[]; text: string; note?: string; on: boolean; on_change: () => void }) => (
   <li>
     <button type="button" class={`legend-entry${on ? "" : " off"}`} aria-pressed={on} onClick={on_change}>
@@ -164,12 +164,12 @@ function make(host: HTMLElement, slots: number, state: { props: Props; ys: (numb
   return made;
 }
 
-// All of them have a label.
+// Labels every tick.
 const kLogTicks: Pick<uPlot.Axis, "splits" | "filter"> = { splits: (_, __, low, high) => log_splits(low, high), filter: (_, ticks) => ticks };
 
 const kWhole = Array.from({ length: 10 }, (_, power) => [1, 2, 5].map((n) => n * 10 ** power)).flat();
 
-// The lines that stand out, over all others, with their names at their ends.
+// Draws the highlighted lines over all others, with their names at their ends.
 function draw_strong(u: uPlot, state: { props: Props; ys: (number | null)[][]; x: number[] }): void {
   const { ctx } = u;
   const ratio = devicePixelRatio;
@@ -265,7 +265,7 @@ function draw(canvas: CanvasRenderingContext2D, u: uPlot, x: number[], y: (numbe
   canvas.stroke();
 }
 
-// Few lines: every value. Many: one row a line.
+// Lists every value of a few lines, or one row per line of many.
 function Numbers({ lines, show, show_x, x_label }: { lines: Line[]; show: (value: number) => string; show_x: (value: number) => string; x_label: string }) {
   const value = (y: number | null | undefined) => (y === null || y === undefined ? "–" : show(y));
   if (lines.length <= 6) {

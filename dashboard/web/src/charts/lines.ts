@@ -1,4 +1,4 @@
-// What stands behind the line charts: joining, smoothing, grouping, picking. Pure.
+// Calculations of the line charts: joining, smoothing, grouping, picking. Pure.
 
 export interface Line {
   id: string;
@@ -6,15 +6,15 @@ export interface Line {
   x: number[];
   y: (number | null)[];
   color: string;
-  dash?: number[];     // Lengths of strokes and gaps, where lines may lie on each other.
-  strong?: boolean;    // Drawn out over the others, with its name at its end.
+  dash?: number[];     // Lengths of strokes and gaps in px, for lines that may overlap.
+  strong?: boolean;    // Drawn over the other lines, with its name at its end.
 }
 
-// Lines that may have the same values: the first is whole, each further one leaves other gaps, through which those below are seen.
+// Dash patterns of lines that may have equal values: the first is solid, and each further one has different gaps that show the lines below it.
 const kDashes: (number[] | undefined)[] = [undefined, [9, 5], [3, 4], [12, 4, 3, 4], [6, 3, 2, 3, 2, 3], [2, 6], [14, 8], [5, 2]];
 export const dash_of = (i: number): number[] | undefined => kDashes[i % kDashes.length];
 
-// One x for all lines, as uPlot wants it; null where a line has no point there.
+// Merges all lines onto one x array, as uPlot requires; null where a line has no point.
 export function join(lines: Line[], log_x: boolean, log_y: boolean): { x: number[]; ys: (number | null)[][] } {
   const keep = (line: Line, i: number) => {
     const y = line.y[i];
@@ -32,8 +32,8 @@ export function join(lines: Line[], log_x: boolean, log_y: boolean): { x: number
   return { x, ys };
 }
 
-// The ends of the y axis over values from `low` to `high`; null where there are none yet. A log axis never begins at 0 or below:
-// its ticks would have no end.
+// Returns the ends of the y axis for values from `low` to `high`; null if there are no values. A log axis always begins above 0,
+// because uPlot would otherwise add ticks without end.
 export function range_of(low: number | null, high: number | null, of: { log_y?: boolean; from_zero?: boolean; top?: number }): [number, number] {
   if (of.log_y) {
     if (low === null || high === null || !(high > 0)) return [0.1, 1];
@@ -44,7 +44,7 @@ export function range_of(low: number | null, high: number | null, of: { log_y?: 
   return [of.from_zero ? 0 : low - pad, Math.max(high + pad, of.top ?? -Infinity)];
 }
 
-// Exponential moving average without the bias of its start: the first value stays as it is.
+// Exponential moving average without start-up bias: the first value is unchanged.
 export function smooth(y: (number | null)[], weight: number): (number | null)[] {
   if (weight <= 0) return y;
   let sum = 0;
@@ -57,7 +57,7 @@ export function smooth(y: (number | null)[], weight: number): (number | null)[] 
   });
 }
 
-// The mean over the lines of a group at each x that any of them has.
+// Returns the mean of a group's lines at each x that any of them has.
 export function mean_of(lines: Line[]): { x: number[]; y: number[] } {
   const sums = new Map<number, [number, number]>();
   for (const line of lines) {
@@ -74,11 +74,11 @@ export function mean_of(lines: Line[]): { x: number[]; y: number[] } {
 
 export interface Group {
   label: string;
-  from: number;  // Place on a ramp of 0 to 1; for words, the number of the group.
+  from: number;  // Position on a ramp from 0 to 1; for categories, the index of the group.
   ids: string[];
 }
 
-// Up to eight words are a group each; numbers fall into `parts` of equal count.
+// Returns a group for each distinct value if there are at most eight; more numbers are split into `parts` groups of equal count.
 export function group_by(values: [string, unknown][], parts: number, show: (value: unknown) => string): { groups: Group[]; ramp: boolean } {
   const numbers = values.filter(([, value]) => typeof value === "number" && Number.isFinite(value)) as [string, number][];
   const distinct = new Set(values.map(([, value]) => show(value)));
@@ -106,7 +106,7 @@ export function group_by(values: [string, unknown][], parts: number, show: (valu
   return { groups, ramp: true };
 }
 
-// The line nearest to a point of the screen, by its value at this x or the nearest x that it has within `reach` places.
+// Returns the line nearest to a point on the screen, by its value at index `at` or at the nearest index within `reach`; -1: none.
 export function nearest(ys: (number | null)[][], at: number, reach: number, far: (value: number, index: number) => number): number {
   let best = -1;
   let best_far = Infinity;
@@ -122,20 +122,20 @@ export function nearest(ys: (number | null)[][], at: number, reach: number, far:
   return best;
 }
 
-// Where a value stands between two ends, on a log scale where that is asked for.
+// Returns the position of a value between two ends, on a linear or log scale.
 export function place(value: number, from: number, to: number, log: boolean): number {
   if (log) [value, from, to] = [Math.log(value), Math.log(from), Math.log(to)];
   return to === from ? 0.5 : (value - from) / (to - from);
 }
 
-// Numbers above 0 that span more than a factor of 30 and crowd at their low end want a log axis.
+// Returns whether positive values span more than a factor of 30 and cluster at the low end.
 export function wants_log(values: number[]): boolean {
   const order = [...values].sort((a, b) => a - b);
   const [low, middle, high] = [order[0], order[order.length >> 1], order[order.length - 1]];
   return values.length > 1 && low > 0 && high / low > 30 && place(middle, low, high, false) < 0.25;
 }
 
-// A line by steps as one by the time that another one has at these steps; steps without a time are left out.
+// Converts a line over steps to a line over time, with the time of each step; steps without a time are left out.
 export function over_time<T extends { x: number[]; y: (number | null)[] }>(line: T | undefined, times: { x: number[]; y: (number | null)[] } | undefined): T | undefined {
   if (!line || !times) return undefined;
   const at = new Map(times.x.map((step, i) => [step, times.y[i]]));

@@ -1,11 +1,11 @@
-// Values between scattered points, by inverse distance (Shepard 1968, power 3), as squares that fill a place on the screen. Pure.
+// Interpolates values between scattered points by inverse distance (Shepard 1968, power 3), as squares that fill a rectangle. Pure.
 
-interface Point { x: number; y: number; value: number }  // In px; value 0 … 1.
+interface Point { x: number; y: number; value: number }  // x and y in px; value from 0 to 1.
 interface Place { left: number; top: number; right: number; bottom: number }
 
 const kSquare = 12;   // px
-const kPoints = 400;  // Of more, every n-th: each square looks at all of them.
-const kSoft = 64;     // px²: near a point its value counts, not the point alone.
+const kPoints = 400;  // Maximum of points; a larger set is sampled evenly, since each square reads all points.
+const kSoft = 64;     // px²; smooths the peak at each point.
 
 export function surface(points: Point[], place: Place): { x: number; y: number; width: number; height: number; value: number }[] {
   if (points.length < 3) return [];

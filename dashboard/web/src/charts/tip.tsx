@@ -1,7 +1,7 @@
-// The box beside what the pointer is on: never over it, and on the side where there is room.
+// Tooltip of a chart, on the side of the pointer that has more room.
 import type { ComponentChildren } from "preact";
 
-// `x`, `y`: of the thing, in the chart; `width`: of the chart. `about`: names and values, a line each.
+// `x`, `y`: position of the item in the chart; `width`: width of the chart. `about`: names and values, one per line.
 export function Tip({ x, y, width, color, title, value, about, children }: {
   x: number; y: number; width: number; color?: string; title: string; value?: string; about?: [string, string][]; children?: ComponentChildren;
 }) {
