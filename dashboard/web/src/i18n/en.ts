@@ -1,6 +1,6 @@
 // The page's texts in English. `{name}` is filled in; "one|many" is chosen by {n}.
 export const en = {
-  // Around every page
+  // Shell
   "nav.overview": "Overview",
   "nav.experiments": "Experiments",
   "nav.nodes": "Nodes",
@@ -709,7 +709,7 @@ export const en = {
   "logs.level.bad": "Errors",
   "logs.save": "Save the lines shown",
   "control.add.short": "Add config",
-  // Words of the head
+  // States and other words that the head sends
   "word.running": "running",
   "word.starting": "starting",
   "word.finished": "finished",

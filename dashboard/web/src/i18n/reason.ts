@@ -1,4 +1,4 @@
-// Why something is as it is, said from its data: a sentence of the catalogue and what fills its places, as runtime/language/reason.h has it. Pure.
+// Builds the text of a reason from its data: a sentence of the catalogue and its parameters (runtime/language/reason.h). Pure.
 import { bytes } from "../format";
 import type { Resources } from "../live/protocol";
 import catalogue from "./reasons.json";
@@ -8,7 +8,7 @@ export type Part = string | number | Why | { word: string } | { amounts: Resourc
 
 const kSentences: Record<string, { zh: string } | undefined> = catalogue;
 
-// In Chinese; null: a sentence of a newer head. `word` says a state ("running").
+// Returns the reason in Chinese; null: the catalogue lacks a sentence (a newer head). `word` translates a state such as "running".
 export function said(why: Why, word: (of: string) => string): string | null {
   const [key, ...parts] = why;
   if (key === undefined) return "";
@@ -28,9 +28,9 @@ function part_said(part: Part, word: (of: string) => string): string | null {
   return amounts.length === 0 ? "无" : amounts.map(([name, amount]) => (name === "memory" ? `${bytes(amount, "zh-CN")} 内存` : `${amount} ${name === "cpus" ? "CPU" : name === "gpus" ? "GPU" : name}`)).join("，");
 }
 
-// Whether the sentence is said in it, at any depth.
+// Returns whether the reason contains the sentence `key`, at any depth.
 export const says = (why: Why | null | undefined, key: string): boolean =>
   !!why && (why[0] === key || why.some((part) => Array.isArray(part) && says(part, key)));
 
-// How many lines its text has.
+// Returns the number of lines of its text.
 export const lines_in = (why: Why): number => 1 + why.slice(1).reduce((sum: number, part) => sum + (typeof part === "string" ? part.split("\n").length - 1 : Array.isArray(part) ? lines_in(part) - 1 : 0), 0);

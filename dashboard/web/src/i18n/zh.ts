@@ -1,8 +1,8 @@
-// The page's texts in Chinese; the compiler wants every key of the English ones.
+// The page's texts in Chinese; the compiler requires every key of the English ones.
 import type { Key } from "./en";
 
 export const zh: Record<Key, string> = {
-  // Around every page
+  // Shell
   "nav.overview": "概览",
   "nav.experiments": "实验",
   "nav.nodes": "节点",
@@ -711,7 +711,7 @@ export const zh: Record<Key, string> = {
   "logs.level.bad": "错误",
   "logs.save": "保存显示的日志",
   "control.add.short": "添加配置",
-  // Words of the head
+  // States and other words that the head sends
   "word.running": "运行中",
   "word.starting": "启动中",
   "word.finished": "已完成",

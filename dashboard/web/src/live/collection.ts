@@ -1,8 +1,8 @@
-// The rows of one subscription: a snapshot replaces them, deltas change them. Pure but for the signals that tell the page.
+// The rows of one subscription, set by a snapshot and changed by deltas. Pure except for the signals that notify the page.
 import { signal, type Signal } from "@preact/signals";
 import type { Points, Row } from "./protocol";
 
-// replace: an upsert is the whole row. points: it appends to x and y. lines: new rows come at the end, the oldest go.
+// replace: an upsert replaces the row. points: an upsert appends to x and y. lines: new rows are appended and the oldest dropped.
 export type Merge = "replace" | "points" | "lines";
 export type Phase = "loading" | "ready" | "error";
 
@@ -10,12 +10,12 @@ export const kLinesMax = 20_000;
 export const kPointsMax = 50_000;
 
 export class Collection<T extends Row> {
-  readonly version: Signal<number> = signal(0);  // Goes up with every change of the rows.
+  readonly version: Signal<number> = signal(0);  // Increases with every change of the rows.
   readonly phase: Signal<Phase> = signal("loading");
   error = { code: "", detail: "" };
-  dropped = 0;  // Lines that went because of kLinesMax.
+  dropped = 0;  // Number of lines dropped because of kLinesMax.
   private rows_ = new Map<string, T>();
-  private seq_ = -1;  // Of the snapshot; below 0 there is none.
+  private seq_ = -1;  // Sequence number of the snapshot; -1: none yet.
   private parts_: T[] | null = null;
   private list_: T[] | null = null;
   private unnamed_ = 0;
@@ -28,7 +28,7 @@ export class Collection<T extends Row> {
   get size(): number {
     return this.rows_.size;
   }
-  // In the order in which the rows came first; the same array until something changes.
+  // Returns the rows in insertion order; the array stays the same until a row changes.
   list(): T[] {
     return (this.list_ ??= [...this.rows_.values()]);
   }
@@ -45,8 +45,8 @@ export class Collection<T extends Row> {
     this.changed();
   }
 
-  // Deltas below the snapshot's number, or before it, are in it already. One of the same number is not: a snapshot in parts has the
-  // number of its last part, and a row of an earlier part may have changed meanwhile.
+  // Deltas that are older than the snapshot are already in it. A delta with the snapshot's number is applied: a snapshot in parts has the
+  // number of its last part, and a row of an earlier part may have changed since.
   on_delta(seq: number, upserts: T[], deletes: string[]): void {
     if (this.parts_ !== null || this.seq_ < 0 || seq < this.seq_) return;
     for (const row of upserts) this.rows_.set(this.key(row), this.merged(row));
@@ -61,13 +61,13 @@ export class Collection<T extends Row> {
     this.changed();
   }
 
-  // The next snapshot counts whatever its number; until then the rows stay as they are.
+  // Accepts the next snapshot whatever its number; the rows stay until then.
   restart(): void {
     this.seq_ = -1;
     this.parts_ = null;
   }
 
-  // Lines that a node had before anybody followed them come without an id.
+  // Lines that a node logged before the first subscription have no id.
   private key(row: T): string {
     return row.id ?? "before " + this.unnamed_++;
   }

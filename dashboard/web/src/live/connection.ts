@@ -1,5 +1,5 @@
-// The one live connection of a tab: subscriptions, reconnects with back-off, silence while the tab is hidden.
-// Clock, socket and timers come from outside, so that tests need neither.
+// The live connection of a tab: subscriptions, reconnection with back-off, and no traffic while the tab is hidden.
+// Clock, socket and timers are injected for tests.
 import { signal, type Signal } from "@preact/signals";
 import { Collection, type Merge } from "./collection";
 import type { Filter, Row, ServerMessage, Topic, Topics } from "./protocol";
@@ -15,7 +15,7 @@ export interface Socket {
 export interface Surroundings {
   open(): Socket;
   now(): number;
-  after(ms: number, run: () => void): () => void;  // Returns what cancels it.
+  after(ms: number, run: () => void): () => void;  // Returns a function that cancels it.
   random(): number;
 }
 
@@ -23,16 +23,16 @@ export type Link = "connecting" | "live" | "waiting" | "paused" | "closed";
 
 const kMerge: Partial<Record<Topic, Merge>> = { curves: "points", series: "points", events: "lines", logs: "lines" };
 const kBackoffFirst = 500;
-const kBackoffMaxSoon = 2_000;  // During the first minute: a head that was restarted is back within seconds.
+const kBackoffMaxSoon = 2_000;  // Maximum during the first minute: a restarted head is usually back within seconds.
 const kBackoffSoon = 60_000;
 const kBackoffMax = 15_000;
-export const kBehind = 6_000;   // The head says every 2 s that a reader has everything; after three silent ones the page is behind.
-const kOffsets = 8;             // Heartbeats over which the offset of the head's clock is the greatest seen, that is, the least delayed.
-const kWantBytesMax = 15_000;   // Of a message: the head takes 16 KiB. A longer list of trials is not sent, and all curves come.
-const kSilenceMax = 25_000;  // A ping goes out after this, and the link is given up after twice as long.
-const kLinger = 3_000;       // A subscription that nobody looks at stays this long: going back to a page shows it at once.
+export const kBehind = 6_000;   // The head sends "current" every 2 s; without one for three periods the page is stale.
+const kOffsets = 8;             // The clock offset is the greatest of this many heartbeats, which is the one with the least delay.
+const kWantBytesMax = 15_000;   // Per message; the head accepts 16 KiB. A longer list of trials is not sent, and the head then sends all curves.
+const kSilenceMax = 25_000;  // A ping is sent after this silence; the link is closed after twice as long.
+const kLinger = 3_000;       // An unused subscription stays this long, so that returning to a page shows its rows at once.
 
-// A part of a topic's lines, under a name of its own: those that one view shows. The list may change while it is held.
+// A subset of a topic's lines that one view shows, with a name of its own. The list may change while it is held.
 export interface Part {
   as: string;
   trials: string[];
@@ -43,7 +43,7 @@ interface Subscription {
   key: string;
   topic: Topic;
   filter: Filter;
-  trials: string[] | null;  // Of curves: the only ones that are shown; null: all.
+  trials: string[] | null;  // For curves: the trials to send; null: all.
   collection: Collection<Row>;
   users: number;
   cancel_linger: (() => void) | null;
@@ -51,13 +51,13 @@ interface Subscription {
 
 export class Connection {
   readonly link: Signal<Link> = signal("closed");
-  readonly retry_at: Signal<number> = signal(0);     // When link is "waiting".
-  readonly restarted: Signal<number> = signal(0);    // Counts other instances of the head met after the first.
+  readonly retry_at: Signal<number> = signal(0);     // While link is "waiting".
+  readonly restarted: Signal<number> = signal(0);    // Counts restarts of the head since the page was opened.
   readonly lost_once: Signal<boolean> = signal(false);
-  readonly current_at: Signal<number> = signal(0);   // The head's clock when it last had nothing more to send.
-  clock_offset = 0;  // The head's clock less ours, in ms.
+  readonly current_at: Signal<number> = signal(0);   // The head's time of the last "current": the page has had all rows up to it.
+  clock_offset = 0;  // The head's clock minus the local clock, in ms.
   instance = "";
-  on_refused: () => void = () => {};  // The socket closed before its first message, perhaps because the session ended.
+  on_refused: () => void = () => {};  // Called when the socket closes before its first message, for example because the session ended.
 
   private socket_: Socket | null = null;
   private subscriptions_ = new Map<string, Subscription>();
@@ -66,7 +66,7 @@ export class Connection {
   private attempts_ = 0;
   private greeted_ = false;
   private heard_at_ = 0;
-  private lost_at_ = 0;          // When the link was lost first since it was last up.
+  private lost_at_ = 0;          // Start of the current outage.
   private offsets_: number[] = [];
   private cancel_retry_: (() => void) | null = null;
   private cancel_watch_: (() => void) | null = null;
@@ -87,7 +87,7 @@ export class Connection {
     this.attempts_ = 0;
   }
 
-  // While hidden nothing is subscribed and nothing is tried; what was held stays on the screen.
+  // A hidden tab closes its connection and does not reconnect; its rows stay.
   set_hidden(hidden: boolean): void {
     if (hidden && this.link.value !== "closed") {
       this.drop("paused");
@@ -102,12 +102,12 @@ export class Connection {
     this.open();
   }
 
-  // How old the rows on the screen are, in ms: since the head last said that this page has everything.
+  // Age of the rows in ms: the time since the last "current" of the head.
   age(): number {
     return this.current_at.value === 0 ? 0 : Math.max(0, this.around.now() + this.clock_offset - this.current_at.value);
   }
 
-  // Rows of a topic as they are held now, or will be. Subscribed at once; forgotten again unless hold() follows soon.
+  // Returns the rows of a topic and subscribes to it. The subscription ends after kLinger unless hold() follows.
   peek<K extends Topic>(topic: K, filter: Filter = {}, part?: Part): Collection<Topics[K]> {
     const key = key_of(topic, filter, part);
     let one = this.subscriptions_.get(key);
@@ -123,7 +123,7 @@ export class Connection {
     return one.collection as unknown as Collection<Topics[K]>;
   }
 
-  // Keeps it subscribed until release().
+  // Keeps the subscription until release().
   hold<K extends Topic>(topic: K, filter: Filter = {}, part?: Part): Collection<Topics[K]> {
     const collection = this.peek(topic, filter, part);
     const one = this.subscriptions_.get(key_of(topic, filter, part))!;
@@ -139,7 +139,7 @@ export class Connection {
     one.cancel_linger = this.around.after(kLinger, () => this.forget(one));
   }
 
-  // Other trials of a part that is held.
+  // Replaces the trials of a part that is held.
   want<K extends Topic>(topic: K, filter: Filter, part: Part): void {
     const one = this.subscriptions_.get(key_of(topic, filter, part));
     if (!one || one.trials?.join() === part.trials.join()) return;
@@ -175,7 +175,7 @@ export class Connection {
     try {
       message = JSON.parse(text) as ServerMessage;
     } catch {
-      return this.on_lost();  // Not our protocol: begin anew.
+      return this.on_lost();  // Not JSON: reconnect.
     }
     if (message.type === "hello") return this.on_hello(message);
     if (message.type === "bye") return this.on_lost();
@@ -239,7 +239,7 @@ export class Connection {
     socket?.close();
   }
 
-  // A cable that was cut closes no socket: silence is answered by a ping, then by a new connection.
+  // A broken network path does not close the socket, so silence triggers a ping and later a reconnect.
   private watch(): void {
     this.cancel_watch_ = this.around.after(kSilenceMax / 2, () => {
       const silent = this.around.now() - this.heard_at_;

@@ -1,4 +1,4 @@
-// The tab's connection, and how components look at its topics.
+// The tab's connection, and the hooks with which components read its topics.
 import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { Collection } from "./collection";
 import { Connection, type Part } from "./connection";
@@ -6,7 +6,7 @@ import type { Filter, Topic, Topics } from "./protocol";
 
 export const connection = new Connection({
   open: () => new WebSocket(location.origin.replace(/^http/, "ws") + "/ws") as unknown as ReturnType<Connection["around"]["open"]>,
-  now: () => performance.timeOrigin + performance.now(),  // Does not jump when the clock is set.
+  now: () => performance.timeOrigin + performance.now(),  // Not affected by changes of the system clock.
   after: (ms, run) => {
     const timer = setTimeout(run, ms);
     return () => clearTimeout(timer);
@@ -17,19 +17,19 @@ export const connection = new Connection({
 const hidden = () => document.visibilityState === "hidden";
 document.addEventListener("visibilitychange", () => connection.set_hidden(hidden()));
 
-// A tab that was opened behind another one waits until it is looked at.
+// A tab opened in the background connects when it becomes visible.
 export function start_connection(): void {
   connection.start();
   connection.set_hidden(hidden());
 }
 
-// The head's clock, in ms: ages are right on machines whose clocks are not.
+// The head's clock in ms; keeps ages correct if the local clock is wrong.
 export const head_now = () => connection.around.now() + connection.clock_offset;
 
 const kNone = new Collection<never>("replace");
 
-// Redraws with the rows, at most once in `every` ms: 10,000 rows need not be sorted 50 times a second.
-// `every` and the trials of `part` may change from drawing to drawing; the subscription stays.
+// Redraws when the rows change, at most once in `every` ms: sorting 10,000 rows 50 times a second would be too slow.
+// `every` and the trials of `part` may change between calls; the subscription stays.
 export function use_topic<K extends Topic>(topic: K | null, filter: Filter = {}, every = 60, part?: Part): Collection<Topics[K]> {
   const key = JSON.stringify(filter) + (part?.as ?? "");
   const [, redraw] = useState(0);
@@ -39,7 +39,7 @@ export function use_topic<K extends Topic>(topic: K | null, filter: Filter = {},
     () => (topic ? connection.peek(topic, filter, part) : (kNone as unknown as Collection<Topics[K]>)),
     [topic, key],
   );
-  // Held and released by one effect, with one list of what it depends on: a subscription that is shown is never let go.
+  // One effect holds and releases, with the same dependencies, so that a visible subscription is never released.
   useLayoutEffect(() => {
     if (!topic) return undefined;
     connection.hold(topic, filter, part);
@@ -68,7 +68,7 @@ export function use_topic<K extends Topic>(topic: K | null, filter: Filter = {},
   return collection;
 }
 
-// Draws again every `ms`, for ages.
+// Redraws every `ms`, to update ages.
 export function use_tick(ms: number): void {
   const [, redraw] = useState(0);
   useEffect(() => {
@@ -77,7 +77,7 @@ export function use_tick(ms: number): void {
   }, [ms]);
 }
 
-// The last value, kept while `frozen` holds: a person who points at a row wants it to stay.
+// Returns the latest value, or the one from before `frozen` was set: rows must not move under the pointer.
 export function use_frozen<T>(value: T, frozen: boolean): T {
   const kept = useRef(value);
   if (!frozen) kept.current = value;
