@@ -1,7 +1,7 @@
-// Fixed names and no hashes: the head serves the files with an ETag, and CI compares a rebuild byte for byte.
+// File names are fixed and contain no hashes: the head serves the files with an ETag, and CI compares a rebuild byte for byte.
 import { defineConfig } from "vite";
 
-// The page says reasons in Chinese from their data; their English texts come with the rows. `volador tune why` alone tells stories.
+// The bundle keeps only the Chinese texts of reasons, because rows carry the English ones, and drops stories, which only `volador tune why` prints.
 const chinese_reasons = {
   name: "chinese-reasons",
   enforce: "pre",

@@ -1,4 +1,4 @@
-// The audit log of the made-up cluster: an entry of every kind, and a list of them as GET /api/v1/audit answers.
+// The audit log of the simulated cluster: one entry of each kind, listed as GET /api/v1/audit lists them.
 import { kOwner } from "./world.mjs";
 
 const kLong = "actor TrainDigits-9 (5f1c77aa) has ended (killed by signal 9 (SIGKILL) on node plover; likely out of memory, see the kernel's log); there is nothing to kill";

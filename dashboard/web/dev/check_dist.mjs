@@ -1,4 +1,4 @@
-// Rebuilds dist elsewhere and compares it byte for byte with the committed one; then looks at its size.
+// Rebuilds dist in a temporary folder, compares it byte for byte with the committed one, and checks its size.
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

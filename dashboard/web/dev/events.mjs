@@ -1,4 +1,4 @@
-// A trial's event file, as tune/results/tensorboard_events.h writes it: histograms of weights and a picture over the steps. Checksums are left 0.
+// Writes a trial's event file in the format of tune/results/tensorboard_events.h: histograms of weights and an image over the steps. Checksums are 0.
 import { crc32, deflateSync } from "node:zlib";
 
 const varint = (value) => (value < 128 ? [value] : [(value & 127) | 128, ...varint(Math.floor(value / 128))]);

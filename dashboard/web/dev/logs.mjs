@@ -1,7 +1,7 @@
-// The made-up head's whole logs: a million lines that nobody holds, each made from its number.
+// The whole logs of the simulated head: a million lines, each generated from its number when it is read.
 export const log_line = (n) => (n % 1000 === 0 ? `error: batch ${n} was lost, asked for it again` : `step ${n} loss ${(1 / Math.sqrt(n)).toFixed(5)} rate ${(120 + (n * 7) % 13).toFixed(1)}/s`);
 const numbered = (n) => ({ line: n, text: log_line(n), ...(trouble(log_line(n)) ? { level: "error" } : {}) });
-const kSearched = 65_536;  // Lines that one answer looks at.
+const kSearched = 65_536;  // Lines that one request searches.
 const trouble = (text) => text.startsWith("error");
 
 export function answer_lines(world, url) {

@@ -1,4 +1,4 @@
-// Reasons as the head sends them: the English text, and the data beside it.
+// Reasons in the format of the head: the English text and its data.
 import { readFileSync } from "node:fs";
 
 const kSentences = JSON.parse(readFileSync(new URL("../src/i18n/reasons.json", import.meta.url), "utf8"));
@@ -14,7 +14,7 @@ function text_of(part) {
 
 export const reasoned = (why) => ({ reason: text_of(why), why });
 
-// Lines of an explanation: how far each is indented, and what it says.
+// Builds the answer of /api/v1/explain from pairs of an indentation and a text or reason.
 export const explained = (lines) => ({
   text: lines.map(([indent, what]) => " ".repeat(indent) + (typeof what === "string" ? what : text_of(what)) + "\n").join(""),
   why: lines.map(([, what]) => (typeof what === "string" ? null : what)),

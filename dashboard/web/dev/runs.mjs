@@ -1,4 +1,4 @@
-// What the made-up head answers of experiments: curves, files, series, and what is asked of them.
+// The simulated head's routes for experiments: curves, files, series and actions.
 import { kEventFile } from "./events.mjs";
 
 const kFiles = [{ name: "experiment_state.json", kind: "file", bytes: 48_211 }, { name: "journal.vlj", kind: "file", bytes: 183_402 }];
@@ -36,7 +36,7 @@ function series(query, now) {
   return { series: measures.map(([metric, low, high]) => ({ id: `${of}/${metric}`, kind: of.split("/")[0], name: of.split("/")[1], metric, ...wave(from, to, low, high, every) })) };
 }
 
-// An answer { status, value }; null: it is no route of these.
+// Returns { status, value }; null: another route.
 export async function answer_run(world, role, request, url, body_of) {
   if (url.pathname === "/api/v1/series") return { status: 200, value: series(url.searchParams, world.now) };
   const found = /^\/api\/v1\/experiments\/([^/:]+)(?::(\w+)|\/(.*))?$/.exec(url.pathname);

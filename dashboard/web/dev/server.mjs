@@ -1,4 +1,4 @@
-// A small server that speaks the head's contract over a made-up cluster, for work on the page and for its tests. Never shipped.
+// A small server that implements the head's API over a simulated cluster, for development and tests of the page. It is not shipped.
 //   node dev/server.mjs [--port=8642] [--trials=240] [--still]       sign in with the token "vt1.dev"
 import { explained, reasoned } from "./reasons.mjs";
 import { answer_lines } from "./logs.mjs";
@@ -34,11 +34,11 @@ export async function start({ port = 0, trials = 240, still = false, seed = 7, e
     world,
     url: `http://127.0.0.1:${server.address().port}`,
     drop,
-    audit: state.audit,  // Its entries, newest first.
-    asked: state.asked,  // What pages sent over their live connections, pings left out.
-    // As a head that is too busy for its pages, or a link that is too slow for what it sends.
+    audit: state.audit,  // Newest first.
+    asked: state.asked,  // Messages that pages sent over their live connections, without pings.
+    // Stops the heartbeats, as an overloaded head or a slow link does.
     set_silent(on) { state.silent = on; },
-    // As a head that goes away and comes back.
+    // Simulates a head that goes away and comes back as a new instance.
     away() { state.away = true; drop(); },
     back() { state.away = false; state.instance = "i" + Math.random(); },
     close: () => new Promise((done) => { clearInterval(timer); clearInterval(flush); clearInterval(beat); drop(); server.closeAllConnections?.(); server.close(done); }),
@@ -190,7 +190,7 @@ async function answer(world, state, request, response) {
   return refuse(404, "kNotFound", `no route ${url.pathname}`);
 }
 
-// A study of two dozen trials, the same each time.
+// Returns a study of 24 trials; the same at each call.
 function studies_of(world) {
   const all = Array.from({ length: 24 }, (_, i) => {
     const lr = 10 ** (-4 + ((i * 7) % 24) / 8);
@@ -274,7 +274,7 @@ function serve(world, state, socket) {
   send({ type: "hello", proto: 1, seq: state.seq, server_time_ms: Date.now(), version: "0.1.0", instance: state.instance });
 }
 
-// Points of one line in one row; lines of logs as they are.
+// Merges the points of each curve or series into one row; other topics are returned unchanged.
 function joined(sub) {
   if (sub.topic !== "curves" && sub.topic !== "series") return sub.list;
   const by = new Map();

@@ -1,4 +1,4 @@
-// Screenshots of every page: node dev/shots.mjs OUT [--only=overview] [--trials=240] [--themes=dark,light] [--langs=en,zh] [--phone]
+// Takes screenshots of every page: node dev/shots.mjs OUT [--only=overview] [--trials=240] [--themes=dark,light] [--langs=en,zh] [--phone]
 import { chromium } from "playwright-core";
 import { existsSync, mkdirSync } from "node:fs";
 import { start } from "./server.mjs";

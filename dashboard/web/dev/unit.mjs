@@ -1,4 +1,4 @@
-// Runs test/*.test.ts: bundled by esbuild, which Vite brings, and run by Node's own test runner.
+// Bundles test/*.test.ts with esbuild, which Vite depends on, and runs them with Node's test runner.
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { mkdtempSync, readdirSync, rmSync } from "node:fs";

@@ -1,4 +1,4 @@
-// A made-up cluster that moves: an experiment under ASHA, machines, actors, events. The same seed gives the same world.
+// A simulated cluster that changes over time: an experiment under ASHA, nodes, actors, events. The same seed gives the same cluster.
 import { reasoned } from "./reasons.mjs";
 
 const kTrainers = ["name.named_group", "trainers", "52eceb10"];
@@ -16,8 +16,8 @@ export function random_of(seed) {
 
 const kRungs = [1, 3, 9, 27, 81];
 const kGiB = 1024 ** 3;
-const kDriver = { "/home/ada/digits/build/tune_digits": "4f1c22aa90b1", "/home/lin/serve/build/embedder": "9b0d77e2c3f4" };  // Ids of programs.
-export const kOwner = "t-7f21c0";  // Id of the token of these programs.
+const kDriver = { "/home/ada/digits/build/tune_digits": "4f1c22aa90b1", "/home/lin/serve/build/embedder": "9b0d77e2c3f4" };  // Ids of drivers.
+export const kOwner = "t-7f21c0";  // Id of the token of these drivers.
 const hex = (random, n) => Array.from({ length: n }, () => "0123456789abcdef"[Math.floor(random() * 16)]).join("");
 const kTexts = [
   "epoch {s}: loss {l}, accuracy {a}", "checkpoint of step {s} saved in 41 ms", "loader: 1437 images in 12 batches",
@@ -121,7 +121,7 @@ export class World {
       const trial = sim.trials[i];
       trial.row.node = nodes[i % 3];
       trial.row.status = "running";
-      // In slots of its node, one after the other.
+      // Trials start one after the other in the slots of their node.
       trial.row.started_ms = this.now - 1_500_000 + Math.floor(i / 24) * 60_000 + (i % 24) * 900;
       if (state === "failed" && i % 4 === 0) { this.advance(sim, trial, true); trial.row.status = "failed"; trial.row.error = "std::runtime_error: vocabulary.json: expected 32000 entries, got 31997 (exit code 1)"; continue; }
       if (i % 57 === 31) { this.advance(sim, trial, true); trial.row.status = "failed"; trial.row.error = "the loss is NaN at step 2; killed by signal 6 (Aborted)"; continue; }
@@ -136,7 +136,7 @@ export class World {
     this.count(sim, row);
   }
 
-  // One step of a trial, and what ASHA makes of it.
+  // Advances a trial by one step and applies ASHA's decision.
   advance(sim, trial, quiet = false) {
     const { row } = trial;
     const step = row.step + 1;
@@ -264,7 +264,7 @@ export class World {
     }
   }
 
-  // As a node answers: its worker, a process started ahead of need, and one for each actor that has its own.
+  // Returns what a node answers: its worker, a prestarted worker, and one process for each isolated actor.
   processes(node) {
     const of = new Map();
     for (const actor of this.tables.actors.values()) if (actor.node === node && actor.pid && actor.state !== "dead") of.set(actor.pid, [...(of.get(actor.pid) ?? []), actor.id]);
@@ -321,7 +321,7 @@ export class World {
     this.put("cluster", { id: "cluster", name: "heron", version: "0.1.0", address: "10.0.0.1:6380", started_ms: this.started, nodes_alive: nodes.filter((node) => node.state === "alive" || node.state === "draining").length, total: sum("total"), used: sum("used"), actors_by_state: actors, drivers: this.tables.drivers.size });
   }
 
-  // Time goes on by `ms`.
+  // Advances the time by `ms`.
   tick(ms) {
     this.now += ms;
     this.ticks = (this.ticks ?? 0) + 1;
@@ -353,7 +353,7 @@ export class World {
     this.refresh_cluster();
   }
 
-  // The rows of a topic under a filter, as a snapshot has them; null: there is no such thing.
+  // Returns the rows of a topic's snapshot under a filter; null: the object does not exist.
   rows(topic, filter = {}) {
     if (topic === "trials") return this.trials.has(filter.experiment) ? [...this.trials.get(filter.experiment).values()] : null;
     if (topic === "curves") {
@@ -365,7 +365,7 @@ export class World {
     if (topic === "logs") return this.logs.filter((line) => (filter.node ? line.node === filter.node : true)).slice(-1000).map(({ id, ...line }) => line);
     return this.tables[topic] ? [...this.tables[topic].values()] : null;
   }
-  // Whether a change belongs to a subscription.
+  // Returns whether a change belongs to a subscription.
   concerns(topic, change, filter) {
     if (topic === "trials") return change.experiment === filter.experiment;
     if (topic === "curves") return change.experiment === filter.experiment && change.metric === filter.metric;

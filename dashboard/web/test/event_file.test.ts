@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { EventFile, quantile, type HistogramAt } from "../src/pages/event_file";
 
 const bytes_of = (text: string) => Uint8Array.from(text, (letter) => letter.charCodeAt(0));
-// As tests/integration/tensorboard_trials.cc leaves it: three steps with a histogram of 61 values from the step on, 0.1 apart, and an
+// Written by tests/integration/tensorboard_trials.cc: three steps with a histogram of 61 values, 0.1 apart, that begin at the step, and an
 // image of 2 rows and 2 + step columns.
 const kWritten = bytes_of(atob(
   "GAAAAAAAAACjf0siCZvE5GbJwdpBGg1icmFpbi5FdmVudDoyd73rH3EAAAAAAAAAnJfncwmbxORmycHaQSpmCmQKHF9ocGFyYW1zXy9zZXNzaW9uX3N0YXJ0X2luZm9KNQozCgdocGFyYW1zEigIAB" +

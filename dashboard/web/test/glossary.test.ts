@@ -8,7 +8,7 @@ import reasons from "../src/i18n/reasons.json";
 import { zh } from "../src/i18n/zh";
 
 const keys = Object.keys(en) as Key[];
-// Commands and names of options are the same in both languages.
+// Removes commands and option names, which are the same in both languages.
 const prose = (text: string) => text.replace(/“[^”]*”|\{\w+\}|volador [a-z ]+/g, "");
 
 test("where an English text has a term of the glossary, the Chinese one has its translation", () => {

@@ -7,7 +7,7 @@ import glossary from "../src/i18n/glossary.json";
 import { fill } from "../src/i18n/fill";
 import { zh } from "../src/i18n/zh";
 
-// Words that are the same in both languages on purpose.
+// Texts that are intentionally the same in both languages.
 const kSame = new Set(glossary.same);
 const places = (text: string) => [...new Set([...text.matchAll(/\{(\w+)\}/g)].map((match) => match[1]))].sort();
 

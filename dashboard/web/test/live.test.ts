@@ -64,7 +64,7 @@ test("old lines go, and are counted", () => {
   assert.equal(rows.list()[0].id, "5");
 });
 
-// A head made of wires: what the page sent, what it is told, when its timers run.
+// A fake head with its own clock: records what the page sends, delivers messages, runs timers.
 class Wires {
   sockets: { sent: Record<string, unknown>[]; socket: Socket; closed: boolean }[] = [];
   timers: { at: number; run: () => void; live: boolean }[] = [];

@@ -1,4 +1,4 @@
-// The little of Node that the tests use: its own types would be one more package.
+// Declares the few parts of Node that the tests use, instead of one more package (@types/node).
 declare module "node:test" {
   export function test(name: string, run: () => void | Promise<void>): void;
 }

@@ -367,7 +367,7 @@ test("history and Pareto front", () => {
   const points = [[1, 9], [2, 7], [3, 8], [4, 1], [2, 6], [5, 1]].map(([x, y]) => ({ of: `${x},${y}`, x, y }));
   assert.deepEqual(pareto(points, true, true).map((one) => one.of), ["1,9", "2,6", "4,1"]);
   assert.deepEqual(pareto(points, false, false).map((one) => one.of), ["5,1", "3,8", "1,9"]);
-  // Against the definition, on random points with ties.
+  // Compares with the definition on random points with ties.
   for (let round = 0; round < 200; round++) {
     const some = Array.from({ length: 30 }, (_, i) => ({ of: i, x: Math.floor(Math.random() * 8), y: Math.floor(Math.random() * 8) }));
     const beaten = (a: { x: number; y: number }) => some.some((b) => b.x <= a.x && b.y >= a.y && (b.x < a.x || b.y > a.y));
