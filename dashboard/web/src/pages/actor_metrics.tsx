@@ -1,4 +1,4 @@
-// What an actor measures itself (volador::metrics): counters with their rate, gauges, histograms as count and mean, and how they went since the page was opened.
+// An actor's own metrics (volador::metrics): counters as rates, gauges, histograms as count and mean, with their history since the page was opened.
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../api";
 import { number } from "../format";
@@ -6,7 +6,7 @@ import { locale, t } from "../i18n";
 import { Card } from "../ui/parts";
 import { label_text, past_with, per_second, summary, type Series } from "./actor_series";
 
-const kEvery = 2000;  // ms; workers send them every second at most.
+const kEvery = 2000;  // ms; workers report at most once a second.
 
 export function ActorMetrics({ id }: { id: string }) {
   const [seen, set_seen] = useState<{ at: number; series: Series[]; before?: { at: number; series: Series[] }; past: Record<string, number[]>; left_out: number } | null>(null);
@@ -19,7 +19,7 @@ export function ActorMetrics({ id }: { id: string }) {
           const [now, before] = [{ at: performance.now(), series }, last ? { at: last.at, series: last.series } : undefined];
           return { ...now, before, past: past_with(last?.past ?? {}, now, before), left_out: left_out ?? 0 };
         }),
-        () => undefined,  // It is forgotten, or the head is away, which the page says already.
+        () => undefined,  // The actor is gone or the head is unreachable; the page already shows both.
       );
     };
     load();
@@ -52,7 +52,7 @@ export function ActorMetrics({ id }: { id: string }) {
   );
 }
 
-// Without axes: whether it rises, falls or jumps.
+// A sparkline without axes.
 function Spark({ of }: { of: number[] }) {
   if (of.length < 2) return null;
   const [low, high] = [Math.min(...of), Math.max(...of)];

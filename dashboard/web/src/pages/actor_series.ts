@@ -1,14 +1,14 @@
-// Pure half of an actor's own measures, as GET /api/v1/actors/{id}/metrics has them.
+// Calculations on an actor's own metrics, as GET /api/v1/actors/{id}/metrics returns them. Pure.
 export interface Series {
   name: string;
   kind: "counter" | "gauge" | "histogram";
   help?: string;
   labels?: Record<string, string>;
-  value: number;      // Of a histogram: the sum of what was observed.
-  counts?: number[];  // Of a histogram: how many, by bucket.
+  value: number;      // For a histogram, the sum of the observations.
+  counts?: number[];  // For a histogram, the number of observations in each bucket.
 }
 interface Look {
-  at: number;  // ms.
+  at: number;  // ms
   series: Series[];
 }
 
@@ -16,7 +16,7 @@ export const label_text = (one: Series) => Object.entries(one.labels ?? {}).map(
 const observed = (one: Series) => (one.counts ?? []).reduce((sum, part) => sum + part, 0);
 const total = (one: Series) => (one.kind === "histogram" ? observed(one) : one.value);
 
-// How fast a counter or the number of observations grew between two looks; nothing of gauges, or where it began anew.
+// Returns the rate of a counter, or of a histogram's observations, between two samples; null for gauges and after a reset.
 export function per_second(one: Series, now: Look, before: Look | undefined): number | null {
   const then = before?.series.find((other) => other.name === one.name && label_text(other) === label_text(one));
   if (one.kind === "gauge" || !before || !then || now.at <= before.at || total(one) < total(then)) return null;
@@ -28,9 +28,9 @@ export const summary = (one: Series, shown: (value: number) => string) => {
   return { count: shown(n), mean: n > 0 ? shown(one.value / n) : "–" };
 };
 
-const kPast = 300;  // Looks that are kept.
+const kPast = 300;  // Number of samples kept.
 
-// What each measure was at the last looks: of a counter or histogram how fast it grew, of a gauge its value. By name and labels.
+// Appends the newest sample to the history of each metric, by name and labels: the rate of a counter or histogram, the value of a gauge.
 export function past_with(past: Record<string, number[]>, now: Look, before: Look | undefined): Record<string, number[]> {
   const next: Record<string, number[]> = {};
   for (const one of now.series) {

@@ -1,4 +1,4 @@
-// The actors, and one of them.
+// The list of actors, and the page of an actor.
 import { reason_of, t } from "../i18n";
 import { says } from "../i18n/reason";
 import type { Actor } from "../live/protocol";
@@ -16,7 +16,7 @@ import { StackCard } from "./stack";
 import { UsageCharts } from "./usage";
 
 const short = (id: string) => id.slice(0, 8);
-const is_meant = ({ why }: Actor) => says(why, "ended.killed") || says(why, "ended.owner_gone");  // Ends that nobody needs to look at.
+const is_meant = ({ why }: Actor) => says(why, "ended.killed") || says(why, "ended.owner_gone");  // Expected ends, which are no errors.
 
 export const actor_columns = (): Column<Actor>[] => [
   { key: "display", title: t("col.actor"), width: 190, small: true, look: actor_name, cell: (row) => <RowLink path={["actors", row.id]}>{actor_name(row)}</RowLink> },

@@ -1,4 +1,4 @@
-// Every metric of an experiment at once, a small chart each, of the trials that matter most.
+// Small charts of all metrics of an experiment, with its most relevant trials.
 import { useMemo } from "preact/hooks";
 import { t } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";

@@ -21,7 +21,7 @@ function use_entries(): { rows: AuditEntry[] | null; error: unknown } {
   useEffect(() => {
     if (!may("operator")) return undefined;
     let gone = false;
-    let known: AuditEntry[] | null = null;  // Empty again after a restart of the head, whose log may differ.
+    let known: AuditEntry[] | null = null;  // Reset after a restart of the head, since its log may differ.
     const load = () => {
       if (known && document.visibilityState === "hidden") return;
       const newer = known?.length ? "&filter=" + encodeURIComponent(`id>${known[0].id}`) : "";

@@ -2,7 +2,7 @@
 import type { Actor, AuditEntry } from "../live/protocol";
 import { actor_name } from "../ui/names";
 
-export const kEntriesMax = 10_000;  // The head keeps as many.
+export const kEntriesMax = 10_000;  // Same limit as the head's.
 
 // Returns a state of ui/states.ts. "refused": the request is invalid or not allowed; "failed": the head could not carry it out; "unknown_outcome": the change may have been made.
 export function outcome_of({ outcome }: AuditEntry): string {
@@ -20,8 +20,8 @@ export function joined(known: AuditEntry[], fresh: AuditEntry[]): AuditEntry[] {
 
 export interface AuditObject {
   text: string;
-  role?: string;   // Of a new token.
-  path?: string[]; // Absent: it has no page.
+  role?: string;   // Role of a new token.
+  path?: string[]; // Absent: no page.
   query?: Record<string, string>;
 }
 

@@ -1,15 +1,15 @@
-// Rows of a table that has several configurations side by side. Pure.
+// Rows of a table that shows several configurations side by side. Pure.
 import type { Value } from "../live/protocol";
 
-export const kCompared = 8;  // Trials in one comparison: as many as there are colours that are told apart.
+export const kCompared = 8;  // Most trials in one comparison; there are as many distinct colours.
 
 export interface BesideRow {
   name: string;
-  shown: string[];   // One a configuration.
-  differs: boolean;  // Not all are the same.
+  shown: string[];   // One text per configuration.
+  differs: boolean;  // At least two configurations differ.
 }
 
-// In the order in which the names come first.
+// Rows are in the order in which their names first occur.
 export function beside(configs: Record<string, Value>[], show: (value: unknown) => string): BesideRow[] {
   const names = [...new Set(configs.flatMap((config) => Object.keys(config)))];
   return names.map((name) => {
@@ -18,7 +18,7 @@ export function beside(configs: Record<string, Value>[], show: (value: unknown) 
   });
 }
 
-// Places of the best of some values; several where they are equal, none where all are absent or fewer than two are there.
+// Returns the indices of the best value, several for ties; none if fewer than two values are known.
 export function best_places(values: (number | null | undefined)[], mode: string): Set<number> {
   const known = values.filter((value): value is number => typeof value === "number" && Number.isFinite(value));
   if (known.length < 2) return new Set();

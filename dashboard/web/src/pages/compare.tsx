@@ -1,4 +1,4 @@
-// Experiments beside each other: how good each had become by which step, and what they are.
+// Comparison of experiments: best value by step, and their settings.
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../api";
 import { plain } from "../format";
@@ -40,7 +40,7 @@ export function Compare() {
 
 const metrics_of = (one: Experiment) => [...new Set([one.metric, ...(one.metrics ?? [])])];
 const reports = (one: Experiment, metric: string) => !one.metrics || metrics_of(one).includes(metric);
-// The metric of all, the first run's at first; and that of one run, chosen by hand where it is another.
+// The metric of all experiments, by default the first one's, and the metric chosen for one experiment if it differs.
 const shared_metric = (all: Experiment[]) => query("metric", all[0].metric);
 const own_key = (one: Experiment) => "m-" + one.name;
 const metric_of = (one: Experiment, all: Experiment[]) => query(own_key(one), shared_metric(all));

@@ -1,4 +1,4 @@
-// Chosen trials of one experiment side by side: their curves of a metric, last metrics, and configurations with what differs marked.
+// Comparison of selected trials of an experiment: curves of a metric, last metrics, and configurations with differences marked.
 import { useMemo } from "preact/hooks";
 import { plain } from "../format";
 import { locale, t, why_of } from "../i18n";
@@ -41,7 +41,7 @@ export function CompareTrials({ name }: { name: string }) {
   );
 }
 
-// A chart a metric, one below the other.
+// One chart per metric, one below the other.
 function Charts({ experiment, trials }: { experiment: Experiment; trials: Trial[] }) {
   const names = metrics(trials, experiment);
   const shown = query("metric", experiment.metric).split("\n");

@@ -1,5 +1,5 @@
-// What can be asked of an experiment that has not ended, or of a trial of it: to pause, to go on, to stop; and of an experiment to try a
-// configuration besides those of its searcher, or a trial of it once more with changes.
+// Controls of a running experiment or trial: pause, resume, stop; add a configuration to the experiment beside those of its searcher, or
+// clone a trial with changes.
 import { useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
@@ -13,7 +13,7 @@ import { changed_parameters, has_ended, shown_name } from "./trials";
 type Act = "stop" | "pause" | "resume";
 
 const is_open = (experiment: Experiment) => experiment.state === "running" || experiment.state === "paused";
-// A scheduler pauses trials as well, and goes on with them by itself.
+// Only these can be resumed by a user: a scheduler resumes the trials that it paused itself.
 const paused_by_hand = (trial: Trial) => trial.status === "paused" && (says(trial.why, "trial.held") || says(trial.why, "trial.held_before"));
 
 export function Control({ experiment, trial }: { experiment: Experiment; trial?: Trial }) {
@@ -44,9 +44,9 @@ export function Control({ experiment, trial }: { experiment: Experiment; trial?:
   );
 }
 
-// A configuration of a person; with a trial its parameters, some of them changed.
+// Adds a configuration to the experiment; with `trial`, a clone of it with changed parameters.
 function Add({ experiment, trial }: { experiment: Experiment; trial?: Trial }) {
-  const [text, set_text] = useState<string | null>(null); // Null: nobody adds anything.
+  const [text, set_text] = useState<string | null>(null); // Text of the editor; null: closed.
   const { busy, run } = use_act();
   const close = () => set_text(null);
   const given = parsed(text);
@@ -81,7 +81,7 @@ function Add({ experiment, trial }: { experiment: Experiment; trial?: Trial }) {
   );
 }
 
-// Null: it is no JSON object.
+// Parses a JSON object; null: invalid.
 function parsed(text: string | null): Config | null {
   try {
     const value: unknown = JSON.parse(text ?? "");

@@ -15,7 +15,7 @@ import { kCompared } from "./beside";
 import { flat, metrics, parameters, ranked, shown_name, varying } from "./trials";
 
 const kMost = 500;
-const kTime = "time_total_s";  // How long a trial had run by each step: the loop adds it to every report.
+const kTime = "time_total_s";  // Run time of a trial, which the training loop adds to every report.
 
 export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const metric = query("metric", experiment.metric);
@@ -75,7 +75,7 @@ export function Curves({ trials, experiment }: { trials: Trial[]; experiment: Ex
   );
 }
 
-// The running ones and the best of the rest.
+// Selects `limit` trials: the wanted ones, running ones (up to half of `limit`), then the best others.
 export function chosen_trials(trials: Trial[], metric: string, mode: string, limit: number, wanted: string[]): Trial[] {
   if (trials.length <= limit) return trials;
   const named = new Set(wanted);
@@ -112,7 +112,7 @@ function finish(list: Groups["list"], graded: boolean): Groups {
 
 export function make_lines(trials: Trial[], groups: Groups, curve: (id: string) => Points | undefined, weight: number, means: boolean, best: string | undefined, pinned: string[], off: Set<string>): { lines: Line[]; raw: Map<string, Line> } {
   const colors = groups.list.map((group) => group.color());
-  // The best trial stands out, or those that a person chose; the others let it.
+  // Pinned trials, or else the best trial, are highlighted; the others are faint.
   const strong = new Set(pinned.length ? pinned : best ? [best] : []);
   const alpha = strong.size && trials.length > 8 ? (pinned.length ? 0.25 : 0.4) : trials.length > 150 ? 0.6 : trials.length > 40 ? 0.8 : 1;
   const last: Line[] = [];

@@ -1,4 +1,4 @@
-// What can be taken away of an experiment or a trial: tables, configuration, files of the run.
+// Downloads of an experiment or trial: tables, configuration, files of the run.
 import { useState } from "preact/hooks";
 import { ApiError, call } from "../api";
 import { t } from "../i18n";
@@ -10,11 +10,11 @@ import { csv_of, json_of } from "./trial_export";
 
 const at = (experiment: string, trial?: string) => `/api/v1/experiments/${encodeURIComponent(experiment)}${trial ? "/trials/" + encodeURIComponent(trial) : ""}`;
 
-// Those on another machine are read by a node or by the program there; the answer says where nobody is.
+// Files on another machine are read by a node or the program there; the head answers 409 if neither is connected.
 const why_not = (experiment: Experiment, failed: unknown) =>
   failed instanceof ApiError && failed.status === 409 ? t("downloads.elsewhere", { directory: experiment.directory }) : failure(failed).what;
 
-// They are asked for when somebody looks.
+// Loads the list of files on demand.
 export function use_files(experiment: Experiment, trial?: string) {
   const [files, set_files] = useState<RunFile[] | null>(null);
   const [error, set_error] = useState("");
@@ -57,7 +57,7 @@ export function TrialDownloads({ experiment, trial }: { experiment: Experiment; 
   );
 }
 
-// Chosen trials as a file, made here: also of those that the filter of the table leaves.
+// Exports trials to a file that the browser builds.
 export const ExportMenu = ({ name, trials, small }: { name: string; trials: Trial[]; small?: boolean }) => (
   <Menu text={t("downloads")} icon="download" small={small} choices={[
     { key: "csv", text: t("downloads.trials"), note: "CSV", run: () => save_text(`${name}-trials.csv`, csv_of(trials)) },

@@ -1,4 +1,4 @@
-// The programs that use the cluster, and one of them with the experiments and actors that it started.
+// The list of drivers, and the page of a driver with its experiments and actors.
 import { useMemo } from "preact/hooks";
 import { day_time } from "../format";
 import { locale, t } from "../i18n";
@@ -13,7 +13,7 @@ import { actor_columns } from "./actors";
 const connected_for = (row: Driver) => (row.connected_ms ? span(head_now() - row.connected_ms) : "–");
 const name_of = (row: Driver) => program_name(row.program) || row.id.slice(0, 8);
 
-// How many of some rows each program has.
+// Returns a function that counts the rows of each driver.
 function use_counts(rows: { driver_id?: string }[]): (row: Driver) => number {
   return useMemo(() => {
     const counts = new Map<string, number>();

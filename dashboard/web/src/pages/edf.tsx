@@ -1,4 +1,4 @@
-// How good the trials of an experiment are as a whole: the empirical distribution of their last values, also by group.
+// Empirical distribution of the trials' last values, overall and by group.
 import { useMemo } from "preact/hooks";
 import { plain } from "../format";
 import { locale, t } from "../i18n";
@@ -22,7 +22,7 @@ export function Edf({ trials, experiment }: { trials: Trial[]; experiment: Exper
     const known = trials.filter((one) => Number.isFinite(one.metrics?.[metric] ?? NaN));
     const line = (id: string, label: string, some: Trial[], color: string, strong = false): Line => {
       const { x, y } = distribution(some.map((one) => one.metrics?.[metric]));
-      // A step up at each value: it counts from there on.
+      // The distribution starts at 0 and steps up at each value.
       return { id, label, x: x.length ? [x[0], ...x] : [], y: y.length ? [0, ...y] : [], color, strong };
     };
     if (!by) return [line("all", t("edf.all"), known, group_color(0))];

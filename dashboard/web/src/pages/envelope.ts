@@ -1,4 +1,4 @@
-// The best value that any trial had reached by each step. Pure.
+// Best value of any trial up to each step. Pure.
 export interface Curve {
   x: number[];
   y: (number | null)[];

@@ -1,11 +1,11 @@
-// Histograms and images in a trial's event file, as TensorBoard has them: records of a length, its checksum, a protocol buffer and its
+// Reads histograms and images from a trial's event file (TensorBoard format): each record is a length, its checksum, a protocol buffer and its
 // checksum (tune/results/tensorboard_events.h writes them). Pure.
 
 export interface HistogramAt {
   step: number;
   limits: number[];  // Upper end of each bucket, ascending.
-  counts: number[];  // As many.
-  low: number;       // The least value: where the first bucket begins.
+  counts: number[];  // One count per limit.
+  low: number;       // The smallest value, which is the lower end of the first bucket.
   high: number;
   count: number;
   mean: number;
@@ -18,12 +18,12 @@ export interface ImageAt {
   png: Uint8Array;
 }
 
-const kSteps = 100;              // Of a histogram that are kept,
-const kImages = 40;              // and of an image: spread over all there were, and the newest.
-const kRecordMax = 32 << 20;     // Bytes; a longer one is no event.
-const kHead = 12, kFoot = 4;     // Length and checksum before the message, checksum behind it.
+const kSteps = 100;              // Most steps kept of a histogram.
+const kImages = 40;              // Most steps kept of an image.
+const kRecordMax = 32 << 20;     // Bytes; a longer record makes the file invalid.
+const kHead = 12, kFoot = 4;     // Length and checksum before the message, checksum after it.
 
-// Every 2^n-th of what came, so that there are at most so many, and the newest.
+// Keeps every 2^n-th item and the newest one, at most about `most_` in all.
 class Spread<T> {
   private kept_: T[] = [];
   private newest_: T | undefined;
@@ -49,7 +49,7 @@ export class EventFile {
   private readonly histograms_ = new Map<string, Spread<HistogramAt>>();
   private readonly images_ = new Map<string, Spread<ImageAt>>();
 
-  // The next bytes of the file. False: what comes further is of no use.
+  // Reads the next bytes of the file. False: the file is invalid and further bytes are ignored.
   add(bytes: Uint8Array): boolean {
     let all = bytes;
     if (this.rest_.length) {
@@ -103,7 +103,7 @@ type Message = Map<number, (number | Uint8Array)[]>;
 const parts = (of: Message, field: number) => (of.get(field) ?? []).filter((one): one is Uint8Array => typeof one !== "number");
 const number_of = (of: Message, field: number) => Number(of.get(field)?.[0] ?? 0);
 
-// Fields of a protocol buffer by their numbers. RangeError: it is torn, or none.
+// Splits a protocol buffer into fields by number. RangeError: truncated or invalid.
 function message(bytes: Uint8Array): Message {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const fields: Message = new Map();
@@ -150,7 +150,7 @@ function histogram_of(step: number, of: Message): HistogramAt {
   return { step, limits, counts: counts.slice(0, limits.length), low, high, count, mean: count ? number_of(of, 4) / count : NaN };
 }
 
-// Where a share of the values lies below, spread evenly within each bucket. NaN: there are none.
+// Returns the quantile at `share`, with values spread evenly within each bucket. NaN: no values.
 export function quantile(of: HistogramAt, share: number): number {
   const total = of.counts.reduce((sum, one) => sum + one, 0);
   let left = share * total;

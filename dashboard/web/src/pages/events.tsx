@@ -1,4 +1,4 @@
-// What happened, newest first.
+// The list of events, newest first.
 import { clock, date_time, day_time } from "../format";
 import { locale, reason_of, t } from "../i18n";
 import type { Actor, Event } from "../live/protocol";
@@ -11,7 +11,7 @@ import { looks } from "../ui/states";
 import { Empty, Head, count, Rows, State, Toggle } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 
-// Events, newest first; those of the same text and cause that follow each other are one line with their number.
+// Merges consecutive events of the same text, level, cause and experiment into one row with a count; newest first.
 export function gathered(events: Event[], most: number): { event: Event; times: number; of: Event[] }[] {
   const found: { event: Event; times: number; of: Event[] }[] = [];
   for (let i = events.length - 1; i >= 0; i--) {
@@ -41,10 +41,10 @@ export function EventLine({ event, times }: { event: Event; times: number }) {
   );
 }
 
-// A field of it in the page's language.
+// Returns the text of a field in the page's language.
 const field_of = (event: Event) => (field: string, text: string) => (field === "cause" || field === "why" ? reason_of({ reason: text, why: event.why }) : text);
 
-// Who, what and why, each thing with a link to its page.
+// Shows an event as a sentence with links to the objects in it.
 export function Sentence({ event }: { event: Event }) {
   const actors = use_topic("actors", {}, 1000);
   return <span class="sentence">{sentence(event, language.value, (id) => actors.get(id), field_of(event)).map((part, i) => (part.path ? <a key={i} href={link(part.path)}>{part.text}</a> : part.text))}</span>;
@@ -56,12 +56,12 @@ const shown = (value: unknown) => {
   return /^[0-9a-f]{32}$/.test(text) ? text.slice(0, 8) : text;
 };
 const fields_text = (event: Event) => Object.entries(event.fields ?? {}).map(([key, value]) => `${key}=${shown(value)}`).join("  ");
-// The field that tells most, for lists that have room for one.
+// Returns the most informative field, for short lists.
 const why = (event: Event) => {
   const key = ["cause", "why", "reason", "error", "driver", "node", "name"].find((one) => event.fields?.[one]);
   return key ? field_of(event)(key, shown(event.fields![key])) : "";
 };
-// Where the thing that an event is about has its page.
+// Returns the page of the event's object; null: none.
 function about(event: Event): string[] | null {
   const { actor, experiment, trial, node } = event.fields ?? {};
   if (typeof actor === "string") return ["actors", actor];
@@ -70,7 +70,7 @@ function about(event: Event): string[] | null {
   return typeof node === "string" ? ["nodes", node] : null;
 }
 
-// The clock, behind the date on another day than today.
+// Formats the time, with the date unless it is today.
 const clock_of_day = (ms: number) => (new Date(ms).toDateString() === new Date(head_now()).toDateString() ? clock(ms, locale()) : day_time(ms, head_now(), locale()));
 
 export function Events() {

@@ -1,4 +1,4 @@
-// The experiments, and one of them.
+// The list of experiments, and the page of an experiment.
 import { useMemo, useState } from "preact/hooks";
 import { date_time, day_time } from "../format";
 import { locale, reason_of, t, word } from "../i18n";
@@ -61,7 +61,7 @@ export function Experiments() {
   );
 }
 
-// Those under way, then the newest.
+// Sorts running and paused experiments first, then the newest.
 const running_first = (rows: Experiment[]): Experiment[] => {
   const open = (row: Experiment) => Number(row.state === "running" || row.state === "paused");
   return [...rows].sort((a, b) => open(b) - open(a) || (b.started_ms ?? 0) - (a.started_ms ?? 0));
@@ -115,7 +115,7 @@ export function ExperimentPage({ name }: { name: string }) {
   );
 }
 
-// Progress, best and time left, in the line of the title.
+// Progress, best value and time left, beside the title.
 function Summary({ experiment }: { experiment: Experiment }) {
   const ended = ended_count(experiment);
   const left = left_ms(experiment, head_now());
@@ -132,7 +132,7 @@ function Summary({ experiment }: { experiment: Experiment }) {
   );
 }
 
-// How many of its trials wait, and for what.
+// Number of waiting trials and what they wait for.
 function WaitingTrials({ experiment }: { experiment: Experiment }) {
   const queue = use_topic("queue", {}, 500);
   const mine = queue.list().filter((row) => row.experiment === experiment.name);

@@ -1,4 +1,4 @@
-// Why something is as it is, in the head's own words: facts as a list, what it went through along a line of time.
+// Explanation of an object's state from the head: facts as a list, and its history as a time line.
 import { useEffect, useState } from "preact/hooks";
 import { explain } from "../api";
 import { actor_word, reason_of, t } from "../i18n";
@@ -7,7 +7,7 @@ import { Failed, Loading, failure, span } from "../ui/parts";
 import { looks } from "../ui/states";
 import { explanation_of, type Change } from "./explanation";
 
-// Asked again when its version changes. `known`: what stands above it already, and is not repeated.
+// Reloads when `version` changes. `known`: a fact that the page already shows, which is left out.
 export function Explained({ id, version, known }: { id: string; version: string; known?: string }) {
   const [answer, set_answer] = useState<{ text?: string; why?: (Why | null)[]; error?: unknown }>({});
   useEffect(() => {

@@ -1,15 +1,15 @@
-// What `explain` says of a thing, taken apart: what it is, facts about it, what it went through with times, what it wrote last. Pure.
+// Parses the answer of `explain`: state of the object, facts, history with times, last lines of stderr. Pure.
 import { lines_in, type Part, type Why } from "../i18n/reason";
 
-// As the head said it, and as data where there are some.
+// A text of the head and its data, if any.
 export interface Said {
   reason: string;
   why: Why | null;
 }
 
 export interface Change {
-  after_ms: number | null;  // Since it was created; null: changes that are not kept.
-  state: string;            // As lists have it: "alive", "restarting".
+  after_ms: number | null;  // Time since its creation; null: an entry for dropped changes.
+  state: string;            // State as in lists: "alive", "restarting".
   where: Said;              // " on node heron, epoch 2"; may be empty.
   why: Said;
 }
@@ -18,13 +18,13 @@ export interface Explanation {
   of: Said;         // "actor 3f2a (Trainer): alive on node heron, epoch 1"
   facts: Said[];
   history: Change[];
-  wrote: string[];  // The last lines on its stderr.
+  wrote: string[];  // Last lines of its stderr.
 }
 
 const kHistory = "what it went through:";
 const kWrote = "last lines of its stderr:";
 
-// A trial comes before the actor that runs it: each has a part of its own. `whys`: of each line, or of several lines together.
+// Returns one part per object: a trial, then the actor that runs it. `whys`: data of each line, or of a reason of several lines.
 export function explanation_of(text: string, whys: (Why | null)[] = []): Explanation[] {
   const found: Explanation[] = [];
   let [in_history, in_wrote] = [false, false];
@@ -52,7 +52,7 @@ export function explanation_of(text: string, whys: (Why | null)[] = []): Explana
   return found;
 }
 
-// "+0.30 s  alive on node heron, epoch 1: the fullest node that it fits on"
+// Parses "+0.30 s  alive on node heron, epoch 1: the fullest node that it fits on".
 function change_of(said: Said): Change {
   const what = said.why?.[said.why.length - 1];
   const [, time, rest] = /^(made|…|\+[\d.]+ s) +([^]*)$/.exec(said.reason) ?? ["", "…", said.reason];
@@ -62,7 +62,7 @@ function change_of(said: Said): Change {
   return { after_ms: time === "made" ? 0 : Math.round(Number(time.slice(1, -2)) * 1000), state, where: { reason: where ?? "", why: data.where }, why: { reason: why ?? "", why: data.why } };
 }
 
-// ["joined.because", ["explain.on", {"word": "starting"}, "heron", 1], ["place.fullest", [], []]]
+// Splits ["joined.because", ["explain.on", {"word": "starting"}, "heron", 1], ["place.fullest", [], []]].
 function parts_of(what: Part | undefined): { where: Why | null; why: Why | null } {
   const [on, why] = Array.isArray(what) && what[0] === "joined.because" ? [what[1], what[2]] : [what, null];
   const reason = (part: Part | null | undefined) => (Array.isArray(part) ? part : null);

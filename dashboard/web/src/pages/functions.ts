@@ -1,4 +1,4 @@
-// Functions that ran as tasks, counted from the timeline of the processes that run tasks. Pure.
+// Counts task functions from the timeline of the processes that run tasks. Pure.
 
 export interface TraceEvent {
   ph: string;
@@ -13,10 +13,10 @@ export interface FunctionRow {
   running: number;
   ended: number;
   failed: number;
-  ms: number;  // Of those that ended, together.
+  ms: number;  // Total of the ended calls.
 }
 
-// `runners`: ids of the actors that run tasks; calls of others are no tasks. Most running first, then most ended.
+// `runners`: ids of the actors that run tasks; calls of other actors are ignored. Sorted by running, then ended calls.
 export function functions_of(events: TraceEvent[], runners: Set<string>): FunctionRow[] {
   const found = new Map<string, FunctionRow>();
   for (const event of events) {

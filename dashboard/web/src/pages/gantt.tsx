@@ -1,4 +1,4 @@
-// When each trial ran, and in which slot of which node.
+// Gantt chart of trials over the slots of each node.
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { session } from "../api";
 import { clock, plain } from "../format";
@@ -24,7 +24,7 @@ interface TrialRun extends Run {
   trial: Trial;
 }
 
-// One that came and went between two looks of the head tells how long it took.
+// A trial that started and ended between two observations of the head has no start; its run time gives it.
 function run_of(trial: Trial, now: number): TrialRun | null {
   const took = trial.metrics?.time_total_s;
   const from = trial.started_ms ?? (trial.ended_ms && typeof took === "number" ? trial.ended_ms - took * 1000 : null);
@@ -77,7 +77,7 @@ export function Gantt({ trials, experiment }: { trials: Trial[]; experiment: Exp
   );
 }
 
-// Steps of a clock: 1, 2, 5, 10, 15, 30 s, 1 min, …
+// Steps of the time axis: 1, 2, 5, 10, 15, 30 s, 1 min, …
 const kSteps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400].map((s) => s * 1000);
 
 function paint({ canvas, width, height }: Paper, rows: ReturnType<typeof slots_of<TrialRun>>, { from, to, row_height, x_of }: { from: number; to: number; row_height: number; height: number; x_of: (time: number) => number }): void {

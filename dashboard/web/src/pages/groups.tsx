@@ -1,4 +1,4 @@
-// The placement groups, and one of them: resources that are held together, for actors to run in.
+// The list of placement groups, and the page of a group.
 import { reason_of, t, word } from "../i18n";
 import type { Actor, Bundle, Group } from "../live/protocol";
 import { use_topic } from "../live/use";

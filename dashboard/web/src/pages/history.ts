@@ -1,4 +1,4 @@
-// What a search had reached after each trial, and which trials no other one beats in two metrics at once. Pure.
+// Best value after each trial, and Pareto front of two metrics. Pure.
 
 export function best_so_far(values: number[], mode: string): number[] {
   let best = NaN;
@@ -14,7 +14,7 @@ export interface Scored<T> {
   y: number;
 }
 
-// Those that are not worse in both and better in one than any other, by x. `low`: lower is better.
+// Returns the points of the Pareto front, sorted by x. `x_low`, `y_low`: lower is better.
 export function pareto<T>(points: Scored<T>[], x_low: boolean, y_low: boolean): Scored<T>[] {
   const sign = (low: boolean) => (low ? 1 : -1);
   const order = [...points].sort((a, b) => sign(x_low) * (a.x - b.x) || sign(y_low) * (a.y - b.y));
@@ -30,10 +30,10 @@ export function pareto<T>(points: Scored<T>[], x_low: boolean, y_low: boolean): 
   return front;
 }
 
-// Metrics of which people mean that less is better.
+// Guesses from the name of a metric whether lower is better.
 export const lower_is_better = (name: string): boolean => /loss|error|err$|time|latency|size|bytes|cost|memory|params|rmse|mse|mae/i.test(name) && !/accuracy|score/i.test(name);
 
-// The empirical distribution of some values: at each of them, in order, the share that is at most as large. What is not finite is left out.
+// Returns the empirical distribution: the values in ascending order and the share of values up to each. Non-finite values are left out.
 export function distribution(values: (number | null | undefined)[]): { x: number[]; y: number[] } {
   const known = values.filter((value): value is number => typeof value === "number" && Number.isFinite(value)).sort((a, b) => a - b);
   const [x, y]: [number[], number[]] = [[], []];

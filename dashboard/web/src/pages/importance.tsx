@@ -1,4 +1,4 @@
-// Which parameters matter most for a metric, as bars.
+// Bar chart of the most important parameters for a metric.
 import { useMemo } from "preact/hooks";
 import { t } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
@@ -12,7 +12,7 @@ import { flat, metrics, parameters } from "./trials";
 export function Importance({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const metric = query("metric", experiment.metric);
   const names = useMemo(() => metrics(trials, experiment), [trials.length, experiment.metric]);
-  // Anew when a tenth more have reported, at most: it takes some ten milliseconds.
+  // Recomputed when the number of reporting trials grows by a tenth, because it takes tens of milliseconds.
   const known = trials.filter((trial) => Number.isFinite(trial.metrics?.[metric] ?? NaN));
   const stamp = Math.floor(Math.log(Math.max(1, known.length)) * 10);
   const found = useMemo(() => {

@@ -1,19 +1,19 @@
-// Which parameters matter: how much a random forest (Breiman, Machine Learning 45, 2001) that predicts the metric from the parameters gains
-// by splitting at each of them, as a share of all it gains (mean decrease in impurity). Ranks stand for the values, so that one bad
-// outlier does not decide. Pure; the same trials give the same answer.
+// Parameter importance: a random forest (Breiman, Machine Learning 45, 2001) predicts the metric from the parameters; the importance of a
+// parameter is its share of the total gain of splits (mean decrease in impurity). The forest predicts ranks of values, so that outliers
+// have little effect. Pure; the same trials give the same result.
 
 const kTrees = 64;
 const kDepth = 7;
-const kLeaf = 2;         // Trials of a leaf at least.
-const kRowsMax = 2000;   // Of very many trials an even sample.
+const kLeaf = 2;         // Minimum of trials in a leaf.
+const kRowsMax = 2000;   // A larger set of trials is sampled evenly.
 
 export interface Table {
   names: string[];
-  rows: number[][];   // One a trial, its parameters as numbers; NaN: it has none.
-  values: number[];   // The metric.
+  rows: number[][];   // One row per trial, its parameters as numbers; NaN: absent.
+  values: number[];   // Value of the metric per trial.
 }
 
-// Mulberry32: small, and the same everywhere.
+// Mulberry32: short, and the same numbers on every platform.
 function random_from(seed: number): () => number {
   let state = seed;
   return () => {
@@ -36,7 +36,7 @@ function ranks(values: number[]): number[] {
   return out;
 }
 
-// Words become numbers in the order of the mean metric of those that have them.
+// Encodes categories by the rank of their mean metric.
 export function numbered(column: unknown[], values: number[]): number[] {
   if (column.every((one) => typeof one === "number" || one === undefined || one === null)) return column.map((one) => (typeof one === "number" ? one : NaN));
   const sums = new Map<string, [number, number]>();
@@ -60,7 +60,7 @@ function best_split(rows: number[][], values: number[], members: number[], colum
   const whole = (total * total) / members.length;
   for (const column of columns) {
     const known = members.filter((i) => !Number.isNaN(rows[i][column])).sort((a, b) => rows[a][column] - rows[b][column]);
-    if (known.length < members.length) continue;  // Parameters that some lack split nothing.
+    if (known.length < members.length) continue;  // A parameter that some trials lack is not split on.
     let left = 0;
     for (let n = 1; n < known.length; n++) {
       left += values[known[n - 1]];
@@ -72,7 +72,7 @@ function best_split(rows: number[][], values: number[], members: number[], colum
   return best && best.gain > 1e-12 ? best : null;
 }
 
-// Shares by name, greatest first, together 1; none where nothing can be said (fewer than 8 trials, or all alike).
+// Returns the importance of each parameter, highest first, with sum 1; empty for fewer than 8 trials or a constant metric.
 export function importance_of({ names, rows, values }: Table): { name: string; share: number }[] {
   if (values.length < 8 || !names.length) return [];
   const step = Math.max(1, values.length / kRowsMax);

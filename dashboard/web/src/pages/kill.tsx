@@ -1,4 +1,4 @@
-// Ends an actor when a person asks for it and says so once more.
+// Button that kills an actor after a confirmation.
 import { useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";

@@ -1,18 +1,18 @@
-// A log that is too long for the page: pages of it that come when they are looked at, and which lines are in sight where. Pure.
+// Cache of pages of a long log, loaded when they come into view, and conversion between scroll position and line. Pure.
 
 export interface NumberedLine {
   line: number;
   text: string;
-  time_ms?: number;  // Only of lines that begin with their time.
+  time_ms?: number;  // Absent unless the line begins with a time.
   level?: string;
 }
 
-// What the head answers about a whole log.
+// The head's answer about a whole log.
 export interface LogPart {
   node: string;
-  first: number;  // The oldest line that is still there.
+  first: number;  // The oldest line that still exists.
   last: number;
-  next: number;   // Of a search: from where it goes on; 0: it has seen all.
+  next: number;   // For a search: the line at which it continues; 0: it is complete.
   run: number;
   lines: NumberedLine[];
   runs: { run: number; out_bytes: number; err_bytes: number }[];
@@ -21,7 +21,7 @@ export interface LogPart {
 export const kPageLines = 200;
 const kPagesMax = 40;
 
-// The pages looked at last; the newest one grows.
+// The most recently loaded pages; the last page of the log grows.
 export class LogPages {
   private pages_ = new Map<number, NumberedLine[]>();
   first = 1;
@@ -49,7 +49,7 @@ export class LogPages {
   get(line: number): NumberedLine | undefined {
     return this.pages_.get(LogPages.page_of(line))?.[(line - 1) % kPageLines];
   }
-  // The first page that is missing for these lines; -1: all are there.
+  // Returns the first page missing for these lines; -1: none.
   missing(from: number, to: number): number {
     for (let line = Math.max(from, this.first); line <= Math.min(to, this.last); ) {
       const page = LogPages.page_of(line);
@@ -64,19 +64,19 @@ export class LogPages {
   }
 }
 
-export const kLineHeight = 20;  // In px.
-const kHeightMax = 15_000_000;  // Browsers draw nothing that lies much further down.
+export const kLineHeight = 20;  // px
+const kHeightMax = 15_000_000;  // px; browsers limit the height of an element.
 
-// Beyond kHeightMax a pixel of the scroll bar is worth more than one of the lines.
+// Above kHeightMax, one pixel of the scroll bar stands for more than one pixel of lines.
 export const scroll_height = (lines: number) => Math.min(kHeightMax, lines * kLineHeight);
 
-// How many lines lie above the box: a fraction of one, too.
+// Returns the number of lines above the box, with a fraction.
 export function lines_above(lines: number, top: number, box: number): number {
   const most = scroll_height(lines) - box;
   const above = lines - box / kLineHeight;
   return most <= 0 || above <= 0 ? 0 : Math.min(1, Math.max(0, top / most)) * above;
 }
-// The other way round.
+// Inverse of lines_above().
 export function top_for(lines: number, above: number, box: number): number {
   const most = lines - box / kLineHeight;
   return most <= 0 ? 0 : Math.min(1, Math.max(0, above / most)) * (scroll_height(lines) - box);

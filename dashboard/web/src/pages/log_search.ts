@@ -1,4 +1,4 @@
-// Looking through a whole log: the node reads a limited piece for every answer, so a search asks until it has enough.
+// Search in a whole log. The node reads a limited part per request, so a search sends requests until it has enough lines.
 import { call } from "../api";
 import type { Filter } from "../live/protocol";
 import type { LogPart, NumberedLine } from "./log_pages";
@@ -8,7 +8,7 @@ export const kFoundMax = 1000;
 export interface LogOf {
   filter: Filter;   // {id} or {node}.
   stream: string;   // "out", "err".
-  run: string;      // Empty: the newest.
+  run: string;      // Empty: the newest run.
 }
 
 export function read_log(of: LogOf, asked: Record<string, string | number>): Promise<LogPart> {
@@ -19,11 +19,11 @@ export function read_log(of: LogOf, asked: Record<string, string | number>): Pro
 
 export interface Found {
   lines: NumberedLine[];  // In the order of the log.
-  next: number;           // Where older ones may be; 0: there are none.
+  next: number;           // Line at which a search for older matches continues; 0: none are left.
   done: boolean;
 }
 
-// The newest lines at or before `from` (0: the end) that hold the text; `on_some` after every answer, until it returns false.
+// Finds the newest matching lines up to `from` (0: the end). Calls `on_some` after every answer and stops when it returns false.
 export async function find_back(of: LogOf, text: string, from: number, on_some: (found: Found) => boolean): Promise<void> {
   const lines: NumberedLine[] = [];
   for (let next = from; ; ) {
@@ -35,7 +35,7 @@ export async function find_back(of: LogOf, text: string, from: number, on_some: 
   }
 }
 
-// The next line in trouble from this one on, or before it; 0: there is none.
+// Returns the next or previous error, starting at `from`; 0: none.
 export async function find_trouble(of: LogOf, from: number, step: 1 | -1): Promise<number> {
   for (let next = Math.max(1, from); ; ) {
     const part = await read_log(of, { trouble: 1, lines: 1, from: next, ...(step < 0 ? { backward: 1 } : {}) });

@@ -1,24 +1,24 @@
-// Lines of logs as people look for them. Pure.
+// Filtering and formatting of log lines. Pure.
 import type { LogLine } from "../live/protocol";
 
 export type Tone = "bad" | "warn" | "dim" | "";
 
-// How a line looks by the level that the head found in it.
+// Returns the style for the level of a line.
 export const tone_of = (line: { level?: string }): Tone =>
   line.level === "error" ? "bad" : line.level === "warn" ? "warn" : line.level === "debug" ? "dim" : "";
 export const trouble = (line: { level?: string }): boolean => line.level === "error";
 
-// Lines of the head and of workers begin with what stands in columns of its own: time and level.
+// Removes the time and level, which have their own columns, from lines of the head and of workers.
 const kOwnStart = /^\d{4}-\d\d-\d\dT[\d:.]+Z (?:debug|info|warn|error) +/;
 export const without_start = (line: { text: string; time_ms?: number }): string => (line.time_ms ? line.text.replace(kOwnStart, "") : line.text);
 
-// Lines that hold the text, whatever its case; all where it is empty.
+// Returns the lines that contain the text, ignoring case; all lines for an empty text.
 export function find(lines: LogLine[], text: string): LogLine[] {
   const wanted = text.trim().toLowerCase();
   return wanted ? lines.filter((line) => line.text.toLowerCase().includes(wanted) || line.source.toLowerCase().includes(wanted)) : lines;
 }
 
-// The next line in trouble after `from`, round the end; -1 where there is none.
+// Returns the next or previous error after `from`, wrapping around; -1: none.
 export function next_trouble(lines: LogLine[], from: number, step: 1 | -1): number {
   for (let i = 1; i <= lines.length; i++) {
     const at = (((from + step * i) % lines.length) + lines.length) % lines.length;
@@ -27,7 +27,7 @@ export function next_trouble(lines: LogLine[], from: number, step: 1 | -1): numb
   return -1;
 }
 
-// The line cut where the text stands in it, for marks.
+// Splits a line at the matches of the text, to mark them.
 export function cut(line: string, text: string): { text: string; hit: boolean }[] {
   const wanted = text.trim().toLowerCase();
   if (!wanted) return [{ text: line, hit: false }];
@@ -43,15 +43,15 @@ export function cut(line: string, text: string): { text: string; hit: boolean }[
   return parts;
 }
 
-// Colours, cursor moves and links of terminals taken out.
+// Removes escape sequences: colours, cursor movements and links.
 export const bare = (text: string) => text.replace(/\u001b\[[0-9;?]*[A-Za-z]|\u001b\][^\u0007\u001b]*(?:\u0007|\u001b\\)/g, "").replace(/\r/g, "");
 
 export interface Painted {
   text: string;
-  look: string;  // Classes: "ansi-31 ansi-bold"; empty: as the rest.
+  look: string;  // CSS classes: "ansi-31 ansi-bold"; empty: default style.
 }
 
-// The line in pieces of one colour each, as a terminal shows it (SGR 1, 30–37, 90–97; the rest of the sequences is left out).
+// Splits a line into pieces of one style, as a terminal shows it (SGR 1, 30–37, 90–97; other sequences are dropped).
 export function painted(text: string): Painted[] {
   const parts: Painted[] = [];
   let [color, bold] = [0, false];
@@ -71,7 +71,7 @@ export function painted(text: string): Painted[] {
       else if (code === 22) bold = false;
       else if (code === 39) color = 0;
       else if ((code >= 30 && code <= 37) || (code >= 90 && code <= 97)) color = code >= 90 ? code - 60 : code;
-      else if (code === 38 || code === 48) i += codes[i + 1] === 5 ? 2 : 4;  // 256 colours and more are shown plainly.
+      else if (code === 38 || code === 48) i += codes[i + 1] === 5 ? 2 : 4;  // Extended colours are ignored.
     }
   }
   push(text.slice(at));
@@ -80,6 +80,6 @@ export function painted(text: string): Painted[] {
 
 const kRanks: Record<string, number> = { error: 4, warn: 3, info: 2, debug: 1 };
 
-// Lines of at least this level; empty: all, those too that do not say theirs.
+// Returns the lines of at least this level; empty: all lines, including those without a level.
 export const at_least = (lines: LogLine[], wanted: string): LogLine[] =>
   kRanks[wanted] ? lines.filter((line) => (kRanks[line.level ?? ""] ?? 0) >= kRanks[wanted]) : lines;

@@ -1,4 +1,4 @@
-// Logs of a node or an actor: followed, searched, from error to error.
+// Logs of a node or actor: follow, search, jump between errors.
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import type { Filter } from "../live/protocol";
@@ -45,7 +45,7 @@ export function save_text(name: string, text: string): void {
   URL.revokeObjectURL(link.href);
 }
 
-// What belongs to the log that was shown before.
+// Query keys of the previous log's position, removed when another log is shown.
 const kNoPlace = { run: null, line: null, before: null, stream: null };
 
 const Part = ({ whole }: { whole: boolean }) => (
@@ -56,7 +56,7 @@ const Part = ({ whole }: { whole: boolean }) => (
 );
 
 const kLine = 20;
-const kBeside = 20;  // Lines above and below the box that are in the page too.
+const kBeside = 20;  // Number of lines rendered above and below the visible ones.
 
 export function LogBox({ filter, height, full, ended }: { filter: Filter; height?: number; full?: boolean; ended?: boolean }) {
   const logs = use_topic("logs", filter, 120);
@@ -67,7 +67,7 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
   const [least, set_least] = useState("");
   const lines = useMemo(() => at_least(find(logs.list(), text), least), [logs.list(), text, least]);
   const actors = use_topic("actors", {}, 2000);
-  // Sources of actors without a name of their own are ids.
+  // The source of an unnamed actor is its id.
   const source_name = (source: string) => {
     const id = /^([0-9a-f]{8})(?:-\d+)?$/.exec(source)?.[1];
     const actor = id && actors.list().find((one) => one.id.startsWith(id));
@@ -88,7 +88,7 @@ export function LogBox({ filter, height, full, ended }: { filter: Filter; height
   };
   const on_scroll = () => {
     const element = box.current;
-    if (!element) return;  // The last event of a box that is gone.
+    if (!element) return;  // A scroll event may arrive after the box was removed.
     const end = element.scrollHeight - element.scrollTop - element.clientHeight < 4;
     if (end !== follow && (end || element.scrollTop < last_top.current)) set_follow(end);
     last_top.current = element.scrollTop;

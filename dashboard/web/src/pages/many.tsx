@@ -1,4 +1,4 @@
-// What can be asked of several experiments or trials at once.
+// Actions on several selected experiments or trials.
 import { useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
@@ -13,10 +13,10 @@ import { annotate } from "./notes";
 import { has_ended } from "./trials";
 
 const is_open = (experiment: Experiment) => experiment.state === "running" || experiment.state === "paused";
-const kPinned = 20;  // Trials that can be told apart in one chart.
-const kAtOnce = 8;  // Requests under way.
+const kPinned = 20;  // Most trials that are distinct in one chart.
+const kAtOnce = 8;  // Most requests in flight.
 
-// Each in turn, some at a time; says how it went.
+// Runs an action on each object, up to kAtOnce at a time, and shows the result.
 async function each<T>(things: T[], run: (thing: T) => Promise<unknown>, done: string): Promise<void> {
   const failed: unknown[] = [];
   const queue = [...things];

@@ -1,4 +1,4 @@
-// Histograms and images that a trial reported beside its metrics, read from its event file.
+// Histograms and images that a trial reported, read from its event file.
 import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api";
 import { t } from "../i18n";
@@ -12,10 +12,10 @@ import { Card, Select, count, failure, num, size } from "../ui/parts";
 import { file_href } from "./downloads";
 import { EventFile, quantile, type HistogramAt, type ImageAt } from "./event_file";
 
-const kUnasked = 2 << 20;  // Bytes of a file that is read without being asked for, and again when it has grown.
+const kUnasked = 2 << 20;  // Largest file, in bytes, that is loaded and reloaded automatically.
 
 interface Found {
-  bytes: number;  // Of the file when it was read.
+  bytes: number;  // Size of the file when it was read.
   histograms: [string, HistogramAt[]][];
   images: [string, ImageAt[]][];
 }
@@ -30,7 +30,7 @@ async function read(href: string, bytes: number, gone: AbortSignal): Promise<Fou
   return { bytes, histograms: events.histograms(), images: events.images() };
 }
 
-// Nothing where the trial has no event file, or one without any.
+// Renders nothing without an event file, or if the file has no histograms and images.
 export function Media({ experiment, trial, files }: { experiment: Experiment; trial: Trial; files: RunFile[] }) {
   const file = files.filter((one) => one.name.startsWith("events.out.tfevents.")).sort((a, b) => (a.name < b.name ? -1 : 1)).pop();
   const [found, set_found] = useState<Found | null>(null);
@@ -59,10 +59,10 @@ export function Media({ experiment, trial, files }: { experiment: Experiment; tr
 
 const names_of = (of: [string, unknown][]) => of.map(([name]): [string, string] => [name, name]);
 
-// Newest steps first.
+// Images by step, newest first.
 function Images({ of, action }: { of: [string, ImageAt[]][]; action: preact.ComponentChildren }) {
   const [chosen, set_chosen] = useState("");
-  const [back, set_back] = useState(0);  // Steps before the newest.
+  const [back, set_back] = useState(0);  // Number of steps before the newest.
   const [name, steps] = of.find(([one]) => one === chosen) ?? of[0];
   const at = Math.max(0, steps.length - 1 - back);
   const image = steps[at];
@@ -79,7 +79,7 @@ function Images({ of, action }: { of: [string, ImageAt[]][]; action: preact.Comp
   );
 }
 
-// Pictures of a few pixels are made larger, by a whole number.
+// Enlarges small images by an integer factor.
 const shown_width = (image: ImageAt) => image.width * Math.max(1, Math.floor(280 / Math.max(1, image.width, image.height)));
 
 function data_url(png: Uint8Array): string {
@@ -116,7 +116,7 @@ function Histograms({ of, action }: { of: [string, HistogramAt[]][]; action: pre
   );
 }
 
-// A column a step; where more of its values lie, its colour is stronger.
+// Draws one column per step; the more values in a bucket, the stronger its colour.
 function paint({ canvas, width }: Paper, steps: HistogramAt[], axis: Axis): void {
   const [inner_width, inner_height] = [width - kPad.left - kPad.right, kHeight - kPad.top - kPad.bottom];
   const y_of = (value: number) => kPad.top + inner_height * (1 - (axis.high > axis.low ? (value - axis.low) / (axis.high - axis.low) : 0.5));

@@ -1,4 +1,4 @@
-// The machines, and one of them.
+// The list of nodes, and the page of a node.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t, type Key } from "../i18n";
@@ -97,7 +97,7 @@ export function NodePage({ name }: { name: string }) {
 
 const metric_of = (one: Series) => one.metric || one.id.split("/").pop() || "";
 
-// The last ten minutes live; longer ranges as the head keeps them.
+// Charts of the last ten minutes from the live series, or of longer ranges from the head's history.
 function NodeCharts({ node }: { node: Node }) {
   const range = query("range", "live");
   const live = use_topic(range === "live" ? "series" : null, { node: node.name }, 1000);
@@ -114,7 +114,7 @@ function NodeCharts({ node }: { node: Node }) {
       </Card>
     );
   };
-  // A line a device.
+  // One line per GPU.
   const gpus = (ending: string, title: string, top: number, show: (value: number) => string) => {
     const found = rows.flatMap((one) => {
       const device = new RegExp(`^gpu(\\d+)_${ending}$`).exec(metric_of(one));
@@ -122,7 +122,7 @@ function NodeCharts({ node }: { node: Node }) {
     });
     return found.length > 0 && <Card title={title} grow><LineChart label={title} height={170} time from_zero named top={top} show={show} bytes={ending === "memory_bytes"} lines={found} /></Card>;
   };
-  // Several measures in one chart; `of`: the name of each.
+  // Shows several measures in one chart; `of`: pairs of measure and label.
   const together = (title: string, of: [string, string][], show: (value: number) => string, bytes = false, top?: number) => {
     const lines = of.flatMap(([metric, label], i) => {
       const found = rows.find((one) => metric_of(one) === metric);
@@ -175,7 +175,7 @@ function Gpus({ node }: { node: Node }) {
 
 const kUses: Record<string, Key> = { logs: "machine.use.logs", "temporary files": "machine.use.temporary", "spilled objects": "machine.use.spilled" };
 
-// Of the machine besides its CPUs and memory: what it does not tell is said once.
+// Disks, network, temperature and power of the machine, if it reports them.
 function Machine({ node }: { node: Node }) {
   const pair = (first: number | undefined, second: number | undefined, names: [Key, Key]) =>
     first === undefined || second === undefined ? <span class="soft">{t("machine.unknown")}</span> : <span class="num">{t(names[0])} {rate(first)} · {t(names[1])} {rate(second)}</span>;
@@ -205,7 +205,7 @@ function Machine({ node }: { node: Node }) {
 
 const kProcessesEvery = 3000;
 
-// Asked of the node while somebody looks.
+// Polls the processes of a node while the tab is visible.
 function use_processes(node: string): { rows: NodeProcess[] | null; error: unknown } {
   const [answer, set_answer] = useState<{ rows: NodeProcess[] | null; error: unknown }>({ rows: null, error: null });
   useEffect(() => {

@@ -1,4 +1,4 @@
-// Tags, note and archive of an experiment: what people say of it, kept by the head.
+// Tags, note and archive flag of an experiment, which the head stores.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
@@ -36,7 +36,7 @@ export function NotesCard({ experiment }: { experiment: Experiment }) {
   const operates = may("operator");
   const tags = experiment.tags ?? [];
   const [tag, set_tag] = useState("");
-  const [note, set_note] = useState<string | null>(null);  // While it is being written.
+  const [note, set_note] = useState<string | null>(null);  // Text of the editor; null: not editing.
   const field = useRef<HTMLTextAreaElement | null>(null);
   useEffect(() => set_note(null), [experiment.name]);
   if (!operates && !tags.length && !experiment.note) return null;

@@ -1,4 +1,4 @@
-// What lies in the nodes' object stores: by the program line that put it, one by one, and how full the stores are.
+// Objects in the nodes' object stores, by program line and one by one, and how full the stores are.
 import { t } from "../i18n";
 import type { ObjectGroup, ObjectStore, StoredObject } from "../live/protocol";
 import { use_topic } from "../live/use";

@@ -1,4 +1,4 @@
-// What goes on, warnings first.
+// Overview of the cluster, warnings first.
 import { reason_of, t, word } from "../i18n";
 import type { Actor, Cluster, Experiment, Node, Series, Waiting } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
@@ -159,7 +159,7 @@ function UseChart({ series, nodes, cluster }: { series: Series[]; nodes: Node[];
   return <LineChart label={t("overview.use")} lines={lines} height={190} named time from_zero top={Math.max(1, ...(cpu.length <= 12 ? nodes.map((node) => node.total?.cpus ?? 0) : [total]))} note={t("overview.use.note")} />;
 }
 
-// The mean over the GPUs of each node.
+// Mean over the GPUs of each node.
 function GpuChart({ series, nodes }: { series: Series[]; nodes: Node[] }) {
   const by_node = new Map<string, Series[]>();
   for (const one of series) if (/gpu\d+_utilization_ratio$/.test(one.metric || one.id)) by_node.set(node_of(one), [...(by_node.get(node_of(one)) ?? []), one]);

@@ -1,4 +1,4 @@
-// Parallel coordinates: an axis a parameter, the metric last, a line a trial. Drag along an axis to choose; the choice is in the address.
+// Parallel coordinates: one axis per parameter, the metric last, one line per trial. Dragging along an axis selects trials; the address keeps it.
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { locale, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
@@ -103,7 +103,7 @@ export function Parallel({ trials, experiment }: { trials: Trial[]; experiment: 
   );
 }
 
-// Trials without the metric are left out; the best come last, and so lie on top.
+// Leaves out trials without the metric, and sorts the best last so that they are drawn on top.
 function drawn(trials: Trial[], axes: Axis[], metric: string, small_is_good: boolean): Drawn[] {
   const last = axes[axes.length - 1];
   const value = (trial: Trial) => at(last, trial.metrics?.[metric]);
@@ -111,11 +111,11 @@ function drawn(trials: Trial[], axes: Axis[], metric: string, small_is_good: boo
   return known.map((trial, i) => ({ trial, color: ramp(i / Math.max(1, known.length - 1)), places: axes.map((axis, k) => (k === axes.length - 1 ? value(trial) : at(axis, flat(trial)[axis.name]))) }));
 }
 
-// "lr:log,width:linear": scales that a person chose; the values decide the others.
+// Parses "lr:log,width:linear", the scales that the user chose; other scales depend on the values.
 const parse_scales = (text: string): Record<string, boolean> => Object.fromEntries(text.split(",").filter(Boolean).map((one) => [decodeURIComponent(one.slice(0, one.lastIndexOf(":"))), one.endsWith(":log")]));
 const write_scales = (scales: Record<string, boolean>): string => Object.entries(scales).map(([name, log]) => `${encodeURIComponent(name)}:${log ? "log" : "linear"}`).join(",");
 
-// The best of those that are chosen, thick and with its name at the metric's axis.
+// Draws the best selected trial thick, with its name at the metric's axis.
 function draw_best(paper: Paper, line: Drawn, n: number): void {
   stroke(paper, line, 5, css("panel"), n);
   stroke(paper, line, 2.6, line.color, n);

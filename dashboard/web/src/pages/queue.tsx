@@ -1,4 +1,4 @@
-// What waits, and why.
+// The queue: waiting requests and why each waits.
 import { useMemo } from "preact/hooks";
 import { reason_of, t, word } from "../i18n";
 import type { Waiting } from "../live/protocol";
@@ -11,13 +11,13 @@ import { Explained } from "./explained";
 import { fold, path_of, type Folded } from "./queue_rows";
 
 const name_of = (row: { kind: string; id: string; name?: string; display?: string; class_name?: string }) => (row.kind === "group" ? row.name || row.id.slice(0, 8) : row.kind === "trial" ? row.display || row.id.slice(0, 8) : actor_name(row));
-// With its kind before it where the name alone does not say what it is.
+// Adds the kind if the name alone is ambiguous.
 export const request_name = (row: Parameters<typeof name_of>[0]) => (row.kind === "group" ? `${word("group")} ${name_of(row)}` : name_of(row));
 const title_of = (row: Folded) => (row.members.length > 1
   ? t("queue.fold", { n: count(row.members.length), kind: kind_of_many(row.kind), of: row.experiment || short_class(row.class_name) || row.display }) : name_of(row));
 const kind_of_many = (kind: string) => (["trial", "task", "actor", "group"].includes(kind) ? t(`queue.kinds.${kind}` as "queue.kinds.trial") : word(kind));
 
-// The one thing that it waits for, as a link.
+// Link to the object that a request waits for.
 function Blocked({ row }: { row: Waiting }) {
   const by = row.blocker;
   if (!by) return <span class="soft">–</span>;
@@ -31,7 +31,7 @@ export function Queue() {
   const chosen = query("id");
   const rows_now = queue.list();
   const rows = useMemo(() => fold(rows_now), [rows_now]);
-  // Beside an answer there is room for half of it: the reason is shortened, which the answer tells whole.
+  // The table is narrow while an explanation is open beside it, so its columns are narrower.
   const row = rows.find((one) => one.members.some((member) => member.id === chosen));
   const place = rows_now.some((one) => one.position);
   const all: (Column<Folded> | false)[] = [

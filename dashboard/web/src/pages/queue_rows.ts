@@ -1,9 +1,9 @@
-// Rows of the queue as the page shows them. Pure.
+// Rows of the queue, with equal requests folded into one row. Pure.
 import type { Waiting } from "../live/protocol";
 
-// Requests of one kind that ask for the same, wait for the same, and belong to the same run.
+// Requests of the same kind, resources, reason and run.
 export interface Folded extends Waiting {
-  members: Waiting[];  // By position; the first one gives the row its id.
+  members: Waiting[];  // By position; the row has the id of the first one.
 }
 
 const key_of = (row: Waiting) => JSON.stringify([row.kind, row.experiment || row.class_name || "", row.kind === "group" ? row.id : "", row.resources, row.reason, row.blocker?.id ?? "", row.name || ""]);
@@ -22,7 +22,7 @@ export function fold(rows: Waiting[]): Folded[] {
   return [...found.values()];
 }
 
-// Where the page of a thing in the queue is.
+// Returns the page of an object in the queue.
 export function path_of(one: { kind: string; id: string; experiment?: string; trial?: string }): string[] {
   if (one.kind === "group") return ["groups", one.id];
   if (one.kind === "trial" && one.experiment && one.trial) return ["experiments", one.experiment, "trials", one.trial];

@@ -1,4 +1,4 @@
-// How a run was started: its search space, searcher, seed, stop rule, command and place, as its state file has them.
+// How a run was started, from its state file: search space, searcher, seed, stop rules, command and place.
 import { useState } from "preact/hooks";
 import { date_time } from "../format";
 import { locale, t } from "../i18n";
@@ -7,7 +7,7 @@ import { Card, Code, Dialog, Facts, count, num, span } from "../ui/parts";
 import { file_href } from "./downloads";
 import { head_of_state, space_rows, stop_rule, type RunState } from "./run_state";
 
-const kHeadMax = 256 << 10;  // Characters.
+const kHeadMax = 256 << 10;  // Characters
 
 async function read_head(href: string): Promise<RunState | null> {
   const answer = await fetch(href, { credentials: "same-origin", headers: { "X-Volador-Request": "1" } });
@@ -33,7 +33,7 @@ const rule_text = (rule: string) => {
 
 const shell_word = (text: string) => (/[^\w@%+=:,./-]/.test(text) ? `'${text.replace(/'/g, "'\\''")}'` : text);
 
-// A run that ended before its trials did can be continued, by its program or in a terminal: the head starts no programs.
+// An ended run with unfinished trials can be resumed by its program or in a terminal; the head does not start programs.
 const may_go_on = (experiment: Experiment) => ["crashed", "interrupted", "failed"].includes(experiment.state) && Boolean(experiment.directory);
 const resume_command = (experiment: Experiment) => `volador tune resume ${shell_word(experiment.directory)}`;
 
@@ -42,7 +42,7 @@ export function ResumeCard({ experiment }: { experiment: Experiment }) {
   return <Card title={t("run.resume")}><p class="quiet-line space-below">{t("run.resume.what")}</p><Code text={resume_command(experiment)} /></Card>;
 }
 
-// Stands where the button of a paused run does, which the head resumes itself.
+// Shown in place of the resume button of a paused run, which the head resumes.
 export function ResumeButton({ experiment }: { experiment: Experiment }) {
   const [open, set_open] = useState(false);
   if (!may_go_on(experiment)) return null;
@@ -59,9 +59,9 @@ export function ResumeButton({ experiment }: { experiment: Experiment }) {
   );
 }
 
-const kOptions = 8;  // Of a choice that are shown.
+const kOptions = 8;  // Most options of a choice that are shown.
 
-// What is searched, a parameter a row; constants at the end.
+// Search space, one row per parameter; constants last.
 function Space({ text }: { text: string }) {
   const rows = space_rows(text);
   return (
@@ -78,7 +78,7 @@ function Space({ text }: { text: string }) {
 }
 
 export function RunCard({ experiment }: { experiment: Experiment }) {
-  const [state, set_state] = useState<RunState | null | undefined>(undefined);  // undefined: nobody asked yet; null: it cannot be read.
+  const [state, set_state] = useState<RunState | null | undefined>(undefined);  // undefined: not loaded; null: unreadable.
   if (experiment.files === "none") return null;
   const load = () => { read_head(file_href(experiment.name, undefined, "experiment_state.json")).then(set_state, () => set_state(null)); };
   const origin = state?.origin;

@@ -1,19 +1,19 @@
-// The beginning of a run's state file. Pure.
+// Reads the beginning of a run's state file. Pure.
 export interface RunState {
   seed?: number | string;
   searcher?: string;
   scheduler?: string;
   started_ns?: number;
-  space?: string;     // Lines: a name and its domain, or an option of one.
+  space?: string;     // One line per parameter with its domain, or per option of a domain.
   stop?: string[];
   origin?: { arguments?: string[]; working_directory?: string; hostname?: string; git_commit?: string; git_branch?: string; git_changed?: boolean };
 }
 
-// The state file begins with what is asked here; its trials, which may be many, are not read.
+// Parses the fields before the trials, which may be many.
 export function head_of_state(text: string): RunState | null {
   const at = text.search(/,\s*"trials"\s*:/);
   try {
-    // Seeds are 64 bits: as text, they keep their digits.
+    // Seeds have 64 bits; as text they keep all digits.
     return JSON.parse((at < 0 ? text : text.slice(0, at) + "}").replace(/("seed"\s*:\s*)(-?\d+)/, '$1"$2"')) as RunState;
   } catch {
     return null;
@@ -23,11 +23,11 @@ export function head_of_state(text: string): RunState | null {
 export interface SpaceRow {
   name: string;
   domain: string;     // "loguniform(0.0001, 0.1)", "choice of 3", or a constant.
-  options: string[];  // Of a choice or grid.
+  options: string[];  // Options of a choice or grid.
   fixed: boolean;
 }
 
-// "lr loguniform(0.0001, 0.1)", "act choice of 2", "act[0] \"relu\"": the options of a domain follow it.
+// Parses "lr loguniform(0.0001, 0.1)", "act choice of 2", "act[0] \"relu\""; the options of a domain follow it.
 export function space_rows(text: string): SpaceRow[] {
   const rows: SpaceRow[] = [];
   const kDomain = /^(.+?) ((?:q?(?:log)?(?:uniform|randint)|lograndint|q?randn|sample_from|choice|grid_search|grid)\b.*)$/;
@@ -36,7 +36,7 @@ export function space_rows(text: string): SpaceRow[] {
     if (last && !last.fixed && line.startsWith(last.name + "[")) {
       const option = line.slice(last.name.length);
       const cut = option.indexOf("] ");
-      // Options that are spaces themselves have lines of their own, with their names.
+      // Parameters within an option have lines of their own, with their names.
       last.options.push(/^\[\d+\] /.test(option) ? option.slice(cut + 2) : option.slice(option.indexOf("]") + 1).replace(/^\./, ""));
       continue;
     }
@@ -47,7 +47,7 @@ export function space_rows(text: string): SpaceRow[] {
   return rows;
 }
 
-// A rule of the state file in words that the page has: a metric with its threshold, steps, or a time; else as it stands.
+// Parses a stop rule: a metric with its threshold, steps, or a time; other rules are kept as text.
 export function stop_rule(text: string): { kind: "metric" | "steps" | "time" | "other"; metric?: string; value: number | string } {
   const steps = /^after (\d+) steps$/.exec(text);
   if (steps) return { kind: "steps", value: Number(steps[1]) };

@@ -1,4 +1,4 @@
-// Where early stopping stood: one column a rung, one dot a trial at the value that it had there, the cut between who went on and who not.
+// Rungs of early stopping: one column per rung, one dot per trial at its value there, and the cutoff between continued and stopped trials.
 import { useCallback, useMemo, useState } from "preact/hooks";
 import { plain } from "../format";
 import { chart_height } from "../prefs";
@@ -26,7 +26,7 @@ interface Dot {
 
 export function Rungs({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const own = experiment.scheduler?.rungs;
-  const by_curves = !own?.length || own.some((rung) => rung.members.length < rung.trials);  // Else the scheduler's rungs hold every value.
+  const by_curves = !own?.length || own.some((rung) => rung.members.length < rung.trials);  // Curves are loaded only if the scheduler's rungs lack values.
   const curves = use_topic(by_curves ? "curves" : null, by_curves ? { experiment: experiment.name, metric: experiment.metric } : {}, 500);
   const version = curves.version.value;
   const found = useMemo(() => rungs(trials, (id) => curves.get(id), experiment.mode, experiment.scheduler?.rungs).filter((one) => one.entries.length), [version, trials]);
@@ -70,7 +70,7 @@ const Legend = () => (
   </ul>
 );
 
-// Named only where there are several.
+// Names the bracket if there are several.
 const bracket_of = (rung: Rung, found: Rung[]) => (found.some((one) => (one.bracket ?? 0) !== (found[0].bracket ?? 0)) ? " · " + (rung.bracket ?? 0) : "");
 
 function scale(found: Rung[]): [number, number] {
@@ -84,7 +84,7 @@ function scale(found: Rung[]): [number, number] {
 const y_of = (value: number, [low, high]: [number, number]) => kPad.top + (1 - (value - low) / (high - low)) * (chart_height.value - kPad.top - kPad.bottom);
 const column = (i: number, n: number, width: number) => ({ center: kPad.left + ((i + 0.5) * (width - kPad.left - kPad.right)) / n, half: ((width - kPad.left - kPad.right) / n) * 0.4 });
 
-// Dots of about the same value stand beside each other, from the middle outwards.
+// Places dots of similar value side by side, from the middle outwards.
 function lay_out(found: Rung[], width: number): Dot[] {
   if (!width) return [];
   const ends = scale(found);
@@ -154,7 +154,7 @@ function ring({ canvas }: Paper, dot: Dot): void {
   canvas.stroke();
 }
 
-// The way of one trial from rung to rung.
+// Draws the path of a trial through the rungs.
 function trace({ canvas }: Paper, dots: Dot[]): void {
   canvas.strokeStyle = css("text");
   canvas.globalAlpha = 0.5;

@@ -1,4 +1,4 @@
-// Views of an experiment by names that a person gave them: tab, filter, columns, axes. They are kept in this browser and fit every experiment.
+// Named views of an experiment (tab, filter, columns, axes), stored in this browser and usable for every experiment.
 import { useState } from "preact/hooks";
 import { t } from "../i18n";
 import { saved_views } from "../prefs";
@@ -7,11 +7,11 @@ import { Icon } from "../ui/icons";
 import { Menu } from "../ui/menu";
 import { Dialog } from "../ui/parts";
 
-// Trials that are named in the address belong to one experiment.
+// Query keys that name trials of one experiment; views leave them out.
 const kOwn = ["pin", "brush"];
 
 export function SavedViews({ name }: { name: string }) {
-  const [typed, set_typed] = useState<string | null>(null);  // Null: the dialog is closed.
+  const [typed, set_typed] = useState<string | null>(null);  // Name being typed; null: the dialog is closed.
   const views = saved_views.value;
   const save = (event: Event) => {
     event.preventDefault();

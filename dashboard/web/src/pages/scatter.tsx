@@ -1,4 +1,4 @@
-// One parameter or metric against another, a mark a trial; a third one as their colour, and as a surface between them.
+// Scatter plot of two parameters or metrics, one mark per trial; a third one as colour, and as an interpolated surface.
 import { useCallback, useMemo, useRef, useState } from "preact/hooks";
 import { plain } from "../format";
 import { locale, t, word } from "../i18n";
@@ -25,14 +25,14 @@ interface Mark {
   x: number;
   y: number;
   color: string;
-  shade: number | null;  // Place on the ramp of the third axis; null: it has no value there, or there is no third axis.
+  shade: number | null;  // Position on the ramp of the third axis; null: no value, or no third axis.
 }
 
 const kOrder = "#order";
 
 const shown_axis = (name: string) => (name === kOrder ? t("scatter.order") : name === "step" ? t("col.step").toLowerCase() : name);
 
-// Steps from mark to mark: what counts at one holds until the next.
+// Draws a step line: the value at a mark holds until the next one.
 function stairs({ canvas }: Paper, line: Mark[]): void {
   if (line.length < 2) return;
   canvas.strokeStyle = css("accent");
@@ -46,11 +46,11 @@ function stairs({ canvas }: Paper, line: Mark[]): void {
   canvas.stroke();
 }
 
-// A scale that a person chose; undefined: the values decide.
+// Returns the scale that the user chose; undefined: chosen from the values.
 const chosen_log = (key: string) => (query(key) === "" ? undefined : query(key) === "1");
 
-// `preset`: "history" has the trials in their order along the x axis and the best so far as a line; "pareto" a second metric, and the
-// trials that no other one beats in both; "contour" the metric over two parameters.
+// `preset`: "history" has trials in creation order on the x axis and the best so far as a line; "pareto" has a second metric and the
+// Pareto front; "contour" has the metric over two parameters.
 export function Scatter({ trials: all, experiment, preset = "scatter" }: { trials: Trial[]; experiment: Experiment; preset?: "scatter" | "history" | "pareto" | "contour" }) {
   const off = useMemo(() => new Set(query("hidden").split(",").filter(Boolean)), [query("hidden")]);
   const trials = useMemo(() => (off.size ? all.filter((one) => !off.has(one.status)) : all), [all, off]);
@@ -190,7 +190,7 @@ function paint({ canvas, width }: Paper, [x_axis, y_axis]: [Axis, Axis], marks: 
   canvas.fillText(shown_axis(x_axis.name) + (x_axis.log ? ` (${t("parallel.log")})` : ""), kPad.left + (width - kPad.left - kPad.right) / 2, chart_height.value - 10);
   const radius = marks.length > 2000 ? 2 : marks.length > 300 ? 3 : 4;
   for (const mark of marks) {
-    if (with_surface) {  // Else a mark could not be told from what is around it.
+    if (with_surface) {  // Separates the mark from the surface around it.
       canvas.fillStyle = css("panel");
       canvas.beginPath();
       canvas.arc(mark.x, mark.y, radius + 1.5, 0, 2 * Math.PI);

@@ -1,4 +1,4 @@
-// Events of the head as sentences: who, what, why, with links. Pure.
+// Sentences for the head's events, with links. Pure.
 import type { Event } from "../live/protocol";
 import events from "../i18n/events.json";
 import { actor_name, program_name, short_class } from "../ui/names";
@@ -8,8 +8,8 @@ export interface Part {
   path?: string[];
 }
 
-// By the text of the event; `{field}` is a field of it. An event without one of the fields is shown by its text alone; what stands in [ ]
-// is left out where its fields are missing.
+// Sentence by event text; `{field}` is a field of the event. An event that lacks a field is shown by its text; a part in [ ] is left out if
+// its fields are missing.
 const kSentences: Record<string, [en: string, zh: string]> = {
   "actor is alive": ["Actor {actor} started on {node}", "Actor {actor} 已在 {node} 启动"],
   "actor is dead": ["Actor {actor} ended: {cause}", "Actor {actor} 已结束：{cause}"],
@@ -48,14 +48,14 @@ const kSentences: Record<string, [en: string, zh: string]> = {
 const kActsZh: Record<string, string> = { stop: "停止", pause: "暂停", resume: "继续", add: "添加配置到", clone: "再次尝试" };
 const kActs: Record<string, string> = { add: "add a configuration" };
 
-// Numbers, and what programs say themselves: nothing of the head's to translate.
+// Fields that are not translated: numbers and texts of programs.
 const kAsWritten = ["best", "failed", "error"];
 
 export const text_of_event = (text: string, language: "en" | "zh") => (language === "zh" && Object.hasOwn(events, text) ? events[text as keyof typeof events] : kPlain[text] ?? text);
-// What needs other words without its fields than the head has for the log.
+// Texts for events without fields, if they differ from the head's log text.
 const kPlain: Record<string, string> = { "actor is dead": "Actor ended", "actor is alive": "Actor started", "actor restarts": "Actor restarts" };
 
-// The end of a trial's actor that its own run asks for is no death.
+// The end of a trial's actor on request of its run is not an error.
 const kTrialOver: [en: string, zh: string] = ["The actor of {actor} ended with it", "{actor} 的 Actor 随之结束"];
 export const kTrialsOver: [en: string, zh: string] = ["Actors of trials ended with them", "试验的 Actor 随试验结束"];
 export const is_over = (event: Event) => event.text === "actor is dead" && /(^|:)TrialActor$/.test(String(event.fields?.class ?? "")) && String(event.fields?.cause).startsWith("killed on request");

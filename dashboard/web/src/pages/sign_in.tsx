@@ -1,4 +1,4 @@
-// The way in: a login link of the terminal, or a token.
+// Sign-in with a token; login links from the terminal need no form.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, ended, sign_in } from "../api";
 import { t } from "../i18n";

@@ -1,4 +1,4 @@
-// The metric over each parameter that varies, a small chart each, trials coloured by their order.
+// Slice plots: the metric over each varying parameter, one small chart per parameter, trials coloured by their order.
 import { useCallback, useMemo } from "preact/hooks";
 import { plain } from "../format";
 import { locale, t } from "../i18n";
@@ -14,7 +14,7 @@ import { flat, metrics, parameters, shown_name } from "./trials";
 
 const kHeight = 190;
 const kPad = { left: 52, right: 12, top: 8, bottom: 24 };
-const kMost = 24;  // Parameters.
+const kMost = 24;  // Most parameters shown.
 
 export function Slice({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const metric = query("metric", experiment.metric);
@@ -44,7 +44,7 @@ export function Slice({ trials, experiment }: { trials: Trial[]; experiment: Exp
   );
 }
 
-// Later trials stand out more from the background.
+// Later trials have more contrast to the background.
 const by_order = (place: number) => ramp(dark.value ? place : 1 - place);
 const paint_order = (element: HTMLElement | null) => { if (element) element.style.background = `linear-gradient(90deg, ${[0, 0.25, 0.5, 0.75, 1].map(by_order).join(",")})`; };
 
@@ -74,7 +74,7 @@ function paint(paper: Paper, across: Axis, up: Axis, trials: Trial[], metric: st
   }
   canvas.textAlign = "center";
   canvas.fillStyle = css("muted");
-  let right = -Infinity;  // Where the text before ends.
+  let right = -Infinity;  // Right end of the previous label.
   for (const tick of ticks(across)) {
     const half = canvas.measureText(text(tick.value)).width / 2;
     const x = Math.min(width - half, kPad.left + tick.at * wide);

@@ -1,12 +1,12 @@
-// Trials over the slots in which they ran, first come first served. Pure.
+// Assigns trials to slots of their nodes, in order of their start. Pure.
 export interface Run {
   id: string;
   node: string;
-  from: number;   // Unix ms.
-  to: number;     // Now, for one that runs.
+  from: number;   // Unix ms
+  to: number;     // Unix ms; now for a running trial.
 }
 
-// Rows of a chart: each run in the first slot of its node that is free by then. Nodes by name.
+// Puts each run into the first slot of its node that is free at its start. Nodes are sorted by name.
 export function slots_of<T extends Run>(runs: T[]): { node: string; slot: number; runs: T[] }[] {
   const by_node = new Map<string, T[]>();
   for (const run of runs) by_node.set(run.node, [...(by_node.get(run.node) ?? []), run]);

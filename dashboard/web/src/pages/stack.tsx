@@ -1,4 +1,4 @@
-// Where the threads of an actor's process are, read when a person asks for it.
+// Stack traces of an actor's threads, read on request.
 import { useState } from "preact/hooks";
 import { call } from "../api";
 import { t } from "../i18n";
@@ -27,6 +27,6 @@ export function StackCard({ id }: { id: string }) {
   );
 }
 
-// As `volador stack` prints it: a thread with what it runs, then its functions.
+// Formats a stack like `volador stack`: each thread with what it runs, then its frames.
 const text_of = (stack: Stack): string =>
   stack.threads.map((one) => [[`${one.name || one.thread}`, one.state, one.runs, one.note].filter(Boolean).join(" · "), ...one.frames.map((frame, i) => `  ${String(i).padStart(2)}  ${frame}`)].join("\n")).join("\n\n");

@@ -1,4 +1,4 @@
-// Shared studies: searches whose workers are programs of any language, and one of them with its trials and history.
+// Shared studies, whose workers are programs in any language: the list, and the page of a study with its trials and history.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ApiError, call } from "../api";
 import { date_time, plain } from "../format";
@@ -46,9 +46,9 @@ interface Study {
   best: StudyTrial[];
 }
 
-const kEvery = 3000;  // The head sends no changes of studies; they are asked for.
+const kEvery = 3000;  // In ms. Studies are not a topic of the live connection, so the page polls.
 
-// What a route answers, asked again while the page is looked at.
+// Polls a route while the page is visible.
 function use_answer<T>(path: string): { answer: T | null; error: unknown } {
   const [state, set_state] = useState<{ answer: T | null; error: unknown }>({ answer: null, error: null });
   useEffect(() => {
@@ -68,7 +68,7 @@ function use_answer<T>(path: string): { answer: T | null; error: unknown } {
   return state;
 }
 
-// Optuna's words for states, as the page has them for trials.
+// Maps Optuna's states to the page's states of trials.
 const kStates: Record<string, string> = { complete: "finished", pruned: "stopped", fail: "failed" };
 const state_of = (state: string) => kStates[state] ?? state;
 const counts_of = (study: Study): Record<string, number> => Object.fromEntries(Object.entries(study.trials_by_state).map(([state, n]) => [state_of(state), n]));

@@ -1,4 +1,4 @@
-// Tasks by function: what runs, ended and failed lately, and what waits for a place.
+// Tasks by function: running, recently ended, failed and waiting ones.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { call } from "../api";
 import { reason_of, t } from "../i18n";
@@ -9,8 +9,8 @@ import { Table, type Column } from "../ui/table";
 import { functions_of, type FunctionRow, type TraceEvent } from "./functions";
 
 const kRunner = "volador::TaskRunner";
-const kEvery = 10_000;    // In ms: every process is asked.
-const kEach = 300;        // Events of each thread; the answer is bounded by them.
+const kEvery = 10_000;    // In ms; each poll asks every process.
+const kEach = 300;        // Events per thread; bounds the answer.
 
 export function Tasks() {
   const [answer, set_answer] = useState<{ events?: TraceEvent[]; missing?: string[]; error?: unknown }>({});
@@ -58,5 +58,5 @@ export function Tasks() {
   );
 }
 
-// Of calls, which are often shorter than a second.
+// Formats the duration of calls, which are often shorter than a second.
 const span_short = (ms: number) => (ms < 1 ? t("tasks.us", { n: Number((ms * 1000).toPrecision(2)) }) : ms < 1000 ? t("tasks.ms", { n: ms >= 100 ? Math.round(ms) : Number(ms.toPrecision(2)) }) : span(ms));

@@ -1,4 +1,4 @@
-// Tokens of the cluster; for operators.
+// Tokens of the cluster, for operators.
 import { useEffect, useState } from "preact/hooks";
 import { call, may } from "../api";
 import { date_time } from "../format";

@@ -1,4 +1,4 @@
-// One trial: its metrics, its configuration beside the best one, why it ended.
+// The page of a trial: metrics, configuration compared with the best one's, reason of its end.
 import { useMemo } from "preact/hooks";
 import { plain } from "../format";
 import { session } from "../api";
@@ -89,7 +89,7 @@ function TrialCurve({ trial, experiment, names }: { trial: Trial; experiment: Ex
   );
 }
 
-// What differs from the best trial is marked.
+// Marks differences from the best trial.
 function ConfigCard({ trial, experiment }: { trial: Trial; experiment: Experiment }) {
   const best = experiment.best && experiment.best.trial !== trial.id ? flatten(experiment.best.config ?? {}) : null;
   const show = (value: unknown) => plain(value, locale());

@@ -1,4 +1,4 @@
-// Chosen trials as text for other programs: CSV for spreadsheets, JSON for scripts. Pure.
+// Exports of selected trials: CSV for spreadsheets, JSON for scripts. Pure.
 import type { Trial } from "../live/protocol";
 import { flat } from "./trials";
 
@@ -7,7 +7,7 @@ const cell = (value: unknown): string => {
   return /[",\r\n]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 };
 
-// A row a trial, with the columns of the head's own table of trials.
+// Returns one row per trial, with the columns of the head's own table of trials.
 export function csv_of(trials: Trial[]): string {
   const params = [...new Set(trials.flatMap((one) => Object.keys(flat(one))))].sort();
   const names = [...new Set(trials.flatMap((one) => Object.keys(one.metrics ?? {})))].sort();
@@ -16,7 +16,7 @@ export function csv_of(trials: Trial[]): string {
   return [heads, ...trials.map(row)].map((cells) => cells.map(cell).join(",") + "\n").join("");
 }
 
-// A list of trials, each with its whole configuration and its last metrics.
+// Returns a list of trials, each with its whole configuration and its last metrics.
 export function json_of(trials: Trial[]): string {
   const out = trials.map((one) => ({
     trial: one.id, ...(one.name ? { name: one.name } : {}), status: one.status, step: one.step, node: one.node,

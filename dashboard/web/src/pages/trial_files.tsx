@@ -1,4 +1,4 @@
-// Checkpoints and files of a trial, to be saved.
+// Downloads of a trial's checkpoints and files.
 import { useEffect } from "preact/hooks";
 import { date_time } from "../format";
 import { locale, t } from "../i18n";
@@ -7,7 +7,7 @@ import { Icon } from "../ui/icons";
 import { Card, count, size } from "../ui/parts";
 import { file_href, use_files } from "./downloads";
 
-// A checkpoint may have come with a step, and the last one with the end.
+// Reloads at each step and at the end, since either may add a checkpoint.
 export function use_trial_files(experiment: Experiment, trial: Trial) {
   const { files, error, load } = use_files(experiment, trial.id);
   useEffect(() => {

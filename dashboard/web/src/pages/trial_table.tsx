@@ -1,4 +1,4 @@
-// All trials of an experiment, live, up to 10,000 rows.
+// Live table of all trials of an experiment, up to 10,000 rows.
 import { useMemo, useState } from "preact/hooks";
 import { plain } from "../format";
 import { locale, t, why_of } from "../i18n";

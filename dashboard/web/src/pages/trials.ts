@@ -1,7 +1,7 @@
-// What pages derive from the trials of an experiment. Pure.
+// Values that pages derive from the trials of an experiment. Pure.
 import type { Config, Experiment, Points, Trial, Value, SchedulerRung } from "../live/protocol";
 
-// `{"opt": {"lr": 0.1}}` → `opt.lr`: as the head's own tables name parameters.
+// Flattens `{"opt": {"lr": 0.1}}` to `opt.lr`, as the head's tables name parameters.
 export function flatten(config: Config, prefix = "", into: Record<string, Value> = {}): Record<string, Value> {
   for (const [key, value] of Object.entries(config ?? {})) {
     const path = prefix ? prefix + "." + key : key;
@@ -11,11 +11,11 @@ export function flatten(config: Config, prefix = "", into: Record<string, Value>
   return into;
 }
 
-// What differs from the trial that is cloned: whole top-level values, since an option of a choice that is a map is given whole.
+// Returns the changed parameters of a clone as whole top-level values, since a choice's option that is a map must be given whole.
 export const changed_parameters = (before: Config, after: Config): Config =>
   Object.fromEntries(Object.entries(after).filter(([name, value]) => !(name in before) || JSON.stringify(value) !== JSON.stringify(before[name])));
 
-// What people call a trial: by its run's template, else the start of its id.
+// Returns the displayed name of a trial: from its run's template, else the start of its id.
 export const shown_name = (trial: { id: string; name?: string }, most = 40) => {
   const name = trial.name || trial.id.slice(0, 8);
   return name.length > most ? name.slice(0, most - 1) + "…" : name;
@@ -34,7 +34,7 @@ export interface Parameter {
   numeric: boolean;
 }
 
-// In the order in which they first come; those that vary first.
+// Returns the parameters in order of first occurrence, those that vary first.
 export function parameters(trials: Trial[]): Parameter[] {
   const seen = new Map<string, { first: string; varies: boolean; numeric: boolean; times: number }>();
   for (const trial of trials) {
@@ -53,13 +53,13 @@ export function parameters(trials: Trial[]): Parameter[] {
   return [...all.filter((one) => one.varies), ...all.filter((one) => !one.varies)];
 }
 
-// Values of the parameters that vary, for the box beside a trial.
+// Values of the varying parameters, for the tooltip of a trial.
 export const varying = (trial: Trial, params: Parameter[], show: (value: unknown) => string, most = 6): [string, string][] =>
   params.filter((one) => one.varies).slice(0, most).map((one) => [one.path, show(flat(trial)[one.path])]);
 
 const kBookkeeping = new Set(["training_iteration", "time_this_iter_s", "time_total_s", "done"]);
-const kNoMeasures = new Set(["timestamp", "pid"]);  // Numbers of the loop that say nothing as a curve.
-// Names of metrics, the experiment's own first, the loop's own at the end.
+const kNoMeasures = new Set(["timestamp", "pid"]);  // Numbers of the training loop that make no useful curve.
+// Returns the names of metrics, the experiment's own first, those of the training loop last.
 export function metrics(trials: Trial[], experiment: Experiment | undefined): string[] {
   const names = new Set<string>(experiment?.metrics ?? []);
   for (const trial of trials) for (const name of Object.keys(trial.metrics ?? {})) names.add(name);
@@ -70,7 +70,7 @@ export function metrics(trials: Trial[], experiment: Experiment | undefined): st
 
 export const better = (mode: string) => (mode === "min" ? (a: number, b: number) => a < b : (a: number, b: number) => a > b);
 
-// Best first; trials without the metric are left out.
+// Sorts trials best first; leaves out those without the metric.
 export function ranked(trials: Trial[], metric: string, mode: string): Trial[] {
   const sign = mode === "min" ? 1 : -1;
   const value = (trial: Trial) => trial.metrics?.[metric];
@@ -81,16 +81,16 @@ export interface Rung {
   step: number;
   bracket?: number;
   entries: { trial: Trial; value: number; fate: "on" | "stopped" | "here" }[];  // Best first.
-  cut: number | null;  // The value at the rank of as many as went on: trials above it that ended met a higher bar in their time.
+  cut: number | null;  // Value at the rank of the number of continued trials; a stopped trial may be better, if the cutoff was stricter then.
 }
 
-// Rungs as the scheduler keeps them; else the steps at which trials were stopped or paused, where a trial's value is the one it reported.
+// Returns the scheduler's rungs, or else the steps at which trials were stopped or paused, with the reported value of each trial.
 export function rungs(trials: Trial[], curves: (id: string) => Points | undefined, mode: string, own: SchedulerRung[] | undefined): Rung[] {
   if (!own?.length) return derived_rungs(trials, curves, mode, stop_steps(trials));
   const by_id = new Map(trials.map((trial) => [trial.id, trial]));
   return own.filter((rung) => rung.trials > 0).map((rung) => {
     const known = { step: rung.step, bracket: rung.bracket, cut: rung.cutoff };
-    // Of very many members not all are sent.
+    // The head truncates large rungs; the values then come from the curves.
     if (rung.members.length < rung.trials) return { ...derived_rungs(trials, curves, mode, [rung.step])[0], ...known };
     const entries: Rung["entries"] = [];
     for (const member of rung.members) {
@@ -144,10 +144,10 @@ function value_at(points: Points, step: number): number | null {
 
 const kEnded = ["finished", "stopped", "failed", "interrupted", "unstarted"];
 export const has_ended = (trial: Trial) => kEnded.includes(trial.status);
-// Trials of an experiment that have.
+// Number of ended trials of an experiment.
 export const ended_count = (experiment: Experiment) => kEnded.reduce((sum, state) => sum + (experiment.trials_by_status[state] ?? 0), 0);
 
-// Time left in ms as the head estimates it; null: it says none.
+// Returns the time left in ms, as estimated by the head; null: no estimate.
 export function left_ms(experiment: Experiment, now: number): { point: number; low: number; high: number } | null {
   const left = experiment.left;
   if (!left) return null;
@@ -156,6 +156,6 @@ export function left_ms(experiment: Experiment, now: number): { point: number; l
   return { point: shown(left.seconds), low: shown(left.low), high: shown(left.high) };
 }
 
-// Where a run's best trial by its last value and its best value at any step differ.
+// Returns whether the best trial by last value differs from the best at any step.
 export const differs = (experiment: Experiment): boolean =>
   Boolean(experiment.best && experiment.best_so_far && (experiment.best.trial !== experiment.best_so_far.trial || experiment.best.value !== experiment.best_so_far.value));

@@ -1,4 +1,4 @@
-// What a node, an actor or a trial took over time: the last minutes live, longer ranges as the head keeps them, with their extremes.
+// Resource usage of a node, actor or trial over time, with minimum and maximum, from the head's history.
 import { useEffect, useState } from "preact/hooks";
 import { call } from "../api";
 import { t } from "../i18n";
@@ -17,7 +17,7 @@ export interface Steps extends Series {
 
 const kRanges: Record<string, number> = { hour: 3_600_000, day: 86_400_000, month: 30 * 86_400_000 };
 
-// `of`: which series, as the API takes them; null: none are asked for.
+// `of`: query of /api/v1/series; null: nothing is requested.
 export function use_series(of: Record<string, string> | null, range: string): Steps[] | null {
   const [rows, set_rows] = useState<Steps[] | null>(null);
   const key = of && JSON.stringify(of);
@@ -29,7 +29,7 @@ export function use_series(of: Record<string, string> | null, range: string): St
       if (document.visibilityState === "hidden") return;
       const to = Math.floor(head_now());
       const asked = new URLSearchParams({ ...of, from_ms: String(to - kRanges[range]), to_ms: String(to), points: "400" });
-      call<{ series: Steps[] }>("GET", "/api/v1/series?" + asked).then((answer) => { if (!gone) set_rows(answer.series); }, () => undefined);  // The connection's notice says it.
+      call<{ series: Steps[] }>("GET", "/api/v1/series?" + asked).then((answer) => { if (!gone) set_rows(answer.series); }, () => undefined);  // The notice about the connection reports it.
     };
     load();
     const timer = setInterval(load, range === "hour" ? 10_000 : 60_000);
@@ -49,7 +49,7 @@ export function RangeSelect({ live }: { live?: boolean }) {
   );
 }
 
-// The mean, and where they differ from it the extremes of each step, fainter.
+// Returns the line of means and, if they differ from it, fainter lines of minimum and maximum.
 export function band(row: Steps, label: string, color: string): Line[] {
   const varies = row.y.some((value, i) => row.min[i] !== value || row.max[i] !== value);
   const mean = { id: row.id, label, x: row.x, y: row.y, color };
@@ -62,7 +62,7 @@ const kMeasures: [string, "usage.cpu" | "usage.memory" | "usage.calls" | "usage.
   ["cpu_cores", "usage.cpu", 0], ["memory_bytes", "usage.memory", 2], ["calls_per_s", "usage.calls", 3], ["call_ms", "usage.call_ms", 1],
 ];
 
-// Of an actor or a trial; every 10 s.
+// Usage charts of an actor or trial, which are updated every 10 s.
 export function UsageCharts({ of, ended }: { of: Record<string, string>; ended?: boolean }) {
   const rows = use_series(of, kRanges[query("range")] ? query("range") : "hour");
   if (!rows) return null;

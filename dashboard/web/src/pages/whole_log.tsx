@@ -1,4 +1,4 @@
-// A log from its first line that is still there to its last, a million lines or more: the page holds those that are looked at.
+// Viewer of a whole log of a million lines or more; only the viewed pages are in memory.
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
 import type { Filter } from "../live/protocol";
@@ -10,9 +10,9 @@ import { find_back, find_trouble, kFoundMax, read_log, type Found, type LogOf } 
 import { LogTime } from "./log_time";
 import { bare, cut, tone_of, without_start } from "./log_text";
 
-const kLookEvery = 1000;  // For new lines, while the end is followed.
-const kTryAgain = 2000;   // After a page that did not come.
-const kTyping = 250;      // From the last letter to the search.
+const kLookEvery = 1000;  // Interval in ms of polls for new lines while following the end.
+const kTryAgain = 2000;   // Delay in ms after a failed request.
+const kTyping = 250;      // Delay in ms between the last key and the search.
 
 export function WholeLog({ filter }: { filter: Filter }) {
   const of: LogOf = { filter, stream: query("stream", "out"), run: query("run") };
@@ -50,7 +50,7 @@ function Lines({ of, choices, on_runs }: { of: LogOf; choices: preact.ComponentC
       const part = await read_log(of, { from: LogPages.start_of(Math.max(0, page)), lines: kPageLines });
       if (!here.current) return;
       if (part.runs.length) on_runs(part.runs);
-      // Lines that went meanwhile: the answer begins with the first one that is there.
+      // Old lines may have been removed meanwhile; the answer then begins with the first line that exists.
       pages.add(part.lines.length ? LogPages.page_of(part.lines[0].line) : Math.max(0, page), part);
       set_error(null);
       set_known(true);
@@ -147,7 +147,7 @@ function GoTo({ line, most, go }: { line: number; most: number; go: (line: numbe
   );
 }
 
-// The newest lines that hold the text; null while the first answer is awaited. `refused`: why there is none.
+// Returns the newest matching lines; null until the first answer. `refused`: the error.
 function use_search(of: LogOf, text: string): { found: Found | null; refused: unknown } {
   const [found, set_found] = useState<Found | null>(null);
   const [refused, set_refused] = useState<unknown>(null);
@@ -189,7 +189,7 @@ function FoundLines({ found, text }: { found: Found; text: string }) {
 }
 
 interface View {
-  middle(): number;  // The line in the middle of the box.
+  middle(): number;  // Line in the middle of the box.
 }
 
 function Sheet({ pages, line, follow, set_follow, load, view }: {
@@ -209,14 +209,14 @@ function Sheet({ pages, line, follow, set_follow, load, view }: {
     top.current = element.scrollTop;
     set_above(lines_above(total, element.scrollTop, element.clientHeight));
   };
-  // A line that was asked for stands in the middle; one that is in sight already stays where it is.
+  // Centres the requested line, unless it is visible already.
   useLayoutEffect(() => {
     if (!line) return;
     const at = line - pages.first;
     if (at < above + 1 || at > above + height / kLineHeight - 2) show(at - height / kLineHeight / 2);
   }, [line]);
   useLayoutEffect(() => { if (follow) show(total); }, [follow, total, height]);
-  // Where the oldest lines went, those in sight stay.
+  // When old lines are removed, the visible lines stay in place.
   const first = useRef(pages.first);
   useLayoutEffect(() => {
     const gone = pages.first - first.current;
@@ -243,7 +243,7 @@ function Sheet({ pages, line, follow, set_follow, load, view }: {
     href={(one) => link(path, { ...now, line: String(one) })} text="" at={line} />;
 }
 
-// Of the box, once it is there.
+// Returns the height of the box once it exists.
 function use_height(box: { current: HTMLDivElement | null }, there: boolean): number {
   const [height, set_height] = useState(600);
   useLayoutEffect(() => {
@@ -259,7 +259,7 @@ function use_height(box: { current: HTMLDivElement | null }, there: boolean): nu
 
 const digits_of = (line: number) => String(line).length;
 
-// The lines stand in a window that stays in sight; the sheet behind it gives the scroll bar its length.
+// The lines are in a sticky window; the tall element behind it sets the length of the scroll bar.
 function LineBox({ box, window, height, digits, on_scroll, above, rows, index, href, text, at }: {
   box: { current: HTMLDivElement | null }; window: number; height: number; digits: number; on_scroll: () => void; above: number; rows: NumberedLine[];
   index: (i: number) => number; href: (line: number) => string; text: string; at: number;
