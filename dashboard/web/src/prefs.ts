@@ -1,4 +1,4 @@
-// What a person chose for this browser: theme and language; else what the system says.
+// Preferences stored in this browser, such as theme and language; the defaults come from the system.
 import { computed, effect, signal } from "@preact/signals";
 
 export type Theme = "system" | "light" | "dark";
@@ -8,14 +8,14 @@ const read = (key: string) => {
   try {
     return localStorage.getItem("volador." + key);
   } catch {
-    return null;  // Storage may be forbidden; then choices last as long as the tab.
+    return null;  // Storage may be blocked; preferences then last as long as the tab.
   }
 };
 const write = (key: string, value: string) => {
   try {
     localStorage.setItem("volador." + key, value);
   } catch {
-    // See read.
+    // Storage may be blocked; see read().
   }
 };
 
@@ -36,11 +36,11 @@ const system_dark = media("(prefers-color-scheme: dark)");
 export const narrow = media("(max-width: 760px)");
 export const window_height = signal(innerHeight);
 addEventListener("resize", () => (window_height.value = innerHeight));
-// A chart fills the window below the page's head, its own controls and what stands under it.
+// A chart fills the window below the page's header; 300 px are left for its controls and the parts below it.
 export const chart_height = computed(() => (narrow.value ? 320 : Math.max(320, Math.min(1100, window_height.value - 300))));
 export const dark = computed(() => (theme.value === "system" ? system_dark.value : theme.value === "dark"));
 
-// Columns of tables as a person set them: widths in px, and their order. By table, then by key of the column.
+// Widths in px and order of the columns that the user changed, by table, then by key of the column.
 export interface Columns {
   widths?: Record<string, number>;
   order?: string[];
@@ -49,7 +49,7 @@ const stored = <T>(key: string): Record<string, T> => {
   try {
     return JSON.parse(read(key) ?? "{}");
   } catch {
-    return {};  // Written by another version.
+    return {};  // Invalid, for example written by another version.
   }
 };
 export const columns_of = signal(stored<Columns>("columns"));
@@ -58,7 +58,7 @@ export function set_columns(table: string, change: Columns): void {
 }
 effect(() => write("columns", JSON.stringify(columns_of.value)));
 
-// What the addresses of experiments say besides their names, by the names of the views.
+// Queries of experiment pages, by the name of the saved view.
 export const saved_views = signal(stored<Record<string, string>>("views"));
 effect(() => write("views", JSON.stringify(saved_views.value)));
 

@@ -1,4 +1,4 @@
-// Addresses of the page as text and back. Pure.
+// Parses and builds addresses of the page. Pure.
 export interface Route {
   path: string[];
   query: Record<string, string>;
@@ -8,7 +8,7 @@ const decode = (text: string) => {
   try {
     return decodeURIComponent(text);
   } catch {
-    return text;  // A link that somebody cut in the middle.
+    return text;  // Malformed escape, for example in a truncated link.
   }
 };
 

@@ -1,4 +1,4 @@
-// Where the page is: `#/experiments/digits?tab=curves&q=status:running`. Every state that is worth a link is in it.
+// The current address: `#/experiments/digits?tab=curves&q=status:running`. It contains all state that a link should share.
 import { computed, signal } from "@preact/signals";
 import { build, parse } from "./route";
 
@@ -12,7 +12,7 @@ export const go = (path: string[], query: Record<string, string> = {}) => {
   location.hash = build({ path, query });
 };
 
-// Changes of filters replace the entry: "back" leads to the page before, not to the letter before.
+// Replaces the history entry, so that "back" leads to the previous page and not to the previous letter of a filter.
 export function set_query(changes: Record<string, string | null>): void {
   const { path, query } = route.value;
   const next: Record<string, string> = { ...query };

@@ -1,6 +1,6 @@
-// "Back" leads to where the page was: scroll positions by entry of the history.
+// Restores scroll positions on "back", by entry of the history.
 const kBoxes = ".scroll, .page-body, .log-scroll";
-const kTries = 60;  // Animation frames that rows may take to be there again.
+const kTries = 60;  // Animation frames to wait for rows to be rendered again.
 
 interface Entry {
   entry?: number;

@@ -1,7 +1,7 @@
-// Which rows a table shows, and in which order. Pure.
+// Filtering and sorting of a table's rows. Pure.
 //
-// A filter is words: each must be found in some column. `status:running` looks in one column, `lr>0.01` and `step<=3` compare
-// numbers, `-word` leaves out. Text in "double quotes" may hold spaces.
+// A filter is a list of terms that must all match. A word matches in any column, `status:running` in one; `lr>0.01` and `step<=3` compare
+// numbers; `-term` excludes. Text in "double quotes" may contain spaces.
 
 export type Cell = string | number | null | undefined;
 export type Look<T> = (row: T, column: string) => Cell;
@@ -21,7 +21,7 @@ function one_test<T>(term: string, columns: string[], look: Look<T>): Test<T> {
   const column = parts && columns.find((name) => name.toLowerCase() === parts[1].toLowerCase());
   if (parts && column) {
     const wanted = unquoted(parts[3]);
-    if (wanted === "") return () => true;  // Half typed.
+    if (wanted === "") return () => true;  // An unfinished term matches everything.
     if (parts[2] === ":") return (row) => lower(look(row, column)).includes(wanted.toLowerCase());
     return (row) => compares(look(row, column), parts[2], wanted);
   }
@@ -43,7 +43,7 @@ function compares(cell: Cell, operator: string, wanted: string): boolean {
   return cell === limit;
 }
 
-// `-column` is downwards. Rows without a value come last both ways; equal ones keep their order.
+// `-column` sorts in descending order. Rows without a value come last in both directions; equal rows keep their order.
 export function sorted<T>(rows: T[], order: string, look: Look<T>): T[] {
   if (!order) return rows;
   const down = order.startsWith("-");

@@ -1,10 +1,10 @@
-// Which of a table's columns a card of a row shows on a phone, and where. Pure.
+// Layout of a row as a card on a phone: which columns are shown, and where. Pure.
 
 export interface CardColumn {
   key: string;
   right?: boolean;
   small?: boolean;
-  // On a card: its title, beside the title, a line or two of its own, a button below, or not at all. Else a line with the column's name.
+  // Place on a card: title, beside the title, a wide block, a button below, or hidden. Default: a line with the column's name.
   card?: "title" | "side" | "wide" | "act" | "never";
 }
 
@@ -14,14 +14,14 @@ export interface CardLayout<C> {
   fields: C[];
   wide: C[];
   acts: C[];
-  height: number;  // In px, the same for all rows: the list is virtual.
+  height: number;  // px; the same for all rows, since the list is virtual.
 }
 
 const kFields = 4;
 const kHeights = { around: 22, title: 28, field: 23, wide: 40, act: 48 };
 
-// The title is the column that says so, else the first one of text; of the others come those that are meant for small screens first, in the order of the table.
-// `says`: whether any row has something in a column that would take lines of its own.
+// Selects the columns of a card. The title is the column marked so, else the first text column; fields are `small` columns, then others in order.
+// `says`: whether any row has a value in a wide column.
 export function card_of<C extends CardColumn>(columns: C[], says: (column: C) => boolean = () => true): CardLayout<C> {
   const title = columns.find((column) => column.card === "title") ?? columns.find((column) => !column.right && !column.card) ?? columns[0];
   const rest = columns.filter((column) => column !== title);

@@ -1,9 +1,9 @@
-// Widths and order of a table's columns, as a person set them. Pure.
+// User-defined widths and order of a table's columns. Pure.
 
 const kLeast = 48, kMost = 900;  // px
 export const bounded = (width: number): number => Math.round(Math.min(kMost, Math.max(kLeast, width)));
 
-// Widths in px that fill `room`: those set by hand stay as they are, the others share what is left by their least widths.
+// Returns widths in px that fill `room`: user-defined widths are kept, the other columns share the rest in proportion to their minimum.
 export function shared(least: number[], by_hand: (number | undefined)[], room: number): number[] {
   const given = least.map((width, i) => by_hand[i] ?? width);
   const free = least.reduce((sum, width, i) => sum + (by_hand[i] === undefined ? width : 0), 0);
@@ -11,7 +11,7 @@ export function shared(least: number[], by_hand: (number | undefined)[], room: n
   return given.map((width, i) => (by_hand[i] === undefined ? width + (spare * width) / free : width));
 }
 
-// The first column, which names the row, stays the first; columns that the order does not name keep their places after those it names.
+// Sorts columns by `order`. The first column, which names the row, stays first; columns missing from `order` follow in their own order.
 export function ordered<C extends { key: string }>(columns: C[], order: string[] | undefined): C[] {
   if (!order?.length) return columns;
   const [first, ...rest] = columns;
@@ -19,7 +19,7 @@ export function ordered<C extends { key: string }>(columns: C[], order: string[]
   return [first, ...rest.map((column, i) => ({ column, i })).sort((a, b) => place(a.column) - place(b.column) || a.i - b.i).map((one) => one.column)];
 }
 
-// Keys in a new order: `key` goes to the place of `to`. Neither may be the first.
+// Moves `key` to the position of `to`. Has no effect if one of them is the first key or unknown.
 export function moved(keys: string[], key: string, to: string): string[] {
   const [from, at] = [keys.indexOf(key), keys.indexOf(to)];
   if (from < 1 || at < 1) return keys;

@@ -1,11 +1,11 @@
-// Acts that a person starts: asked once more where they cannot be undone easily, and followed by a note on how they went.
+// Actions with an optional confirmation and a notice of the result.
 import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { t } from "../i18n";
 import { Code, Dialog, failure } from "./parts";
 import { toast } from "./toast";
 
-// `run` awaits the act and shows the sentence that it returns, or why it failed; true: it went well.
+// `run` awaits the action and shows the text that it returns or its error; resolves to true on success.
 export function use_act(): { busy: boolean; run: (act: () => Promise<string>) => Promise<boolean> } {
   const [busy, set_busy] = useState(false);
   const run = async (act: () => Promise<string>) => {
@@ -24,7 +24,7 @@ export function use_act(): { busy: boolean; run: (act: () => Promise<string>) =>
   return { busy, run };
 }
 
-// `command`: the same in a terminal.
+// `command`: the equivalent command of the terminal.
 export const Confirm = ({ title, explain, command, act, danger, busy, on_act, on_close, children }: {
   title: string; explain: string; command?: string; act: string; danger?: boolean; busy?: boolean; on_act: () => void; on_close: () => void; children?: ComponentChildren;
 }) => (

@@ -1,4 +1,4 @@
-// Icons of 16 × 16, drawn with the colour of their text. They stand beside words, so readers of the page skip them.
+// Icons of 16 × 16 in the colour of the text. They accompany text, so screen readers skip them.
 import type { ComponentChildren } from "preact";
 
 const draw = (paths: ComponentChildren, filled = false) => (
@@ -36,7 +36,7 @@ const kIcons = {
   out: () => draw(<path d="M9.5 2.500h-6v11h6M7 8h7M11.5 5.500L14 8l-2.5 2.5" />),
   download: () => draw(<path d="M8 2.500v7.500M4.800 7L8 10.200 11.200 7M3 13.500h10" />),
   table: () => draw(<path d="M2 3h12v10H2zM2 6.500h12M6 6.500V13" />),
-  // States: shapes that differ, so that colour is never alone.
+  // Icons of states differ in shape, so that they do not depend on colour alone.
   running: () => draw(<path d="M5 3.200v9.600L12.5 8z" />, true),
   good: () => draw(<path fill-rule="evenodd" d="M8 14.500a6.5 6.5 0 1 0 0-13 6.5 6.5 0 0 0 0 13zm-1-3.500L3.9 7.9 5 6.800l2 2 4-4 1.1 1.100z" />, true),
   stopped: () => draw(<path d="M3.5 3.500h9v9h-9z" />, true),

@@ -1,4 +1,4 @@
-// Keys that work everywhere: Ctrl-K, /, ?, and g followed by a page's letter.
+// Global keyboard shortcuts: Ctrl-K, /, ?, and g followed by a page's letter.
 import { go } from "../router";
 
 export const kPages: Record<string, string> = {

@@ -1,4 +1,4 @@
-// How well a typed text fits a name: -1 not at all, else the higher the better. Letters must come in order. Pure.
+// Fuzzy match of a typed text with a name: -1 for no match, else a score. Letters must occur in order. Pure.
 export function fits(typed: string, name: string): number {
   const wanted = typed.trim().toLowerCase();
   const text = name.toLowerCase();

@@ -1,4 +1,4 @@
-// A button that opens a short list of what can be done.
+// A button that opens a list of actions.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Icon, type IconName } from "./icons";
@@ -6,11 +6,11 @@ import { Icon, type IconName } from "./icons";
 export interface Choice {
   key: string;
   text: string;
-  note?: string;             // Size, or why not, behind it.
-  href?: string;             // To save; else `run`.
+  note?: string;             // Shown after the text: a size, or why the choice is disabled.
+  href?: string;             // Link of a download; else `run` is called.
   run?: () => void;
   disabled?: boolean;
-  checked?: boolean;         // It is on or off; the list stays open.
+  checked?: boolean;         // State of a toggle; the menu stays open.
 }
 
 export function Menu({ text, icon, choices, children, on_open, small }: {

@@ -1,4 +1,4 @@
-// What people call an actor. Pure.
+// Display names of actors and programs. Pure.
 interface Named {
   id: string;
   name?: string;
@@ -8,7 +8,7 @@ interface Named {
 
 export const short_class = (name: string | undefined) => (name ?? "").replace(/<.*>/, "").split("::").pop() ?? "";
 
-// The name that its program gave it; else its class, or what the head shows for it, with the start of its id: many have the same class.
+// Returns the actor's name; for an unnamed actor its display text or class with the start of its id, since many share a class.
 export function actor_name(row: Named): string {
   if (row.name) return row.name;
   const shown = row.display && row.display !== row.class_name ? row.display : short_class(row.class_name);
@@ -17,7 +17,7 @@ export function actor_name(row: Named): string {
 
 export const program_name = (path: string): string => path.split("/").pop() || path;
 
-// Where a text that is too long is cut: its beginning may go, its end stays.
+// Splits a long text so that its beginning can be truncated and its last `kept` characters stay visible.
 export function ends_of(text: string, kept = 10): [string, string] {
   if (text.length <= kept + 4) return [text, ""];
   const points = [...text];

@@ -1,4 +1,4 @@
-// Ctrl-K: everything by name. `?`: the keys.
+// Command palette (Ctrl-K) over all pages and objects, and the list of keyboard shortcuts (`?`).
 import { useMemo, useState, useRef, useEffect } from "preact/hooks";
 import { session, sign_out } from "../api";
 import { t, word, type Key } from "../i18n";
@@ -17,12 +17,12 @@ interface Entry {
   text: string;
   kind: string;
   icon: IconName;
-  named?: boolean;  // By a person: before those that only have a class.
-  late?: boolean;  // Behind the others that fit as well.
+  named?: boolean;  // Has a name given by a user; ranked before entries that only have a class.
+  late?: boolean;  // Ranked after all other matches.
   run: () => void;
 }
 
-// "node os" finds the node osprey.
+// Matches kind and name together: "node os" finds the node osprey.
 const holds = (entry: Entry, typed: string) => (entry.kind + " " + entry.text).toLowerCase().includes(typed.trim().toLowerCase());
 
 export function Palette({ on_close }: { on_close: () => void }) {

@@ -1,4 +1,4 @@
-// The small parts that pages are made of.
+// Small components shared by all pages.
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, may } from "../api";
@@ -23,7 +23,7 @@ export const share = (part: number) => format.percent(part, locale());
 
 export const amount = (resource: string, value: number) => (resource === "memory" || resource.endsWith("_bytes") ? size(value) : num(value));
 
-// "2 CPUs, 4 GiB": what was asked for.
+// Formats requested resources: "2 CPUs, 4 GiB".
 export const resources_text = (resources: Resources | undefined) =>
   Object.entries(resources ?? {})
     .filter(([, value]) => value > 0)
@@ -33,7 +33,7 @@ export const resources_text = (resources: Resources | undefined) =>
 export const resource_name = (name: string) =>
   name === "cpus" ? t("resource.cpus") : name === "gpus" ? t("resource.gpus") : name === "memory" ? t("resource.memory") : name;
 
-// `actor`: of one; nodes that are alive have another word in Chinese.
+// `actor`: translates the state as an actor's; "alive" has different Chinese words for nodes and actors.
 export function State({ of, quiet, actor }: { of: string; quiet?: boolean; actor?: boolean }) {
   const [icon, tone] = looks(of);
   return (
@@ -53,13 +53,13 @@ export function Meter({ part, of, label }: { part: number; of: number; label: st
   );
 }
 
-// A name that is cut in its middle where room is short: its end tells similar names apart.
+// Truncates a long name in its middle, since similar names often differ in their end.
 export function Middle({ text, kept = 10 }: { text: string; kept?: number }) {
   const [start, end] = ends_of(text, kept);
   return <span class="middle" title={text}><span>{start}</span>{end && <span>{end}</span>}</span>;
 }
 
-// Trials by state in one bar, widths by number.
+// Stacked bar of the number of trials in each state.
 export function StateBar({ counts, total }: { counts: Record<string, number>; total: number }) {
   const known = kTrialStates.filter((state) => counts[state] > 0);
   const seen = known.reduce((sum, state) => sum + counts[state], 0);
@@ -141,7 +141,7 @@ export const Failed = ({ what, next }: { what: string; next: string }) => (
   </div>
 );
 
-// What an ApiError says, with the head's own next step where it names one.
+// Returns the message of an error and the next step, from the head if it names one.
 export function failure(error: unknown): { what: string; next: string } {
   if (!(error instanceof ApiError)) return { what: String(error), next: t("error.reload") };
   if (error.status === 0) return { what: t("error.away"), next: t("error.away.next") };
@@ -149,8 +149,7 @@ export function failure(error: unknown): { what: string; next: string } {
   return { what: error.detail || t("error.status", { status: error.status }), next };
 }
 
-// Rows once they are there; before that, bones; where the head refused them, why.
-// The page of a thing that is not in its collection, or not yet.
+// Page of an object that is not in its collection; shows a placeholder while the collection loads.
 export const Missing = <T extends Row>({ of, trail, title, what, next }: { of: Collection<T>; trail: Parameters<typeof Head>[0]["trail"]; title: string; what: string; next: string }) => (
   <>
     <Head trail={trail} title={title} />
@@ -159,6 +158,7 @@ export const Missing = <T extends Row>({ of, trail, title, what, next }: { of: C
 );
 
 export function Rows<T extends Row>({ of, children }: { of: Collection<T>; children: (rows: T[]) => ComponentChildren }) {
+  // Renders rows once they are loaded, a placeholder before that, or the error of the subscription.
   if (of.phase.value === "error") {
     return <Failed what={of.error.detail || of.error.code} next={of.error.code === "kPermissionDenied" ? t("error.role.next") : t("error.gone.next")} />;
   }
@@ -186,7 +186,7 @@ export function Copy({ text, label }: { text: string; label?: string }) {
   );
 }
 
-// navigator.clipboard exists on HTTPS and loopback only.
+// navigator.clipboard is only available on HTTPS and loopback.
 function copy_text(text: string): void {
   if (navigator.clipboard) {
     void navigator.clipboard.writeText(text);
@@ -278,7 +278,7 @@ export function Toggle({ label, on, on_change, disabled }: { label: string; on: 
   );
 }
 
-// A dialog of the browser's own kind: focus stays inside, Escape closes it.
+// A native modal dialog: focus stays inside, Escape closes it.
 export function Dialog({ title, on_close, children }: { title: string; on_close: () => void; children: ComponentChildren }) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
@@ -300,13 +300,13 @@ export function Dialog({ title, on_close, children }: { title: string; on_close:
   );
 }
 
-// Before the name of what is not the same in all columns.
+// Marks a row whose values differ between columns.
 export const Unequal = () => <><i class="unequal" aria-hidden="true">≠</i><span class="visually-hidden">{t("compare_trials.differs")} </span></>;
 
-// A row's name as a link that the whole row follows.
+// Link with a row's name; a click anywhere in the row opens the same page.
 export const RowLink = ({ path, children }: { path: string[]; children: ComponentChildren }) => (
   <a class="row-link" href={link(path)} tabIndex={-1}>{typeof children === "string" ? <Middle text={children} /> : children}</a>
 );
-// The start of a token's id; for operators a link to the list of tokens.
+// Start of a token's id; a link to the list of tokens for operators.
 export const TokenLink = ({ id }: { id: string }) => (may("operator") ? <a href={link(["tokens"], { q: id })} title={id}><code>{id.slice(0, 12)}</code></a> : <code title={id}>{id.slice(0, 12)}</code>);
 export const open_path = (path: string[]) => go(path);

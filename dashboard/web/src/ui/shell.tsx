@@ -1,4 +1,4 @@
-// What stands around every page: the pages' names, the state of the live connection, the person's choices.
+// The frame of every page: navigation, state of the live connection, theme and language.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import { may, session, sign_out } from "../api";
@@ -21,7 +21,7 @@ export const kNav: [string, IconName][] = [
 ];
 
 const kForOperators = ["tokens", "audit"];
-// Those that there is something to see on: over results on disk the experiments alone.
+// Returns the available pages; for results on disk only the experiments.
 export const pages = () => kNav.filter(([key]) => (session.value?.view ? key === "experiments" : !kForOperators.includes(key) || may("operator")));
 
 export function Shell({ children }: { children: ComponentChildren }) {
@@ -36,7 +36,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   useEffect(() => {
     if (path_before.current === path) return;
     path_before.current = path;
-    // Readers of the page hear where they are; the next Tab begins there.
+    // Moves the focus to the heading, so that screen readers announce the page and Tab continues from there.
     if (!document.querySelector("dialog[open]")) document.querySelector<HTMLElement>("#main h1")?.focus({ preventScroll: true });
   }, [path]);
   const cluster = use_topic("cluster", {}, 1000).list()[0];
@@ -82,7 +82,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   );
 }
 
-// "Live" only where the head said within the last seconds that this page has everything; else how old it is.
+// Shows "Live" only if the last "current" of the head is recent; else the age of the rows.
 function LinkState({ small }: { small?: boolean }) {
   use_tick(1000);
   const link_now = connection.link.value;
@@ -93,7 +93,7 @@ function LinkState({ small }: { small?: boolean }) {
   return <span class={`link-state${live ? " live" : age >= kBehind ? " behind" : ""}${small ? " small" : ""}`} role="status" title={title}><i /><span>{text}</span></span>;
 }
 
-// Only after a connection was lost; the first one comes up in silence.
+// Shown only after a lost connection, not during the first one.
 function Notice() {
   const [now, set_now] = useState(connection.around.now());
   const waiting = connection.lost_once.value && (connection.link.value === "waiting" || connection.link.value === "connecting");

@@ -1,27 +1,27 @@
-// Which rows of a long list are in sight, where all of them have one height: only those are in the page.
+// Virtual list of rows of equal height: only the rows in view are rendered.
 import { useEffect, useLayoutEffect, useState } from "preact/hooks";
 
-// Rows first … end - 1 are drawn, from `top` px of the list on.
+// Rows first … end - 1 are rendered.
 export interface Range {
   first: number;
   end: number;
 }
 
-// Pure: of `total` rows of `height` px in a box of `room` px that is scrolled to `top`, with some beside it.
+// Returns the rows in view of a box of `room` px scrolled to `top`, and `beside` further rows on each side. Pure.
 export function rows_at(top: number, room: number, height: number, total: number, beside: number): Range {
   if (room <= 0) return { first: 0, end: 0 };
   const from = Math.max(0, Math.min(top, total * height - room));
   return { first: Math.max(0, Math.floor(from / height) - beside), end: Math.min(total, Math.ceil((from + room) / height) + beside) };
 }
 
-// Pure: where a box stands that shows a row. "near": it moves no further than it has to. `before` px stand above the rows and stay in sight.
+// Returns the scroll position that shows a row. "near": the closest one. `before`: px of the sticky header above the rows. Pure.
 export function top_for(row: number, align: "near" | "center", top: number, room: number, height: number, before: number): number {
   if (align === "center") return Math.max(0, row * height + before - (room - height) / 2);
   if (row * height < top) return row * height;
   return Math.max(top, (row + 1) * height + before - room);
 }
 
-const kStill = 150;  // ms without a scroll event after which a box stands.
+const kStill = 150;  // ms without a scroll event after which scrolling has ended.
 
 class Sight {
   top = 0;
@@ -68,7 +68,7 @@ class Sight {
     this.box_.scrollTop = top_for(row, align, this.box_.scrollTop, this.box_.clientHeight, this.height_, before);
   }
 
-  // Whoever drags the scroll bar through thousands of rows sees none of those beside the box.
+  // Fast scrolling renders one row beside the box, since further ones would be removed unseen.
   private range(): Range { return rows_at(this.top, this.room, this.height_, this.total_, this.flies ? 1 : this.beside_); }
 
   private measure(): void {
@@ -95,7 +95,7 @@ class Sight {
   }
 }
 
-// `width` is that of the box, 0 before it is known; show() scrolls a row into sight.
+// `width`: width of the box, 0 before it is known. show() scrolls a row into view.
 export function use_rows_in_sight(total: number, height: number, beside: number, box: { current: HTMLElement | null }) {
   const [, redraw] = useState(0);
   const [sight] = useState(() => new Sight(() => redraw((n) => n + 1)));

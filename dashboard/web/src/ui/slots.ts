@@ -1,11 +1,11 @@
-// Which of a table's row elements shows which row: where none of those in sight stays, the elements take over the new ones. Pure.
+// Assigns rows to the row elements of a table. If no visible row stays visible, the elements are reused for the new rows. Pure.
 
 export class Slots {
   private names_: number[] = [];
   private first_ = 0;
   private made_ = 0;
 
-  // For the rows first … last of this drawing: the names of their elements. A row that was in sight before keeps its own.
+  // Returns the keys of the elements for rows first … last. A row that was visible before keeps its key.
   of(first: number, last: number): number[] {
     const apart = first >= this.first_ + this.names_.length || last < this.first_;
     const names: number[] = [];

@@ -1,4 +1,4 @@
-// Words of the head as shape and colour class. Pure.
+// Maps states of the head to icons and colour classes. Pure.
 import type { IconName } from "./icons";
 
 export type Tone = "live" | "good" | "calm" | "wait" | "warn" | "bad" | "off";
@@ -44,5 +44,5 @@ const kStates: Record<string, [IconName, Tone]> = {
 };
 export const looks = (state: string): [IconName, Tone] => kStates[state] ?? ["alive", "off"];
 
-// The order in which trials stand in a bar of their states.
+// Order of states in a bar of trials.
 export const kTrialStates = ["finished", "stopped", "running", "starting", "paused", "waiting", "unstarted", "interrupted", "failed"];

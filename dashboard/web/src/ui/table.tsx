@@ -1,4 +1,4 @@
-// A table that holds 10,000 rows: only those in sight are in the page. Filter and order live in the address.
+// A table for 10,000 rows that renders only the rows in view. Filter and order are part of the address.
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { t } from "../i18n";
@@ -13,10 +13,10 @@ import { Middle, Select, count, num } from "./parts";
 import { use_rows_in_sight } from "./sight";
 import { Slots } from "./slots";
 
-// `key` is what filters and the address call it; `right`: numbers stand at the right; `small`: first among those that a phone shows.
+// `key`: name in filters and in the address; `right`: right-aligned; `small`: preferred on a phone.
 export interface Column<T> extends CardColumn {
   title: string;
-  width: number;      // In px at least; spare room is shared by these widths.
+  width: number;      // Minimum in px; spare room is divided in proportion to it.
   look: (row: T) => Cell;
   cell?: (row: T) => ComponentChildren;
 }
@@ -27,30 +27,30 @@ interface Props<T> {
   columns: Column<T>[];
   id: (row: T) => string;
   open?: (row: T) => void;
-  empty: ComponentChildren;     // Shown where there are no rows at all.
-  prefix?: string;              // Of its keys in the address, where a page has several tables.
-  order?: string;               // At first.
+  empty: ComponentChildren;     // Shown if there are no rows.
+  prefix?: string;              // Prefix of its keys in the address, for pages with several tables.
+  order?: string;               // Default order.
   tools?: ComponentChildren;
-  bare?: boolean;               // Neither filter nor count.
-  height?: number;              // Of the box at most; else it fills what is left.
-  choose?: Choose<T>;           // Rows can be chosen, several at a time.
-  optional?: boolean;           // Columns can be hidden; which ones are is in the address.
+  bare?: boolean;               // Hides filter and count.
+  height?: number;              // Maximum height of the box; default: the remaining height.
+  choose?: Choose<T>;           // Makes rows selectable.
+  optional?: boolean;           // Makes columns hideable; the address has the hidden ones.
 }
 
 export interface Choose<T> {
   chosen: Set<string>;
   set: (chosen: Set<string>) => void;
-  name: (row: T) => string;        // Of a row, for those who cannot see it.
-  bar: () => ComponentChildren;    // What can be done with them; stands where the filter stood.
+  name: (row: T) => string;        // Accessible name of a row.
+  bar: () => ComponentChildren;    // Actions on the selected rows, shown in place of the filter.
 }
 
 const kRow = 34;
-const kBeside = 8;  // Rows above and below the box that are in the page too.
-const kPick = 44;  // Of the column of boxes, in px.
+const kBeside = 8;  // Number of rows rendered above and below the visible ones.
+const kPick = 44;  // Width of the checkbox column in px.
 
 export function Table<T>({ label, rows, columns: all_columns, id, open, empty, prefix = "", order = "", tools, bare, height, choose, optional }: Props<T>) {
   const hidden = optional ? query(prefix + "hide") : "";
-  // What a table is called in what a person set by hand: its page and what its rows are.
+  // Key of the table in the stored column settings: page, prefix and first column.
   const table = [route.value.path[0] ?? "", prefix, all_columns[0].key].join(".");
   const order_by_hand = columns_of.value[table]?.order;
   const columns = useMemo(() => {
@@ -88,7 +88,7 @@ export function Table<T>({ label, rows, columns: all_columns, id, open, empty, p
   );
 }
 
-// Which columns are shown; the first one, which names the row, always is.
+// Menu that hides and shows columns, except the first, which names the row.
 function ColumnChoice<T>({ columns, table, hidden, on_change }: { columns: Column<T>[]; table: string; hidden: string; on_change: (hidden: string) => void }) {
   const names = new Set(hidden.split(",").filter(Boolean));
   const turn = (key: string) => {
@@ -100,7 +100,7 @@ function ColumnChoice<T>({ columns, table, hidden, on_change }: { columns: Colum
   return <Menu text={t("table.columns")} small={false} choices={choices} />;
 }
 
-// Numbers are never cut: as wide as the longest of a sample.
+// Width that fits the longest number of a sample of rows, since numbers must not be truncated.
 const kSample = 400;
 function fitted<T>(rows: T[], column: Column<T>): number {
   if (!column.right) return column.width;
@@ -123,7 +123,7 @@ function arrange<T>(rows: T[], columns: Column<T>[], filter: string, by: string)
 export function FilterBox({ value, columns, on_change }: { value: string; columns: { key: string }[]; on_change: (text: string) => void }) {
   const [text, set_text] = useState(value);
   const box = useRef<HTMLInputElement>(null);
-  // The address follows the letters, a little later: taking it over while somebody types would lose some.
+  // The address lags behind the input; copying it back into a focused box would lose letters.
   useEffect(() => { if (document.activeElement !== box.current) set_text(value); }, [value]);
   const example = columns.slice(0, 12).map((column) => column.key).join(", ");
   return (
@@ -151,7 +151,7 @@ function Body<T>({ label, table, rows, columns, id, open, by, prefix, height, ch
   const by_hand = columns.map((column) => columns_of.value[table]?.widths?.[column.key]);
   const given = widths.map((width, i) => by_hand[i] ?? width);
   const wide = given.reduce((sum, width) => sum + width, 0);
-  // As many px as they are set to, which shares of the whole width could not give.
+  // Widths in px if the user set any; else the columns share the width in proportion.
   const exact = by_hand.some((width) => width !== undefined) && box_width ? shared(widths, by_hand, box_width - (choose ? kPick : 0)) : null;
   const [slots] = useState(() => new Slots());
   const elements = slots.of(first, end - 1);
@@ -172,7 +172,7 @@ function Body<T>({ label, table, rows, columns, id, open, by, prefix, height, ch
     event.preventDefault();
   };
   const last_turned = useRef(-1);
-  // With Shift: all from the one before to this.
+  // With Shift, applies to all rows from the last toggled one to this.
   const turn = (row: T, with_shift: boolean) => {
     if (!choose) return;
     const next = new Set(choose.chosen);
@@ -229,14 +229,14 @@ interface RowProps<T> {
   chosen: boolean;
   row: T;
   columns: Column<T>[];
-  card?: CardLayout<Column<T>>;  // On a phone.
+  card?: CardLayout<Column<T>>;  // Set on a phone.
   opens: boolean;
   on_click: (row: T, event: MouseEvent) => void;
-  picked?: boolean;             // Undefined: rows cannot be chosen.
+  picked?: boolean;             // undefined: rows are not selectable.
   name?: (row: T) => string;
 }
 
-// Drawn again only where something of it changed: scrolling and deltas touch few of the rows in sight.
+// Rerenders only if its props changed; scrolling and deltas change few of the visible rows.
 class OneRow<T> extends Component<RowProps<T>> {
   shouldComponentUpdate(next: RowProps<T>): boolean {
     const now = this.props;
@@ -259,7 +259,7 @@ const shown_cell = <T,>(column: Column<T>, row: T) => {
   return cell === undefined || cell === null || cell === "" ? <span class="soft">–</span> : cell;
 };
 
-// A row on a phone: its name and state, some columns by their names, and what needs a line of its own.
+// A row on a phone: name and state, some fields, and wide blocks.
 function Card<T>({ row, layout }: { row: T; layout: CardLayout<Column<T>> }) {
   return (
     <div class="row-card" style={{ height: layout.height - 1 + "px" }}>
@@ -273,7 +273,7 @@ function Card<T>({ row, layout }: { row: T; layout: CardLayout<Column<T>> }) {
   );
 }
 
-// Cards have no heads to press.
+// Selects the order on a phone, since cards have no column headings.
 function OrderChoice<T>({ columns, by, prefix }: { columns: Column<T>[]; by: string; prefix: string }) {
   const down = by.startsWith("-");
   const key = down ? by.slice(1) : by;
@@ -287,7 +287,7 @@ function OrderChoice<T>({ columns, by, prefix }: { columns: Column<T>[]; by: str
   );
 }
 
-// How wide its cells in sight are where nothing is cut.
+// Returns the width at which no visible cell of the column is truncated.
 function fitting(head: HTMLTableCellElement): number {
   const table = head.closest("table")!;
   const cols = [...table.querySelectorAll("col")];
@@ -300,10 +300,10 @@ function fitting(head: HTMLTableCellElement): number {
   return bounded(Math.ceil(width) + 1);
 }
 
-const kStep = 16;  // px that a key widens a column by.
+const kStep = 16;  // px per key press.
 
-// Its edge is dragged to make the column wider, pressed twice to fit it; its name is dragged to another place. With Shift, ← and → make it wider,
-// Enter fits it; with Ctrl as well they move it.
+// Heading of a column. Its edge is dragged to resize and double-clicked to fit; its name is dragged to move. With Shift, ← and → resize and
+// Enter fits; with Ctrl and Shift, ← and → move.
 function Title<T>({ column, by, prefix, table, keys, first }: { column: Column<T>; by: string; prefix: string; table: string; keys: string[]; first: boolean }) {
   const up = by === column.key;
   const down = by === "-" + column.key;

@@ -1,4 +1,4 @@
-// Short notices of what was done or refused; they go by themselves, errors stay longer.
+// Short notices of results and errors; they disappear after a while, errors later.
 import { signal } from "@preact/signals";
 import { t } from "../i18n";
 import { Icon } from "./icons";
