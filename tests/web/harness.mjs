@@ -1,10 +1,10 @@
-// Runs named cases one after the other and says how each went; knows when this machine lacks what they need.
+// Runs named cases in order and reports their results; skips if the machine lacks a requirement.
 import { existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import { dirname, join } from "node:path";
 
-const kSkip = 77;  // What CMakeLists.txt tells ctest to count as skipped.
+const kSkip = 77;  // Exit status that CMakeLists.txt declares as skipped.
 export const web = fileURLToPath(new URL("../../dashboard/web/", import.meta.url));
 const require_web = createRequire(join(web, "package.json"));
 
@@ -13,7 +13,7 @@ export function skip(why) {
   process.exit(kSkip);
 }
 
-// playwright-core and a browser, or a skip that says what is missing.
+// Starts Chromium with playwright-core, or skips if one of them is missing.
 export async function open_browser() {
   const path = [process.env.VOLADOR_CHROMIUM, "/usr/bin/chromium-headless-shell", "/usr/bin/chromium", "/usr/bin/google-chrome"].find((one) => one && existsSync(one));
   if (!path) skip("no Chromium; apt-get install chromium-headless-shell");
@@ -28,7 +28,7 @@ export function check(holds, what) {
 }
 export const equal = (actual, expected, what) => check(Object.is(actual, expected), `${what}: ${JSON.stringify(actual)} instead of ${JSON.stringify(expected)}`);
 
-// Until it holds; the page is given time, the case fails after it.
+// Waits until `holds()` is true; throws after `ms`.
 export async function until(what, holds, ms = 15_000) {
   const end = Date.now() + ms;
   for (;;) {
@@ -56,7 +56,7 @@ export async function run(suite, cases) {
   process.exitCode = results.some((one) => one.failure) ? 1 : 0;
 }
 
-// One file of cases beside those of the other test programs, so that scripts/count_tests.py counts each.
+// Writes an XML report beside those of the other test programs for scripts/count_tests.py.
 function report(suite, results) {
   const folder = /^xml:(.*\/)$/.exec(process.env.GTEST_OUTPUT ?? "")?.[1];
   if (!folder) return;

@@ -1,5 +1,5 @@
-// The page over a real head: head_test.mjs VOLADOR TUNE_SLEEP. A login link, a running experiment that changes on the screen, a head that
-// is killed and started again.
+// Tests the page with a real head: head_test.mjs VOLADOR TUNE_SLEEP. Login link, live changes of a running experiment, kill and restart of
+// the head.
 import { execFileSync, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";

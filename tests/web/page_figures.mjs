@@ -1,4 +1,4 @@
-// Figures of the page with 10,000 trials: page_figures.mjs VOLADOR TUNE_SLEEP [--trials=10000] [--runs=5]. scripts/bench_page.sh says what they are.
+// Measures the page with 10,000 trials: page_figures.mjs VOLADOR TUNE_SLEEP [--trials=10000] [--runs=5]. scripts/bench_page.sh describes the figures.
 import { execFileSync, spawnSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -15,12 +15,12 @@ const median = (values) => [...values].sort((a, b) => a - b)[values.length >> 1]
 const rounded = (value) => Math.round(value * 10) / 10;
 const say = (name, unit, values) => console.log(JSON.stringify({ name, value: rounded(median(values)), unit, baseline: null, ratio: null, runs: values.map(rounded) }));
 
-const kWheelPixels = 240;  // A frame: seven rows, faster than a wheel goes.
+const kWheelPixels = 240;  // Per frame: seven rows, faster than a mouse wheel.
 let path = "";
 const counted = trials.toLocaleString("en-US");
 let browser;
 
-// A browser that has seen nothing yet but who it is.
+// Opens a signed-in browser with an empty cache.
 async function open(state) {
   const context = await browser.newContext({ locale: "en-US", viewport: { width: 1440, height: 900 }, storageState: state });
   const page = await context.newPage();
@@ -32,7 +32,7 @@ async function open(state) {
   return { context, page, bytes: () => bytes };
 }
 
-// From the request until the table says that all trials are there and the browser has painted it.
+// Time from the request until the table counts all trials and is painted.
 async function load(page, url) {
   const begin = performance.now();
   await page.goto(url + path, { waitUntil: "commit" });
@@ -40,7 +40,7 @@ async function load(page, url) {
   return performance.now() - begin;
 }
 
-// p95 of the time between two frames while the table moves by so many pixels a frame, there and back.
+// p95 of the time between frames while the table scrolls down and up by `pixels` per frame.
 const scroll = (page, pixels) => page.evaluate(async (step) => {
   const box = document.querySelector(".scroll"), gaps = [];
   const frame = () => new Promise(requestAnimationFrame);
@@ -55,7 +55,7 @@ const scroll = (page, pixels) => page.evaluate(async (step) => {
   return gaps.sort((a, b) => a - b)[Math.floor(gaps.length * 0.95)];
 }, pixels);
 
-// From the last letter of a filter until its rows are on the screen.
+// Time from the last letter of a filter until the rows change.
 const filter = (page, text) => page.evaluate(async (to) => {
   const box = document.querySelector("[data-filter]"), before = document.querySelector(".count").textContent;
   const frame = () => new Promise(requestAnimationFrame);

@@ -1,6 +1,6 @@
-// The page in Chromium over a made-up cluster (dashboard/web/dev): every page in both languages and themes, live changes, reconnects,
-// 10,000 trials, keys, phone width. No console error, no request to anywhere else, nothing that axe objects to.
-// VOLADOR_WEB_CASES=REGEX runs some; VOLADOR_WEB_SHOTS=FOLDER keeps a screenshot of every page.
+// Tests the page in Chromium with a simulated cluster (dashboard/web/dev): every page in both languages and themes, live changes, reconnects,
+// 10,000 trials, keys, phone width. Fails on console errors, requests to other hosts and axe violations.
+// VOLADOR_WEB_CASES=REGEX selects cases; VOLADOR_WEB_SHOTS=FOLDER saves a screenshot of every page.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { axe_source, check, equal, until } from "./harness.mjs";
@@ -13,7 +13,7 @@ if (shots) mkdirSync(shots, { recursive: true });
 const actor = still.world.tables.actors.keys().next().value;
 const trials = [...still.world.trials.get("digits").values()];
 const stopped = trials.find((row) => row.status === "stopped");
-// Page → what its heading says in English and Chinese.
+// Page and its heading in English and Chinese.
 const kPages = {
   "/": ["heron", "heron"],
   "/experiments": ["Experiments", "实验"],
@@ -68,7 +68,7 @@ async function tour(theme, lang) {
     if (title) await until(`${path} says ${title}`, async () => (await page.textContent("h1")) === title);
     await settled(page);
     check(!(await page.textContent("body")).includes("undefined"), `${path} says “undefined”`);
-    if (shots) await page.evaluate(() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 250)));  // Charts are drawn.
+    if (shots) await page.evaluate(() => new Promise((done) => setTimeout(() => requestAnimationFrame(() => requestAnimationFrame(done)), 250)));  // Waits until charts are drawn.
     if (shots) await page.screenshot({ path: join(shots, `${path.replace(/[^\w]+/g, "_")}-${theme}-${lang}.png`) });
   }
   equal(await page.getAttribute("html", "lang"), lang === "en-US" ? "en" : "zh-CN", "language of the document");
@@ -251,11 +251,11 @@ await run_all("web_page", {
     for (const path of ["/experiments/digits", "/experiments/digits?tab=trials"]) {
       await go(path);
       await settled(page);
-      await new Promise((done) => setTimeout(done, 3500));  // What the page before had is left by then.
+      await new Promise((done) => setTimeout(done, 3500));  // The subscriptions of the previous page have ended by then.
       const before = lines_of();
       grow(path.includes("trials") ? 3000 : 50);
       await until("the new trials", async () => (await page.textContent("main")).includes(server.world.trials.get("digits").size.toLocaleString("en")));
-      await new Promise((done) => setTimeout(done, 3500));  // As long as a subscription without a user would stay.
+      await new Promise((done) => setTimeout(done, 3500));  // Longer than an unused subscription stays.
       equal(lines_of(), before, "subscriptions that were ended on " + path);
       const row = { ...server.world.trials.get("digits").get(stopped.id), ...[...server.world.trials.get("digits").values()][0], step: 54_321 };
       server.world.trials.get("digits").set(row.id, row);
@@ -369,9 +369,9 @@ await run_all("web_page", {
   "keys: palette, pages, filter, rows": async () => {
     const { page, close } = await tab();
     await page.keyboard.press("Control+k");
-    await page.waitForSelector("dialog[open] input:focus");  // Letters that come before it is there go nowhere.
+    await page.waitForSelector("dialog[open] input:focus");  // Keys pressed before the input has the focus would be lost.
     await page.keyboard.type("resnet");
-    // The cluster's rows may come after the letters; Enter takes the first entry, whatever it is.
+    // Enter runs the first entry, and the cluster's rows may arrive after the typing.
     await until("its entry first", async () => ((await page.locator('[role=option][aria-selected=true]').textContent().catch(() => "")) ?? "").includes("resnet-width-sweep"));
     await page.keyboard.press("Enter");
     await until("the experiment", async () => (await page.textContent("h1")) === "resnet-width-sweep");
@@ -604,7 +604,7 @@ await run_all("web_page", {
   "a log of 1,000,000 lines: follow, search, next error, from end to beginning, a link to a line": async () => {
     const server = await start({ trials: 40, still: true });
     const { page, wrong, go, close } = await tab({ server });
-    // Those that can be seen, not only those that are in the page.
+    // Returns the lines that are visible, not only rendered.
     const shown = () => page.locator(".log-number").evaluateAll((all) => all.filter((one) => { const at = one.getBoundingClientRect(); return document.elementFromPoint(at.x + 2, at.y + at.height / 2) === one; }).map((one) => Number(one.textContent)));
     const text_of = (line) => page.locator(`.log-line:has(.log-number:text-is("${line}")) .log-text`).textContent();
     await go("/logs?node=heron&view=all");

@@ -1,6 +1,6 @@
-// The page's own connection against a real head: subscriptions_test.mjs VOLADOR TUNE_SLEEP. Random sequences of subscribing, changing what is
-// shown, leaving, hiding, losing the connection and a slow link, from a printed seed, while an experiment runs. What is held afterwards must
-// be what the API answers, and while it goes on nothing that is held may be forgotten.
+// Tests the page's connection with a real head: subscriptions_test.mjs VOLADOR TUNE_SLEEP. Random sequences, from a printed seed, subscribe,
+// change parts, leave, hide, lose and slow down the connection while an experiment runs. Held rows must finally equal the answers of the API,
+// and no held row may be dropped meanwhile.
 // VOLADOR_WEB_SEED=N repeats a sequence.
 import { execFileSync, spawn } from "node:child_process";
 import { existsSync, mkdtempSync, rmSync } from "node:fs";
@@ -20,7 +20,7 @@ const cli = (...parts) => execFileSync(volador, parts, { env, cwd: home, encodin
 load("esbuild").buildSync({ entryPoints: [join(web, "src/live/connection.ts")], bundle: true, format: "esm", platform: "node", outfile: join(home, "connection.mjs"), logLevel: "error" });
 const { Connection } = await import(join(home, "connection.mjs"));
 
-// Numbers from a seed (mulberry32).
+// Returns a random generator with a seed (mulberry32).
 function numbers(seed) {
   let state = seed >>> 0;
   return () => {
@@ -31,10 +31,10 @@ function numbers(seed) {
   };
 }
 
-// A link between the page and the head whose rate can change and which can be cut.
+// A proxy between page and head with a variable rate, which can be cut.
 async function link_to(port) {
   const pairs = new Set();
-  const state = { rate: Infinity };  // Bytes a second.
+  const state = { rate: Infinity };  // Bytes per second.
   const server = createServer((near) => {
     const far = connect(port, "127.0.0.1");
     const pair = { near, far };

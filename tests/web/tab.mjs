@@ -1,9 +1,9 @@
-// A browser over a made-up cluster (dashboard/web/dev), and tabs of it that are signed in.
+// Browser tabs that are signed in to a simulated cluster (dashboard/web/dev).
 import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { open_browser, run, skip, until, web } from "./harness.mjs";
 
-// What the cases of a program share: the browser, `start` for further clusters, one that stands still, its tabs, and `run`, which ends all of it.
+// Returns what the cases share: the browser, `start` for further clusters, a cluster that does not change, `tab`, and `run_all`, which closes them.
 export async function over_made_up_cluster() {
   if (!existsSync(join(web, "node_modules/ws"))) skip("no node_modules; npm ci in dashboard/web");
   const browser = await open_browser();
@@ -15,12 +15,12 @@ export async function over_made_up_cluster() {
       await run(suite, cases);
       await browser.close();
       await still.close();
-      process.exit();  // A case that failed may have left its server listening.
+      process.exit();  // A failed case may have left its server listening.
     },
   };
 }
 
-// A tab that is signed in and notes whatever should not be: errors of the console, requests to elsewhere.
+// Opens a signed-in tab and records console errors, page errors and requests to other hosts in `wrong`.
 const tabs_of = (browser, usual) => async function tab({ server = usual, token = "vt1.dev", theme = "light", lang = "en-US", phone = false } = {}) {
   const context = await browser.newContext({ colorScheme: theme, locale: lang, viewport: phone ? { width: 390, height: 844 } : { width: 1440, height: 900 }, reducedMotion: "reduce" });
   await context.addCookies([{ name: "volador_session", value: token, url: server.url }]);
@@ -37,5 +37,5 @@ const tabs_of = (browser, usual) => async function tab({ server = usual, token =
     }, close: () => context.close() };
 };
 
-// Everything that was asked for is there: no bones left.
+// Waits until the page has loaded and no placeholder is left.
 export const settled = (page) => until("the page is settled", () => page.evaluate(() => document.querySelector("h1") && !document.querySelector(".loading")));

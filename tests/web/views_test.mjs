@@ -1,5 +1,5 @@
-// What the page's charts, comparisons and phone layout do when somebody uses them, in Chromium over a made-up cluster.
-// VOLADOR_WEB_CASES=REGEX runs some.
+// Tests charts, comparisons and the phone layout by user input, in Chromium with a simulated cluster.
+// VOLADOR_WEB_CASES=REGEX selects cases.
 import { readFile } from "node:fs/promises";
 import { check, equal, until } from "./harness.mjs";
 import { over_made_up_cluster, settled } from "./tab.mjs";
@@ -148,7 +148,7 @@ await run_all("web_views", {
       await go(path);
       await settled(page);
       await page.locator("#main .popover-button").evaluateAll((all) => all.forEach((one) => one.click()));
-      // Links within text, and boxes whose whole cell is pressed, are as high as their line.
+      // Links within text, and checkboxes whose whole cell is clickable, may be as low as their line.
       small.push(...await page.locator("#main :is(button, select, [role=tab], a.button, input:not([type=checkbox]), .status-list a, .files a, .warnings a, .legend-entry)").evaluateAll((all, at) => all.filter((one) => one.offsetParent && !one.closest("p, .notice"))
         .map((one) => [one.closest("label.filter, label.range") ?? one, one]).filter(([box]) => box.getBoundingClientRect().height < 39.5).map(([box, one]) => `${at}: ${one.tagName} ${one.className} ${(one.textContent || one.getAttribute("aria-label") || "").slice(0, 24)} ${Math.round(box.getBoundingClientRect().height)}`), path));
       const [left, right] = await page.evaluate(() => { const box = document.querySelector('[role=tab][aria-selected="true"]')?.getBoundingClientRect(); return [box?.left ?? 0, box?.right ?? 0]; });
