@@ -32,7 +32,7 @@ export function join(lines: Line[], log_x: boolean, log_y: boolean): { x: number
   return { x, ys };
 }
 
-// Returns the ends of the y axis for values from `low` to `high`; null if there are no values. A log axis always begins above 0,
+// Returns the ends of the y axis for values from `low` to `high`, which are null without values. A log axis always begins above 0,
 // because uPlot would otherwise add ticks without end.
 export function range_of(low: number | null, high: number | null, of: { log_y?: boolean; from_zero?: boolean; top?: number }): [number, number] {
   if (of.log_y) {

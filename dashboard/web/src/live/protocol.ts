@@ -1,4 +1,4 @@
-// What the head sends and takes: the rows of its topics, and the messages of the live connection.
+// Types of the head's topics and of the messages of the live connection.
 
 import type { Why } from "../i18n/reason";
 
@@ -6,7 +6,7 @@ export interface Row {
   id: string;
 }
 
-export type Resources = Record<string, number>;  // cpus and gpus in units, memory in bytes, others as their owner counts them.
+export type Resources = Record<string, number>;  // cpus and gpus in units, memory in bytes, custom resources in units of the user's choice.
 
 export interface Cluster extends Row {
   name: string;
@@ -23,7 +23,7 @@ export interface Cluster extends Row {
 export interface Gpu {
   index: number;
   model?: string;
-  granted?: number;      // To actors, 0 to 1.
+  granted?: number;      // Share granted to actors, 0 to 1.
   utilization?: number;  // 0 to 1.
   memory_used?: number;
   memory_total?: number;
@@ -32,11 +32,11 @@ export interface Gpu {
   power_limit_watts?: number;
 }
 
-// That holds "/" or a folder of the node's worker.
+// A file system that holds "/" or a folder of the node's worker.
 export interface FileSystem {
   path: string;
   type: string;
-  uses: string[];  // What the worker keeps there.
+  uses: string[];  // Data that the worker stores there.
   total: number;
   free: number;
 }
@@ -55,7 +55,7 @@ export interface Node extends Row {
   version: string;
   last_heard_ms: number;
   gpus?: Gpu[];
-  // Absent: the machine does not tell it.
+  // Each measure is absent if the machine does not report it.
   file_systems?: FileSystem[];
   disk_read_bytes_per_s?: number;
   disk_write_bytes_per_s?: number;
@@ -65,12 +65,12 @@ export interface Node extends Row {
   cpu_power_watts?: number;
 }
 
-// Of a node's worker, as the node measured it when it was asked.
+// A process of a node, as measured when the node was asked.
 export interface NodeProcess {
   pid: number;
   kind: string;  // "head", "worker", "program", "actors", "spare", "template".
   actors: string[];
-  cpu_cores?: number;  // Absent: it was not measured before.
+  cpu_cores?: number;  // Absent at the first measurement.
   memory_bytes: number;
   program?: string;
 }
@@ -87,13 +87,13 @@ export interface Actor extends Row {
   resources: Resources;
   gpus: number[];
   reason: string;
-  why?: Why;  // `reason` as data; absent: the text is all there is.
-  driver: string;      // Its program.
+  why?: Why;  // Data of `reason`; absent: only the text exists.
+  driver: string;      // Program of the driver.
   driver_id?: string;
-  owner?: string;      // Id of the token of that program; empty: not known.
+  owner?: string;      // Id of the driver's token; empty: unknown.
   detached: boolean;
-  group?: string;   // Id of its placement group; empty: none.
-  bundle?: number;  // Of the group; -1: any, and it has not got one.
+  group?: string;   // Id of the placement group; empty: none.
+  bundle?: number;  // Index in the group; -1: any bundle, not yet assigned.
   started_ms?: number;
 }
 
@@ -102,11 +102,11 @@ export interface Driver extends Row {
   host?: string;
   program: string;
   state: string;
-  owner?: string;  // Id of its token; empty: not known.
+  owner?: string;  // Id of the driver's token; empty: unknown.
   connected_ms?: number;
 }
 
-// What keeps a request from starting, where that is one thing.
+// The single object that keeps a request from starting.
 export interface Blocker {
   kind: string;
   id: string;
@@ -115,7 +115,7 @@ export interface Blocker {
   class_name?: string;
   experiment?: string;
   trial?: string;
-  why: string;  // "reserved": resources of `node` are kept for it; "ahead": the request before; "group": it waits for room in it.
+  why: string;  // "reserved": it reserves resources of `node`; "ahead": it is the previous request; "group": it is a group that has no free room.
   node?: string;
   resources?: Resources;
 }
@@ -140,10 +140,10 @@ export interface Waiting extends Row {
   since_ms: number;
 }
 
-// Resources that are held together.
+// A bundle of a placement group: resources reserved together on one node.
 export interface Bundle {
   index: number;
-  node: string;  // Empty: it has no place.
+  node: string;  // Empty: not placed.
   total: Resources;
   used: Resources;
   gpus: number[];
@@ -157,7 +157,7 @@ export interface Group extends Row {
   reason: string;
   why?: Why;
   driver: string;
-  owner?: string;    // Id of the token of that program; empty: not known.
+  owner?: string;    // Id of the driver's token; empty: unknown.
   detached: boolean;
   priority: number;
   bundles_total: number;
@@ -167,18 +167,18 @@ export interface Group extends Row {
   bundles: Bundle[];
 }
 
-// Of a node.
+// The object store of a node.
 export interface ObjectStore extends Row {
   node: string;
   bytes: number;
   bytes_max: number;
   objects: number;
   spilled: number;      // Bytes on disk.
-  spilled_max: number;  // 0: nothing is spilled.
-  error: string;        // Why the node did not answer.
+  spilled_max: number;  // 0: spilling is off.
+  error: string;        // Reason why the node did not answer; else empty.
 }
 
-// What one process put at one place.
+// Objects that one process put at one program line.
 export interface ObjectGroup extends Row {
   node: string;
   place: string;
@@ -209,7 +209,7 @@ export type Config = Record<string, Value>;
 
 export interface Best {
   trial: string;
-  name?: string;  // Of the trial, where its run names them.
+  name?: string;  // Name of the trial, if its run names trials.
   value: number;
   step: number;
   config: Config;
@@ -224,21 +224,21 @@ export interface Experiment extends Row {
   trials_total: number;
   trials_by_status: Record<string, number>;
   trials_planned?: number;
-  best?: Best | null;         // By its last value.
-  best_so_far?: Best | null;  // By its best value at any step.
+  best?: Best | null;         // Best trial by its last value.
+  best_so_far?: Best | null;  // Best trial by its best value at any step.
   left?: { seconds: number; low: number; high: number; at_ms: number } | null;
-  metrics?: string[];  // Those that have curves.
+  metrics?: string[];  // Metrics that have curves.
   started_ms?: number;
   updated_ms?: number;
   scheduler?: { text: string; rungs?: SchedulerRung[] };
   tags?: string[];
   note?: string;
   archived?: boolean;
-  driver_id?: string;  // Of the program that runs it, or ran it.
-  files?: string;  // "here": on the head's machine; "elsewhere": on another, where somebody may read them; "none".
+  driver_id?: string;  // Id of the driver that runs or ran it.
+  files?: string;  // "here": on the head's machine; "elsewhere": on another machine, read through a node or the program; "none".
 }
 
-// In the directory of a run or a trial.
+// A file in the directory of a run or trial.
 export interface RunFile {
   name: string;
   kind: string;  // "file", "checkpoint".
@@ -246,7 +246,7 @@ export interface RunFile {
   modified_ms: number;
 }
 
-// A rung as the scheduler itself keeps it.
+// A rung in the scheduler's own state.
 export interface SchedulerRung {
   bracket: number;
   step: number;
@@ -255,7 +255,7 @@ export interface SchedulerRung {
   cutoff: number | null;
   state: string;  // "open", "waiting", "decided".
   awaited: number;
-  members: { trial: string; value: number | null; act: string }[];  // Best first; fewer than `trials` where there are very many.
+  members: { trial: string; value: number | null; act: string }[];  // Best first; truncated for large rungs, so there may be fewer than `trials`.
 }
 
 export interface Trial extends Row {
@@ -264,18 +264,18 @@ export interface Trial extends Row {
   node: string;
   step: number;
   config: Config;
-  config_text?: string;  // Where the configuration was too long for the head to keep whole.
+  config_text?: string;  // Set instead of `config` if the configuration is too long for the head to keep whole.
   metrics: Record<string, number | null>;
   error: string;
   error_why?: Why;
   reason: string;
   why?: Why;
-  started_ms?: number;  // As the head saw it.
+  started_ms?: number;  // Time at which the head saw the trial start.
   ended_ms?: number;
-  actor?: string;       // Id of the one that runs it.
-  name?: string;        // By its run's template; absent: its id.
-  tags?: string[];      // That its program gave it.
-  cloned_from?: string; // Id of the trial whose values a person had it begin with.
+  actor?: string;       // Id of the actor that runs it.
+  name?: string;        // Name from its run's template; absent: use the id.
+  tags?: string[];      // Set by its program.
+  cloned_from?: string; // Id of the trial from which a user cloned it.
 }
 
 export interface Event extends Row {
@@ -283,7 +283,7 @@ export interface Event extends Row {
   level: string;
   text: string;
   fields?: Record<string, Value>;
-  why?: Why;  // What `cause` or `why` of the fields says.
+  why?: Why;  // Data of the field `cause` or `why`.
 }
 
 export interface LogLine extends Row {
@@ -291,8 +291,8 @@ export interface LogLine extends Row {
   node: string;
   stderr: boolean;
   text: string;
-  time_ms?: number;  // Absent: not known.
-  level?: string;    // "error", "warn", "info", "debug"; absent: the line does not say.
+  time_ms?: number;  // Absent: unknown.
+  level?: string;    // "error", "warn", "info", "debug"; absent: the line has no level.
 }
 
 export interface Points extends Row {
@@ -314,15 +314,15 @@ export interface Token extends Row {
   note?: string;
 }
 
-// A request to change the cluster. Not live: GET /api/v1/audit.
+// A request to change the cluster, from GET /api/v1/audit; not a topic.
 export interface AuditEntry {
-  id: number;  // Its number; the newest has the highest.
+  id: number;  // Increases with each entry.
   time_ms: number;
   by: string;      // Id of the token.
   action: string;  // "drain", "undrain", "kill", "stop", "pause", "resume", "add", "annotate", "create_token", "revoke_token".
-  object: string;  // As it was requested: a node, an actor, an experiment, "experiment/trial", the id of a token, "id role" of a new one.
-  outcome: string;  // "done", else the code of the error.
-  message: string;  // Of the error.
+  object: string;  // As in the request: a node, an actor, an experiment, "experiment/trial", the id of a token, "id role" of a new one.
+  outcome: string;  // "done", or an error code.
+  message: string;  // Message of the error; else empty.
 }
 
 export interface Topics {
