@@ -49,7 +49,7 @@ function stairs({ canvas }: Paper, line: Mark[]): void {
 // Returns the scale that the user chose; undefined: chosen from the values.
 const chosen_log = (key: string) => (query(key) === "" ? undefined : query(key) === "1");
 
-// `preset`: "history" has trials in creation order on the x axis and the best so far as a line; "pareto" has a second metric and the
+// `preset`: "history" has trials in order of their start on the x axis and the best so far as a line; "pareto" has a second metric and the
 // Pareto front; "contour" has the metric over two parameters.
 export function Scatter({ trials: all, experiment, preset = "scatter" }: { trials: Trial[]; experiment: Experiment; preset?: "scatter" | "history" | "pareto" | "contour" }) {
   const off = useMemo(() => new Set(query("hidden").split(",").filter(Boolean)), [query("hidden")]);

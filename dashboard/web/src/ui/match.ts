@@ -1,4 +1,4 @@
-// Fuzzy match of a typed text with a name: -1 for no match, else a score. Letters must occur in order. Pure.
+// Fuzzy match of a typed text with a name: -1 for no match, else a score, where higher is better. Letters must occur in order. Pure.
 export function fits(typed: string, name: string): number {
   const wanted = typed.trim().toLowerCase();
   const text = name.toLowerCase();

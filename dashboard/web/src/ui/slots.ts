@@ -1,4 +1,4 @@
-// Assigns rows to the row elements of a table. If no visible row stays visible, the elements are reused for the new rows. Pure.
+// Assigns rows to the row elements of a table. If none of the previous rows stays in view, the elements are reused for the new rows. Pure.
 
 export class Slots {
   private names_: number[] = [];

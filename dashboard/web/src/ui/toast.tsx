@@ -1,4 +1,4 @@
-// Short notices of results and errors; they disappear after a while, errors later.
+// Short notices of results and errors; they disappear after a while, and errors stay longer.
 import { signal } from "@preact/signals";
 import { t } from "../i18n";
 import { Icon } from "./icons";
