@@ -10,7 +10,7 @@ import re
 import sys
 
 # Folders that are not clean yet, with their number of findings. A number may only fall; other folders have none.
-REMAINING = {"worker": 1}
+REMAINING = {}
 FOLDERS = ("cli", "dashboard", "docs", "examples", "head", "runtime", "scripts", "tests", "tune", "volador", "worker")
 SUFFIXES = {".h", ".cc", ".proto", ".py", ".ts", ".tsx", ".md"}
 SKIPPED = re.compile(r"node_modules/|/dist/|docs/reference/|tests/static/|\.venv/")

@@ -55,7 +55,7 @@ bool lies_below(const fs::path& path, const fs::path& folder) {
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-// Returns the mount of a path. Of several mounts on one point the last one counts.
+// Returns the mount of a path. If several are mounted on one point, the last one counts.
 const Mount* mount_of(const std::vector<Mount>& all, const fs::path& path) {
   const Mount* deepest = nullptr;
   for (const Mount& mount : all) {
