@@ -7,6 +7,7 @@ import { dash_of, group_by, join, mean_of, nearest, over_time, range_of, smooth,
 import { bytes, duration, number } from "../src/format";
 import type { Event, Experiment, LogLine, Points, Trial, Waiting } from "../src/live/protocol";
 import { at_least, bare, cut, find, next_trouble, painted, tone_of, without_start } from "../src/pages/log_text";
+import { parse_brushes, write_brushes } from "../src/pages/brushes";
 import { envelope } from "../src/pages/envelope";
 import { importance_of, numbered } from "../src/pages/importance_of";
 import { slots_of } from "../src/pages/slots";
@@ -458,4 +459,10 @@ test("a box moves no further than it has to in order to show a row below its hea
   const near = (row: number, top: number) => top_for(row, "near", top, 340, 34, 40);
   assert.deepEqual([near(3, 0), near(9, 0), near(10, 0), near(0, 500)], [0, 40, 74, 0]);
   assert.equal(top_for(100, "center", 0, 340, 20, 0), 1840);
+});
+
+test("ranges of parallel coordinates survive the address, whatever their parameters are called", () => {
+  const brushes = { lr: [0.1, 0.5], "a;b=c,d %": [0, 0.25] } as Record<string, [number, number]>;
+  assert.deepEqual(parse_brushes(write_brushes(brushes)), brushes);
+  assert.deepEqual(parse_brushes("lr=0.100,0.500;broken;%=0,1"), { lr: [0.1, 0.5] });
 });

@@ -12,11 +12,11 @@ import { plain } from "../format";
 import { chart_height } from "../prefs";
 import { Menu } from "../ui/menu";
 import { Card, Empty, Select, count, num } from "../ui/parts";
+import { parse_brushes, write_brushes, type Brush } from "./brushes";
 import { paint_ramp } from "./curves";
 import { flat, metrics, parameters, shown_name, varying } from "./trials";
 
 const kPad = { side: 64, top: 44, bottom: 24 };
-type Brush = [number, number];
 
 interface Drawn {
   trial: Trial;
@@ -133,16 +133,6 @@ const passes = (line: Drawn, axes: Axis[], brushes: Record<string, Brush>) => ax
   const where = line.places[i];
   return !brush || (where !== null && where >= brush[0] && where <= brush[1]);
 });
-
-function parse_brushes(text: string): Record<string, Brush> {
-  const found: Record<string, Brush> = {};
-  for (const part of text.split(";")) {
-    const parts = /^(.+)=([\d.]+),([\d.]+)$/.exec(part);
-    if (parts) found[parts[1]] = [Number(parts[2]), Number(parts[3])];
-  }
-  return found;
-}
-const write_brushes = (brushes: Record<string, Brush>) => Object.entries(brushes).map(([name, [low, high]]) => `${name}=${low.toFixed(3)},${high.toFixed(3)}`).join(";");
 
 const axis_x = (i: number, n: number, width: number) => kPad.side + (i * (width - 2 * kPad.side)) / (n - 1);
 const y_of = (place: number) => kPad.top + (1 - place) * (chart_height.value - kPad.top - kPad.bottom);
