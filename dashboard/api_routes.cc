@@ -58,7 +58,7 @@ std::vector<Api::Route> Api::with_operations(std::vector<Route> routes) {
                         .access = operation.rule->access() == v1::READ ? Access::kViewer : Access::kOperator,
                         .about = http.about(),
                         .query = {},
-                        .body = http.example(),
+                        .body = http.example().empty() ? std::string_view("{}") : std::string_view(http.example()),
                         .handler = &Api::operate,
                         .fields = body_fields_of(operation, http),
                         .operation = &operation,
