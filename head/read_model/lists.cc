@@ -96,33 +96,68 @@ v1::ListGroupsReply Lists::groups(const v1::ListRequest& request) const {
 
 v1::ListQueueReply Lists::queue(BootTime now, const v1::ListRequest& request) const {
   v1::ListQueueReply reply;
-  std::vector<Queued> waiting;
-  for (const auto& [id, actor] : tables_.actors.all()) {
-    if (actor.waits_for_place()) waiting.push_back(Queued(actor));
+  QueueCursor cursor;
+  while (add_queue(now, request, cursor, reply).value()) {
   }
-  for (const auto& [id, group] : tables_.groups.all()) {
-    if (group.waits_for_places()) waiting.push_back(Queued(group));
+  return reply;
+}
+
+Result<bool> Lists::add_queue(BootTime now, const v1::ListRequest& request, QueueCursor& cursor,
+                              v1::ListQueueReply& reply) const {
+  if (!cursor.begun) {
+    cursor.begun = true;
+    cursor.waiting = waiting();
   }
-  std::sort(waiting.begin(), waiting.end(), [](const Queued& a, const Queued& b) { return a.order < b.order; });
   const std::string& filter = request.filter();
-  int64_t total = 0;
-  for (size_t at = 0; at < waiting.size(); ++at) {
+  for (const size_t end = cursor.next + kPartRows; cursor.next < cursor.waiting.size(); ++cursor.next) {
+    if (cursor.next == end) return true;
     const bool is_full = reply.queue_size() >= limit_of(request);
     if (filter.empty() && is_full) {
-      total = static_cast<int64_t>(waiting.size());
-      break;
+      reply.set_total(static_cast<int64_t>(cursor.waiting.size()));
+      return false;
     }
+    const auto queued = find_queued(cursor.waiting[cursor.next]);
+    if (!queued) continue;  // Placed since the first part.
     v1::QueueEntry row;
-    rows_.fill_queue_entry(waiting[at], at + 1, now, row);
+    rows_.fill_queue_entry(*queued, cursor.next + 1, now, row);
     const auto has = [&](const std::string& text) { return text.find(filter) != std::string::npos; };
     if (!filter.empty() && row.kind() != filter && row.experiment() != filter && !has(row.name()) &&
         !has(row.display()) && !row.id().starts_with(filter))
       continue;
-    ++total;
+    reply.set_total(reply.total() + 1);
     if (!is_full) *reply.add_queue() = std::move(row);
   }
-  reply.set_total(total);
-  return reply;
+  return false;
+}
+
+std::vector<std::variant<ActorId, GroupId>> Lists::waiting() const {
+  std::vector<Queued> found;
+  for (const auto& [id, actor] : tables_.actors.all()) {
+    if (actor.waits_for_place()) found.push_back(Queued(actor));
+  }
+  for (const auto& [id, group] : tables_.groups.all()) {
+    if (group.waits_for_places()) found.push_back(Queued(group));
+  }
+  std::sort(found.begin(), found.end(), [](const Queued& a, const Queued& b) { return a.order < b.order; });
+  std::vector<std::variant<ActorId, GroupId>> out;
+  out.reserve(found.size());
+  for (const Queued& one : found) {
+    if (one.actor != nullptr) {
+      out.emplace_back(one.actor->id);
+    } else {
+      out.emplace_back(one.group->id);
+    }
+  }
+  return out;
+}
+
+std::optional<Queued> Lists::find_queued(const std::variant<ActorId, GroupId>& id) const {
+  if (const auto* actor_id = std::get_if<ActorId>(&id)) {
+    const Actor* actor = tables_.actors.find(*actor_id);
+    return actor != nullptr && actor->waits_for_place() ? std::optional(Queued(*actor)) : std::nullopt;
+  }
+  const Group* group = tables_.groups.find(std::get<GroupId>(id));
+  return group != nullptr && group->waits_for_places() ? std::optional(Queued(*group)) : std::nullopt;
 }
 
 Result<v1::ListTrialsReply> Lists::trials(BootTime now, const v1::ListRequest& request) const {

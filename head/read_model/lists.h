@@ -1,7 +1,10 @@
 // The lists of the API, built from the tables. Sizes are bounded by ListRequest.limit (0: 1000).
 #pragma once
 
+#include <optional>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "head/kernel/tables.h"
 #include "head/read_model/rows.h"
@@ -34,12 +37,17 @@ class Lists {
   // message names them.
   Result<v1::ListTrialsReply> trials(BootTime now, const v1::ListRequest& request) const;
 
-  // The two lists above in parts, so that the core's loop handles other events between them. A call visits up to
+  // The lists of actors, the queue and trials in parts, so that the core's loop handles other events between them. A call visits up to
   // kPartRows entries, adds their rows to the reply and advances the cursor; returns false when the list is complete. A
   // row shows the state at the time of its part; entries created meanwhile may be missing.
   static constexpr size_t kPartRows = 500;
   struct ActorsCursor {
     ActorId last;  // Nil: start of the list.
+  };
+  struct QueueCursor {
+    bool begun = false;
+    std::vector<std::variant<ActorId, GroupId>> waiting;  // In service order, as of the first part.
+    size_t next = 0;
   };
   struct TrialsCursor {
     std::string only;        // The experiment selected by the filter.
@@ -49,10 +57,17 @@ class Lists {
   };
   Result<bool> add_actors(BootTime now, const v1::ListRequest& request, ActorsCursor& cursor,
                           v1::ListActorsReply& reply) const;
+  Result<bool> add_queue(BootTime now, const v1::ListRequest& request, QueueCursor& cursor,
+                         v1::ListQueueReply& reply) const;
   Result<bool> add_trials(BootTime now, const v1::ListRequest& request, TrialsCursor& cursor,
                           v1::ListTrialsReply& reply) const;
 
  private:
+  // Everything that waits for placement, in service order.
+  std::vector<std::variant<ActorId, GroupId>> waiting() const;
+  // None: it does not wait any longer.
+  std::optional<Queued> find_queued(const std::variant<ActorId, GroupId>& id) const;
+
   const Tables& tables_;
   const Rows& rows_;
 };

@@ -184,9 +184,10 @@ void Operations::serve_lists() {
   read<v1::ListRequest, v1::ListGroupsReply>(
       "Cluster/ListGroups",
       [](const HeadCore& core, BootTime, const auto& request) { return core.lists().groups(request); });
-  read<v1::ListRequest, v1::ListQueueReply>(
-      "Cluster/ListQueue",
-      [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().queue(now, request); });
+  read_in_parts<v1::ListRequest, v1::ListQueueReply, Lists::QueueCursor>(
+      "Cluster/ListQueue", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
+        return core.lists().add_queue(now, request, cursor, reply);
+      });
   read_in_parts<v1::ListRequest, v1::ListTrialsReply, Lists::TrialsCursor>(
       "Cluster/ListTrials", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
         return core.lists().add_trials(now, request, cursor, reply);

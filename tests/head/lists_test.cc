@@ -66,6 +66,27 @@ TEST_F(ListsTest, PartsOfActorsAddUpToTheWholeList) {
   EXPECT_EQ(ids.size(), static_cast<size_t>(kActors));
 }
 
+TEST_F(ListsTest, PartsOfTheQueueKeepTheServiceOrderAndLeaveOutWhatWasPlaced) {
+  hello();
+  for (int number = 1; number <= kActors; ++number) spawn_numbered(number);
+  const v1::ListRequest request = request_of(10'000);
+  v1::ListQueueReply reply;
+  Lists::QueueCursor cursor;
+  ASSERT_TRUE(core->lists().add_queue(now, request, cursor, reply).value());
+  EXPECT_EQ(reply.queue_size(), static_cast<int>(Lists::kPartRows));
+  std::array<uint8_t, 16> last{};
+  last[0] = static_cast<uint8_t>(kActors >> 8);
+  last[1] = static_cast<uint8_t>(kActors);
+  last[15] = 1;
+  auto message = kill_message(0);
+  message.mutable_kill()->set_actor_id(raw(ActorId(last)));
+  send(message);
+  while (core->lists().add_queue(now, request, cursor, reply).value()) {
+  }
+  EXPECT_EQ(reply.total(), kActors - 1);
+  for (int at = 0; at < reply.queue_size(); ++at) EXPECT_EQ(reply.queue(at).position(), at + 1);
+}
+
 TEST_F(ListsTest, ActorsBeyondTheLimitAreCounted) {
   hello();
   for (int number = 1; number <= kActors; ++number) spawn_numbered(number);
