@@ -14,7 +14,7 @@ namespace {
 
 class ListsTest : public CoreFixture {
  protected:
-  static constexpr int kActors = 1200;
+  static constexpr int kActors = 4200;
 
   void spawn_numbered(int number) {
     std::array<uint8_t, 16> bytes{};
@@ -97,26 +97,26 @@ TEST_F(ListsTest, ActorsBeyondTheLimitAreCounted) {
 
 TEST_F(ListsTest, PartsOfTrialsAddUpAndShowWhatWasCreatedMeanwhile) {
   hello();
-  add_trials(0, 1200);
+  add_trials(0, 3000);
   const v1::ListRequest request = request_of(10'000, "dig");
   v1::ListTrialsReply reply;
   Lists::TrialsCursor cursor;
   ASSERT_TRUE(core->lists().add_trials(now, request, cursor, reply).value());
-  add_trials(1200, 1300);
+  add_trials(3000, 3100);
   while (core->lists().add_trials(now, request, cursor, reply).value()) {
   }
-  EXPECT_EQ(reply.trials_size(), 1300);
-  EXPECT_EQ(reply.total(), 1200);  // As the list began.
+  EXPECT_EQ(reply.trials_size(), 3100);
+  EXPECT_EQ(reply.total(), 3000);  // As the list began.
 }
 
 TEST_F(ListsTest, TrialsWithATagAreCountedOverAllParts) {
   hello();
-  add_trials(0, 1200);
+  add_trials(0, 3000);
   v1::ListRequest request = request_of(5);
   request.add_tags("even");
   const auto reply = core->lists().trials(now, request);
   EXPECT_EQ(reply->trials_size(), 5);
-  EXPECT_EQ(reply->total(), 600);
+  EXPECT_EQ(reply->total(), 1500);
 }
 
 }  // namespace
