@@ -46,16 +46,5 @@ install(FILES ${CMAKE_BINARY_DIR}/volador-config.cmake ${CMAKE_BINARY_DIR}/volad
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 # `format` rewrites the sources as .clang-format says, `format-check` only says which differ.
-find_program(VOLADOR_CLANG_FORMAT clang-format)
-if(VOLADOR_CLANG_FORMAT)
-  file(GLOB_RECURSE _volador_sources CONFIGURE_DEPENDS
-    ${PROJECT_SOURCE_DIR}/volador/*.h ${PROJECT_SOURCE_DIR}/runtime/*.h ${PROJECT_SOURCE_DIR}/head/*.h ${PROJECT_SOURCE_DIR}/worker/*.h
-    ${PROJECT_SOURCE_DIR}/tune/*.h ${PROJECT_SOURCE_DIR}/cli/*.h ${PROJECT_SOURCE_DIR}/examples/*.h ${PROJECT_SOURCE_DIR}/tests/*.h
-    ${PROJECT_SOURCE_DIR}/volador/*.cc ${PROJECT_SOURCE_DIR}/runtime/*.cc ${PROJECT_SOURCE_DIR}/head/*.cc ${PROJECT_SOURCE_DIR}/worker/*.cc
-    ${PROJECT_SOURCE_DIR}/tune/*.cc ${PROJECT_SOURCE_DIR}/cli/*.cc ${PROJECT_SOURCE_DIR}/examples/*.cc ${PROJECT_SOURCE_DIR}/tests/*.cc)
-  # Hundreds of names: handed over in a file, so that no command line grows too long.
-  list(JOIN _volador_sources "\n" _volador_source_lines)
-  file(WRITE ${CMAKE_BINARY_DIR}/format-files.txt "${_volador_source_lines}\n")
-  add_custom_target(format COMMAND xargs -a ${CMAKE_BINARY_DIR}/format-files.txt ${VOLADOR_CLANG_FORMAT} -i VERBATIM)
-  add_custom_target(format-check COMMAND xargs -a ${CMAKE_BINARY_DIR}/format-files.txt ${VOLADOR_CLANG_FORMAT} --dry-run --Werror VERBATIM)
-endif()
+add_custom_target(format COMMAND ${PROJECT_SOURCE_DIR}/scripts/format.sh VERBATIM)
+add_custom_target(format-check COMMAND ${PROJECT_SOURCE_DIR}/scripts/format.sh --check VERBATIM)

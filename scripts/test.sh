@@ -60,17 +60,9 @@ built() {
   return $code
 }
 
-# Lists the sources that are not as .clang-format has them.
-check_format() {
-  git ls-files -z '*.h' '*.cc' | xargs -0 -P "$(nproc)" -n 40 clang-format --dry-run --Werror >"$results/format.log" 2>&1 && return
-  grep -oE '^[^ :]+:[0-9]+' "$results/format.log" | head -n 40
-  echo "run ninja -C build format"
-  return 1
-}
-
 build_docs() { scripts/docs.sh >"$results/docs.log" 2>&1 || { tail -n 40 "$results/docs.log"; return 1; }; }
 
-step "format" check_format
+step "format" scripts/format.sh --check
 step "documentation" build_docs
 
 jobs=$(nproc)
