@@ -16,9 +16,11 @@ auto Api::later(Respond respond, Make make) {
 template <class Reply, class Make>
 void Api::call_for(std::string_view operation, const Call& call, const google::protobuf::Message& request,
                    Respond respond, Make make) {
-  port_.registry().call<Reply>(
-      operation, call.by, request,
-      later<Reply>(std::move(respond), [make = std::move(make)](const Result<Reply>& reply) { return make(*reply); }));
+  using Shared = operations::Registry::Reply;  // Not copied: a timeline may take megabytes.
+  port_.registry().call(operation, call.by, request,
+                        later<Shared>(std::move(respond), [make = std::move(make)](const Result<Shared>& reply) {
+                          return make(static_cast<const Reply&>(**reply));
+                        }));
 }
 
 }  // namespace volador::dashboard
