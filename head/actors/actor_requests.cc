@@ -61,9 +61,7 @@ Result<void> ActorRequests::spawn(DriverId driver, const Actor* owner, const pro
   auto resources = resources_from(spec.resources(), context_.options.limits);
   if (!resources) return make_error(resources.error());
   spec.set_driver_id(raw(driver));
-  spec.clear_owner();
-  if (auto creator = requester(clients_, driver, owner); !creator.token_id().empty())
-    *spec.mutable_owner() = std::move(creator);
+  assign_owner(spec, requester(clients_, driver, owner));
   spec.set_program_sha256(sha256);
   if (spec.namespace_().empty()) spec.set_namespace_(own_namespace(driver, owner));
   VOLADOR_TRY(actors_.check_room(spec));

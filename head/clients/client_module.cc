@@ -93,7 +93,7 @@ void ClientModule::on_hello(ClientSession session, const protocol::Hello& hello,
     protocol::DriverRecord record;
     record.set_driver_id(raw(id));
     record.set_name(hello.name());
-    if (!owner.token_id().empty()) *record.mutable_owner() = owner;
+    assign_owner(record, owner);
     context_.journal(kDriversTable, raw(id), record.SerializeAsString());
   }
   std::string before;

@@ -89,9 +89,7 @@ Result<void> GroupModule::create(DriverId driver, const Actor* owner, protocol::
   if (!bundles) return make_error(bundles.error());
   VOLADOR_TRY(groups_.check_room(spec));
   spec.set_driver_id(raw(driver));
-  spec.clear_owner();
-  if (auto creator = requester(clients_, driver, owner); !creator.token_id().empty())
-    *spec.mutable_owner() = std::move(creator);
+  assign_owner(spec, requester(clients_, driver, owner));
   const auto program = programs_.find(driver);
   spec.set_program_sha256(program == programs_.end() ? "" : program->second.sha256());
   std::vector<HolderId> holders;

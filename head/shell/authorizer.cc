@@ -77,12 +77,9 @@ Result<security::Principal> Authorizer::identify(std::string_view certificate_pe
 }
 
 Result<security::Principal> Authorizer::identify_bearer(std::string_view text) const {
-  auto token = security::parse_token(text);
-  if (!token) return make_error(ErrorCode::kUnauthenticated, token.error().message);
-  std::lock_guard lock(mutex_);
-  auto role = tokens_.check(token->id, token->secret.reveal(), clock_.wall());
-  if (!role) return make_error(role.error());
-  return security::principal_of_token(token->id, *role);
+  auto found = bearer(text);
+  if (!found) return make_error(found.error());
+  return security::principal_of_token(std::move(found->token_id), found->role);
 }
 
 Result<security::Principal> Authorizer::principal(std::string_view certificate_pem, std::string_view bearer) const {
@@ -187,12 +184,7 @@ bool Authorizer::counts(std::string_view token_id) const {
   return tokens_.counts(token_id, clock_.wall());
 }
 
-bool Authorizer::usable(std::string_view text) const {
-  auto token = security::parse_token(text);
-  if (!token) return false;
-  std::lock_guard lock(mutex_);
-  return tokens_.check(token->id, token->secret.reveal(), clock_.wall()).has_value();
-}
+bool Authorizer::usable(std::string_view text) const { return bearer(text).has_value(); }
 
 bool needs_proof(std::string_view method) {
   const auto access = access_of(method);

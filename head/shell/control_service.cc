@@ -126,10 +126,10 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
       grpc::CallbackServerContext* context) override {
     auto stream = std::make_shared<StreamReactor<protocol::WorkerMessage, protocol::HeadToWorker>>(
         context, context->peer(), StreamLimits{});
-    const uint64_t entry = remember(*context, stream);
+    const auto caller = parts_.authorizer.identify(certificate_of(*context->auth_context()));
+    const uint64_t entry = remember(caller, stream);
     CoreRunner& runner = parts_.runner;
     const NodeSession session = runner.open_node(stream);
-    const auto caller = parts_.authorizer.identify(certificate_of(*context->auth_context()));
     tell_revoked(*stream, parts_.authorizer.revoked_tokens());
     return stream->start(
         {.on_message =
@@ -152,10 +152,10 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
       grpc::CallbackServerContext* context) override {
     auto stream = std::make_shared<StreamReactor<protocol::ClientMessage, protocol::HeadMessage>>(
         context, context->peer(), StreamLimits{});
-    const uint64_t entry = remember(*context, stream);
+    const auto caller = parts_.authorizer.identify(certificate_of(*context->auth_context()));
+    const uint64_t entry = remember(caller, stream);
     CoreRunner& runner = parts_.runner;
-    const ClientSession session = runner.open_client(
-        stream, parts_.authorizer.identify(certificate_of(*context->auth_context())).value_or(security::Principal()));
+    const ClientSession session = runner.open_client(stream, caller.value_or(security::Principal()));
     return stream->start({.on_message =
                               [&runner, session](protocol::ClientMessage message, std::function<void()> handled) {
                                 runner.on_client_message(session, std::move(message), std::move(handled));
@@ -264,8 +264,7 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
   }
 
   template <class Message>
-  uint64_t remember(grpc::CallbackServerContext& context, const std::shared_ptr<Message>& stream) {
-    auto caller = parts_.authorizer.identify(certificate_of(*context.auth_context()));
+  uint64_t remember(const Result<security::Principal>& caller, const std::shared_ptr<Message>& stream) {
     std::lock_guard lock(mutex_);
     streams_[next_stream_] = {
         .token_id = caller ? caller->token_id : std::string(),
