@@ -53,6 +53,8 @@ Self self_of(const protocol::HostStart& start, const std::filesystem::path& scra
   self.class_name = spec.class_name();
   self.node = id_from_raw<NodeId>(start.node_id());
   self.node_name = start.node_name();
+  self.node_address = start.data_address().substr(0, start.data_address().rfind(':'));
+  if (self.node_address.starts_with('[')) self.node_address = self.node_address.substr(1, self.node_address.size() - 2);
   self.resources = resources_of(spec.resources());
   self.gpus.assign(start.start().gpus().begin(), start.start().gpus().end());
   self.scratch = scratch;

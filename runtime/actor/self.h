@@ -20,6 +20,7 @@ struct Self {
   std::string class_name;
   NodeId node;
   std::string node_name;
+  std::string node_address;       // IP address at which other nodes reach this one; empty: unknown.
   ResourceSet resources;          // As granted.
   std::vector<int> gpus;          // Device indices of the node, as in CUDA_VISIBLE_DEVICES.
   std::filesystem::path scratch;  // Path of scratch_directory().

@@ -28,7 +28,7 @@ MAY_INCLUDE = {
 # Headers of libraries that stay behind one folder.
 CONFINED = [
     (re.compile(r"caf/"), {"runtime"}, "CAF stays behind runtime/"),
-    (re.compile(r"torch/"), {"train", "examples"}, "only train/ and examples/ link LibTorch"),
+    (re.compile(r"torch/"), {"train", "examples", "tests"}, "only train/, examples/ and tests link LibTorch"),
     (re.compile(r"boost/"), {"dashboard"}, "Boost stays behind dashboard/http_server.h"),
     (re.compile(r"CLI/"), {"cli"}, "command lines are parsed in cli/"),
 ]
