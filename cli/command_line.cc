@@ -17,6 +17,7 @@
 #include "cli/commands/study_command.h"
 #include "cli/commands/token_command.h"
 #include "cli/commands/top_command.h"
+#include "cli/commands/train_commands.h"
 #include "cli/commands/tune_command.h"
 #include "cli/commands/version_command.h"
 #include "cli/commands/view_command.h"
@@ -127,6 +128,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<KillCommand>());
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<TuneCommand>());
+  add(std::make_unique<TrainCommand>());
   add(std::make_unique<StudyCommand>());
   add(std::make_unique<DashboardCommand>());
   add(std::make_unique<ViewCommand>());

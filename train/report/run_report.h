@@ -1,0 +1,111 @@
+// Report of a training run to the cluster's lists and dashboard, and to result files in the layout of tune::run.
+//
+// To the head a training run is an experiment whose scheduler text begins with kTrainKind. It has one trial named
+// "train" with the run's metrics, and one named "rank 0", "rank 1", … for each rank passed to ranks().
+//
+//   <storage>/<name>_<time>/experiment_state.json    state, notices, last metrics; as read by `volador tune show`
+//   <storage>/<name>_<time>/journal.vlj              locked while the program runs; has no events
+//   <storage>/<name>_<time>/train-<id>/              result.json, progress.csv, events.out.tfevents.…, error.txt
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/ids.h"
+#include "tune/loop/metrics.h"
+#include "tune/space/config.h"
+
+namespace volador {
+class Session;
+}
+
+namespace volador::train {
+
+inline constexpr std::string_view kTrainKind = "train";  // Begins the scheduler text; also the run's first tag.
+// Whether an experiment with this scheduler text is a training run.
+constexpr bool is_training_run(std::string_view scheduler) {
+  return scheduler == kTrainKind || scheduler.starts_with("train: ");
+}
+
+struct RunReportOptions {
+  std::string name;                         // Name of the run and its directory: a plain file name of at most 100 bytes.
+  tune::Config config = {};                 // A map; null counts as an empty one.
+  std::string metric = "train_loss";        // Metric whose last and best values are shown.
+  tune::Mode mode = tune::Mode::kMin;       // Direction in which the metric improves.
+  int64_t planned = 0;                      // The last iteration, for the estimate of the time left; 0: unknown.
+  std::string resources = {};               // In words, such as "4 ranks with 2 CPUs each"; empty: unknown.
+  std::vector<std::string> tags = {};       // Behind kTrainKind; at most 31 reach the head.
+  std::string directory = {};               // Parent of the run's directory; "": ~/volador_results; "none": no files.
+  bool tensorboard = true;                  // Writes event files beside result.json and progress.csv.
+  std::chrono::milliseconds interval{200};  // Maximum delay of a report and of a stop request; at least 10 ms.
+};
+
+// Place and latest metrics of one rank.
+struct RankReport {
+  int rank = 0;
+  ActorId actor = {};          // Nil: it runs in the program itself.
+  std::string node = {};       // Name of its node; empty: unknown.
+  tune::Metrics metrics = {};  // Such as samples_per_s, data_wait_s; drawn as curves of the rank.
+};
+
+enum class RunOutcome : uint8_t {
+  kFinished,
+  kStopped,  // By a user, or before its planned end. In lists "interrupted".
+  kFailed,
+};
+
+// Thread safe. Functions that a training loop calls only put their arguments into a queue; a thread of the report sends
+// and writes them. The queue is bounded: what does not fit is left out and counted in a notice. An absent head or a
+// full disk never reaches the caller.
+class RunReport {
+ public:
+  static constexpr size_t kWaitingMax = 20'000;  // Reports in the queue.
+  static constexpr size_t kNoticesMax = 200;     // Events kept for lists, newest last; error.txt has all faults.
+  static constexpr int kRanksMax = 4096;         // Ranks that have a row.
+
+  // Creates the directory and reports the run as running. `session` null: files only. Throws
+  // Exception(kInvalidArgument: name, config; kPermissionDenied, kUnavailable: the directory cannot be written).
+  RunReport(std::shared_ptr<Session> session, RunReportOptions options);
+  // Without an earlier end() the run ends as failed if an exception is passing, otherwise as stopped.
+  ~RunReport();
+  RunReport(const RunReport&) = delete;
+  RunReport& operator=(const RunReport&) = delete;
+
+  // Iterations grow: a repeated or older one is ignored, so that a step that is done again after a fault counts once.
+  void metrics(int64_t iteration, const tune::Metrics& metrics);
+  // A sentence for the user: "The run goes on with 3 ranks." It becomes the trial's reason until the next one.
+  void event(std::string sentence);
+  // As event(), for a fault of the run or of a rank; -1: not of a rank. The rank's row becomes failed until ranks() has
+  // it again, and the head lists the failure among its events. Points get the metric `faults`, the number so far.
+  void fault(int rank, std::string error);
+  // The ranks that train now. The rows of others that had not failed become stopped.
+  void ranks(std::vector<RankReport> ranks);
+
+  // Whether a user asked the run to stop: in the dashboard, or with `volador tune stop`. The loop should look between
+  // iterations, save its state and call end(kStopped).
+  bool stop_requested() const;
+
+  // Sends and writes everything, which may take as long as the disk does. Only the first call counts; later calls of
+  // all functions have no effect. `message`: why it ended; the error of a failed run.
+  void end(RunOutcome outcome, std::string message = {});
+  // Waits until everything passed in before was given to the session and to the files.
+  void flush();
+
+  const std::string& experiment() const;           // Name at the head: "digits_2026-11-21_10-02-11".
+  const std::filesystem::path& directory() const;  // Empty: no files are written.
+
+ private:
+  class Writer;
+  struct Inbox;
+
+  const std::shared_ptr<Inbox> inbox_;  // Shared with the session's receiver of requests.
+  const std::unique_ptr<Writer> writer_;
+  const int exceptions_;  // Number of exceptions in flight at construction.
+};
+
+}  // namespace volador::train
