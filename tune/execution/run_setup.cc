@@ -42,6 +42,32 @@ Result<ResourceSet> resources_of_bundles(const TrainableRef& trainable, const Ru
   return all;
 }
 
+// Takes the bundles of a trainable that knows them itself.
+Result<void> take_bundles(const TrainableRef& trainable, RunOptions& options) {
+  if (trainable.bundles.empty()) return {};
+  ResourceSet all;
+  for (const Resources& bundle : trainable.bundles) {
+    auto set = ResourceSet::from(bundle);
+    if (!set)
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: {}", trainable.label, set.error().message));
+    all += *set;
+  }
+  const auto given = ResourceSet::from(options.resources_per_trial);
+  const bool has_resources = !given || *given != *ResourceSet::from(RunOptions().resources_per_trial);
+  if (has_resources || !options.bundles_per_trial.empty()) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format(
+            "{} is given, but the workers of {} ask for resources themselves ({} a trial, in {} bundles): leave it "
+            "out, and change num_workers or resources_per_worker of the trainer instead",
+            has_resources ? fmt::format("resources_per_trial ({})", given ? to_string(*given) : "invalid")
+                          : "bundles_per_trial",
+            trainable.label, to_string(all), trainable.bundles.size()));
+  }
+  options.bundles_per_trial = trainable.bundles;
+  return {};
+}
+
 Result<ResourceSet> resources_of(const TrainableRef& trainable, const RunOptions& options) {
   if (!options.bundles_per_trial.empty()) return resources_of_bundles(trainable, options);
   auto set = ResourceSet::from(options.resources_per_trial);
@@ -181,6 +207,7 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
   if (options.name.empty()) options.name = trainable.label;
   VOLADOR_TRY(check_counts(options));
   VOLADOR_TRY(CallbackRunner::check(options.callbacks));
+  VOLADOR_TRY(take_bundles(trainable, options));
   auto resources = resources_of(trainable, options);
   if (!resources) return make_error(resources.error());
   run.resources = std::move(*resources);

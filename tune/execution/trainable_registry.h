@@ -45,6 +45,8 @@ struct TrainableRef {
   std::string label;       // Display name; default name of the experiment.
   std::string parameters;  // Envelope.
   std::optional<Resources> resources = std::nullopt;
+  // Bundles of each trial's placement group, for a trainable that knows them itself; see RunOptions::bundles_per_trial.
+  std::vector<Resources> bundles = {};
 };
 
 template <class T>
