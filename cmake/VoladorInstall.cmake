@@ -1,5 +1,5 @@
 # Install rules and the exported CMake package: find_package(volador CONFIG) gives volador::volador and volador::tune, with
-# COMPONENTS torch also volador::torch.
+# COMPONENTS torch also volador::torch and, where Volador was built with LibTorch, volador::train.
 # The prefix may be moved after the installation.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -27,10 +27,18 @@ else()
     if(_header_sets)
       set(_headers FILE_SET HEADERS DESTINATION ${VOLADOR_INSTALL_INCLUDEDIR})
     endif()
-    install(TARGETS ${_library} EXPORT volador ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/volador ${_headers}
+    # Only programs that ask for LibTorch import what links it.
+    set(_export volador)
+    if(_library STREQUAL "volador_train")
+      set(_export volador-train)
+    endif()
+    install(TARGETS ${_library} EXPORT ${_export} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/volador ${_headers}
             INCLUDES DESTINATION ${VOLADOR_INSTALL_INCLUDEDIR})
   endforeach()
   install(EXPORT volador NAMESPACE volador:: FILE volador-targets.cmake DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
+  if(TARGET volador_train)
+    install(EXPORT volador-train NAMESPACE volador:: FILE volador-train-targets.cmake DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
+  endif()
   install(FILES ${CMAKE_CURRENT_LIST_DIR}/FindCAF.cmake DESTINATION ${VOLADOR_INSTALL_CMAKEDIR})
 endif()
 if(TARGET volador)

@@ -23,6 +23,7 @@ unset(ENV{VOLADOR_TOKEN})
 run(${WORK}/build/consumer)
 if(NOT TORCH STREQUAL "OFF")
   run(${WORK}/build/torch_consumer)
+  run(${WORK}/build/train_consumer)
 endif()
 # A component that is not there is an error that says what to do.
 execute_process(COMMAND ${CMAKE_COMMAND} -G Ninja -S ${PROJECT} -B ${WORK}/without -DCMAKE_PREFIX_PATH=${WORK}/prefix -DVOLADOR_TORCH=OFF -DREQUIRE_TORCH=ON

@@ -33,15 +33,15 @@ constexpr bool is_training_run(std::string_view scheduler) {
 }
 
 struct RunReportOptions {
-  std::string name;                         // Name of the run and its directory: a plain file name of at most 100 bytes.
-  tune::Config config = {};                 // A map; null counts as an empty one.
-  std::string metric = "train_loss";        // Metric whose last and best values are shown.
-  tune::Mode mode = tune::Mode::kMin;       // Direction in which the metric improves.
-  int64_t planned = 0;                      // The last iteration, for the estimate of the time left; 0: unknown.
-  std::string resources = {};               // In words, such as "4 ranks with 2 CPUs each"; empty: unknown.
-  std::vector<std::string> tags = {};       // Behind kTrainKind; at most 31 reach the head.
-  std::string directory = {};               // Parent of the run's directory; "": ~/volador_results; "none": no files.
-  bool tensorboard = true;                  // Writes event files beside result.json and progress.csv.
+  std::string name;                    // Name of the run and its directory: a plain file name of at most 100 bytes.
+  tune::Config config = {};            // A map; null counts as an empty one.
+  std::string metric = "train_loss";   // Metric whose last and best values are shown.
+  tune::Mode mode = tune::Mode::kMin;  // Direction in which the metric improves.
+  int64_t planned = 0;                 // The last iteration, for the estimate of the time left; 0: unknown.
+  std::string resources = {};          // In words, such as "4 ranks with 2 CPUs each"; empty: unknown.
+  std::vector<std::string> tags = {};  // Behind kTrainKind; at most 31 reach the head.
+  std::string directory = {};          // Parent of the run's directory; "": ~/volador_results; "none": no files.
+  bool tensorboard = true;             // Writes event files beside result.json and progress.csv.
   std::chrono::milliseconds interval{200};  // Maximum delay of a report and of a stop request; at least 10 ms.
 };
 

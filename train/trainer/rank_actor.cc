@@ -1,0 +1,136 @@
+#include "train/trainer/rank_actor.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "runtime/actor/self.h"
+#include "train/group/backend_group.h"
+#include "train/group/shared_group.h"
+#include "train/optim/state_dict.h"
+#include "tune/refusal.h"
+
+namespace volador::train {
+
+RankActor::RankActor(RankSpec spec) : spec_(std::move(spec)) {}
+
+std::shared_ptr<RankLoop> RankActor::loop() {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (loop_ == nullptr) tune::throw_refusal("this rank has not been prepared");
+  return loop_;
+}
+
+RankReady RankActor::prepare() {
+  auto made = std::make_shared<RankLoop>(
+      RankOptions{.operator_name = spec_.operator_name, .seed = spec_.seed, .use_gpu = spec_.use_gpu}, spec_.config);
+  next_segment_ = tune::unwrap(SegmentFile::create());
+  const std::lock_guard<std::mutex> hold(mutex_);
+  loop_ = std::move(made);
+  return {.node = is_inside_actor() ? self().node_name : std::string(),
+          .pid = ::getpid(),
+          .layout = loop_->layout(),
+          .parameters = loop_->describe_parameters(),
+          .batch_size = loop_->batch_size(),
+          .batches_per_epoch = loop_->batches_per_epoch(),
+          .parameter_count = loop_->parameter_count(),
+          .has_validation = loop_->has_validation(),
+          .segment = next_segment_.offer()};
+}
+
+FormReply RankActor::form(Formation formation, Bytes state) {
+  const auto loop = this->loop();
+  FormReply reply;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (formation.generation <= generation_) {
+      reply.not_joined = fmt::format("generation {} is older than {}", formation.generation, generation_);
+      return reply;
+    }
+    if (formation.generation <= aborted_generation_) {  // The word to give it up has overtaken this call.
+      reply.not_joined = fmt::format("generation {} was given up", formation.generation);
+      reply.step = loop->status().step;
+      reply.epoch = loop->epoch();
+      reply.segment = next_segment_.offer();
+      return reply;
+    }
+    generation_ = formation.generation;
+    join_cancelled_ = false;
+  }
+  try {
+    join(*loop, formation, state);
+  } catch (const GroupAborted& aborted) {
+    reply.not_joined = aborted.what();
+  } catch (const Exception& exception) {
+    (exception.error().code == ErrorCode::kInvalidArgument ? reply.error : reply.not_joined) =
+        exception.error().message;
+  }
+  reply.step = loop->status().step;
+  reply.epoch = loop->epoch();
+  reply.segment = next_segment_.offer();
+  return reply;
+}
+
+void RankActor::join(RankLoop& loop, const Formation& formation, const Bytes& state) {
+  if (formation.has_state) loop.load(from_bytes(state.data));
+  const int node = formation.node_of_rank.at(static_cast<size_t>(formation.rank));
+  const auto ranks_of_node =
+      static_cast<int>(std::count(formation.node_of_rank.begin(), formation.node_of_rank.end(), node));
+  // An offer is used once: a rank of a group that was given up may still write to its memory.
+  segment_ = std::exchange(next_segment_, tune::unwrap(SegmentFile::create()));
+  if (formation.node_of_rank.size() == 1) {
+    loop.form(single_rank_group());
+  } else {
+    const auto& nodes = formation.node_of_rank;
+    const int node_count = 1 + *std::max_element(nodes.begin(), nodes.end());
+    const auto first = std::find(nodes.begin(), nodes.end(), node) - nodes.begin();
+    std::shared_ptr<Wire> wire;
+    if (node_count > 1 && first == formation.rank) {
+      wire = join_wire({.rank = node,
+                        .world = node_count,
+                        .address = self().node_address,
+                        .run = std::to_string(formation.generation),
+                        .rendezvous = std::make_shared<ActorRendezvous>(formation.rendezvous, join_cancelled_),
+                        .layout = loop.layout()});
+    }
+    loop.form(join_shared_group({.segment = formation.segment,
+                                 .rank = formation.rank,
+                                 .node_of_rank = formation.node_of_rank,
+                                 .arena_bytes = loop.arena_bytes(ranks_of_node),
+                                 .layout = loop.layout(),
+                                 .wire = std::move(wire),
+                                 .cancelled = &join_cancelled_}));
+  }
+}
+
+SegmentReply RankActor::run(uint64_t generation, SegmentRequest request) {
+  const auto loop = this->loop();
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    if (generation != generation_)
+      return {.end = SegmentEnd::kAborted, .reason = fmt::format("generation {} is over", generation)};
+  }
+  return loop->run(request);
+}
+
+Bytes RankActor::state() { return {to_bytes(loop()->state())}; }
+volador::Ref<Bytes> RankActor::stored_state() { return volador::put(state()); }
+void RankActor::load(Bytes state) { loop()->load(from_bytes(state.data)); }
+
+void RankActor::pause(uint64_t generation) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  if (generation == generation_ && loop_ != nullptr) loop_->request_pause();
+}
+
+void RankActor::abort(uint64_t generation, std::string reason) {
+  const std::lock_guard<std::mutex> hold(mutex_);
+  aborted_generation_ = std::max(aborted_generation_, generation);
+  if (generation != generation_ || loop_ == nullptr) return;
+  join_cancelled_ = true;
+  loop_->abort(reason);
+}
+
+RankStatus RankActor::status() { return loop()->status(); }
+
+}  // namespace volador::train

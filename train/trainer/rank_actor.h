@@ -1,0 +1,97 @@
+// Actor that runs one rank of a training run in its own process.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/actor/actor_class.h"
+#include "runtime/actor/ref.h"
+#include "runtime/serialize/codec.h"
+#include "train/group/shared_segment.h"
+#include "train/operator/rank_loop.h"
+#include "train/trainer/rendezvous_actor.h"
+
+namespace volador::train {
+
+struct RankSpec {
+  std::string operator_name;
+  Config config;
+  uint64_t seed = 0;
+  bool use_gpu = false;
+};
+VOLADOR_FIELDS(RankSpec, operator_name, config, seed, use_gpu);
+
+// A rank after setup().
+struct RankReady {
+  std::string node;  // Name.
+  int32_t pid = 0;
+  uint64_t layout = 0;     // Digest of the parameters' shapes.
+  std::string parameters;  // Names and shapes, one line each.
+  int64_t batch_size = 0;
+  int64_t batches_per_epoch = 0;
+  int64_t parameter_count = 0;
+  bool has_validation = false;
+  SegmentOffer segment;  // Memory for the next group of its node.
+};
+VOLADOR_FIELDS(RankReady, node, pid, layout, parameters, batch_size, batches_per_epoch, parameter_count, has_validation,
+               segment);
+
+// Place of a rank in a new group.
+struct Formation {
+  uint64_t generation = 0;
+  int rank = 0;
+  std::vector<int> node_of_rank;
+  SegmentOffer segment;                     // The same for all ranks of a node.
+  ActorHandle<RendezvousActor> rendezvous;  // Connects the nodes; nil if there is one.
+  bool has_state = false;                   // The state that comes with it replaces this rank's.
+};
+VOLADOR_FIELDS(Formation, generation, rank, node_of_rank, segment, rendezvous, has_state);
+
+struct FormReply {
+  int64_t step = 0;
+  int64_t epoch = 0;
+  SegmentOffer segment;    // Memory for the group after this one.
+  std::string not_joined;  // Not empty: the group did not come about, and why; another one may.
+  std::string error;       // Not empty: no group with this rank can come about, and why.
+};
+VOLADOR_FIELDS(FormReply, step, epoch, segment, not_joined, error);
+
+class RankActor {
+ public:
+  explicit RankActor(RankSpec spec);
+
+  // Runs setup() of the operator.
+  RankReady prepare();
+  // Collective: all ranks of a generation are told to form. An empty state keeps the rank's own.
+  FormReply form(Formation formation, Bytes state);
+  SegmentReply run(uint64_t generation, SegmentRequest request);
+  // The state as train::to_bytes().
+  Bytes state();
+  volador::Ref<Bytes> stored_state();
+  void load(Bytes state);
+
+  // On a thread of their own, while the others run. They have no effect for another generation.
+  void pause(uint64_t generation);
+  void abort(uint64_t generation, std::string reason);
+  RankStatus status();
+
+ private:
+  std::shared_ptr<RankLoop> loop();
+  void join(RankLoop& loop, const Formation& formation, const Bytes& state);
+
+  const RankSpec spec_;
+  SegmentFile next_segment_, segment_;
+  std::mutex mutex_;  // Guards the rest.
+  uint64_t generation_ = 0;
+  uint64_t aborted_generation_ = 0;
+  std::atomic<bool> join_cancelled_{false};
+  std::shared_ptr<RankLoop> loop_;  // Null before prepare().
+};
+VOLADOR_ACTOR(RankActor, &RankActor::prepare, &RankActor::form, &RankActor::run, &RankActor::state,
+              &RankActor::stored_state, &RankActor::load, &RankActor::pause, &RankActor::abort, &RankActor::status);
+
+}  // namespace volador::train

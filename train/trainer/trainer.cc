@@ -1,0 +1,763 @@
+#include "train/trainer/trainer.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+
+#include "runtime/actor/handle.h"
+#include "runtime/actor/lending.h"
+#include "runtime/actor/ref.h"
+#include "runtime/log.h"
+#include "train/core/coordinator.h"
+#include "train/optim/state_dict.h"
+#include "train/report/run_report.h"
+#include "train/trainer/rank_actor.h"
+#include "tune/refusal.h"
+
+namespace volador::train {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using namespace std::chrono_literals;
+
+constexpr auto kStatusTimeout = 2s;  // Limit for a rank to answer what it does.
+
+std::string short_name(std::string name) {
+  if (const size_t colon = name.rfind("::"); colon != std::string::npos) name = name.substr(colon + 2);
+  return name;
+}
+
+// The first line in which two descriptions of parameters differ.
+std::string first_difference(const std::string& a, const std::string& b) {
+  size_t at = 0;
+  while (at < a.size() && at < b.size()) {
+    const size_t end_a = a.find('\n', at), end_b = b.find('\n', at);
+    const std::string line_a = a.substr(at, end_a - at), line_b = b.substr(at, end_b - at);
+    if (line_a != line_b) return fmt::format("{} and {}", line_a, line_b);
+    at = end_a + 1;
+  }
+  return "their numbers of parameters";
+}
+
+// Steps and epochs done by a saved run.
+struct Place {
+  int64_t step = 0, epoch = 0;
+};
+
+// Throws kInvalidArgument: not the bytes of a state.
+Place place_of(const std::string& bytes) {
+  const c10::IValue state = from_bytes(bytes);
+  if (state.isGenericDict() && state.toGenericDict().contains("volador")) {
+    const c10::IValue value = state.toGenericDict().at("volador");
+    if (value.isGenericDict()) {
+      const auto place = value.toGenericDict();
+      if (place.contains("step") && place.contains("epoch"))
+        return {place.at("step").toInt(), place.at("epoch").toInt()};
+    }
+  }
+  tune::throw_refusal(
+      "the state is not one of a training run: it has no \"volador\" with step and epoch; is the file a checkpoint of "
+      "train::TorchTrainer?");
+}
+
+}  // namespace
+
+void check_options(const TrainerOptions& options) {
+  const WorkerRange& workers = options.num_workers;
+  if (workers.min < 1 || workers.max < workers.min) {
+    tune::throw_refusal(
+        fmt::format("num_workers is {{{}, {}}}; the least number must be at least 1 and the largest no smaller",
+                    workers.min, workers.max));
+  }
+  if (options.max_failures < -1)
+    tune::throw_refusal(fmt::format("max_failures is {}; it must be -1 (any number) or more", options.max_failures));
+  if (options.start_timeout <= 0ms) tune::throw_refusal("start_timeout must be above 0");
+  if (options.hang_timeout <= 0ms) tune::throw_refusal("hang_timeout must be above 0");
+  const double gpus = options.resources_per_worker.gpus;
+  if (options.use_gpu.value_or(false) && gpus <= 0) {
+    tune::throw_refusal(
+        "use_gpu is set, but resources_per_worker asks for no GPU; set .resources_per_worker = {.cpus = 1, .gpus = 1}");
+  }
+}
+
+// Carries out the coordinator's actions by calls of the ranks' actors, and feeds it with their outcomes. Everything but
+// the inbox belongs to the thread that calls the trainer.
+struct Trainer::Impl {
+  struct Member {
+    ActorHandle<RankActor> actor;
+    std::shared_ptr<void> watch;  // Subscription of the actor's state.
+    std::optional<RankReady> ready;
+    SegmentOffer offer;
+    int bundle = -1;  // Bundle of the group; -1: outside.
+    bool may_differ = false;
+  };
+  // Messages to the trainer's thread. Callbacks may outlive the trainer.
+  struct Inbox {
+    std::mutex mutex;
+    std::condition_variable arrived;
+    std::deque<std::function<void(Impl&)>> messages;
+    void post(std::function<void(Impl&)> message) {
+      const std::lock_guard<std::mutex> hold(mutex);
+      messages.push_back(std::move(message));
+      arrived.notify_one();
+    }
+  };
+
+  Impl(std::string name, TrainerOptions given)
+      : operator_name(std::move(name)), options(std::move(given)), coordinator(make_coordinator(options)) {
+    if (options.name.empty()) options.name = short_name(operator_name);
+    use_gpu = options.use_gpu.value_or(options.resources_per_worker.gpus > 0);
+    if (options.group) {
+      bundle_used.resize(static_cast<size_t>(options.num_workers.min));
+    } else if (options.num_workers.min > 1) {
+      const std::vector<Resources> bundles(static_cast<size_t>(options.num_workers.min), options.resources_per_worker);
+      group = volador::placement_group(bundles, options.strategy, {.priority = options.priority});
+      bundle_used.resize(bundles.size());
+    }
+    carry_out(coordinator.begin(now()));
+  }
+
+  ~Impl() { end(); }
+
+  static Coordinator make_coordinator(const TrainerOptions& options) {
+    check_options(options);
+    return tune::unwrap(Coordinator::create({.min_workers = options.num_workers.min,
+                                             .max_workers = options.num_workers.max,
+                                             .max_failures = options.max_failures,
+                                             .start_timeout = options.start_timeout,
+                                             .hang_timeout = options.hang_timeout}));
+  }
+
+  static Coordinator::Time now() { return Clock::now().time_since_epoch(); }
+
+  // ---- Events.
+
+  void handle(const elastic::Event& event) { carry_out(coordinator.handle(now(), event)); }
+
+  // A call of a member failed, which is a loss or an error of user code.
+  void on_failure(MemberId id, uint64_t generation, const Error& error) {
+    if (!members.contains(id)) return;
+    if (error.code == ErrorCode::kApplication || error.code == ErrorCode::kInvalidArgument) {
+      handle(elastic::UserError{id, generation, error.message});
+    } else {
+      lose(id, error.message);
+    }
+  }
+
+  void lose(MemberId id, const std::string& cause) {
+    const auto found = members.find(id);
+    if (found == members.end()) return;
+    const auto ranks = coordinator.members();
+    const auto rank = std::find(ranks.begin(), ranks.end(), id);
+    if (report != nullptr) report->fault(rank == ranks.end() ? -1 : static_cast<int>(rank - ranks.begin()), cause);
+    drop(id);
+    handle(elastic::MemberLost{id, cause});
+  }
+
+  void drop(MemberId id) {
+    const auto found = members.find(id);
+    if (found == members.end()) return;
+    if (found->second.bundle >= 0) bundle_used[static_cast<size_t>(found->second.bundle)] = false;
+    try {
+      found->second.actor.kill();
+    } catch (const Exception&) {  // The head ends it with this program.
+    }
+    members.erase(found);
+  }
+
+  // ---- Actions.
+
+  void carry_out(const elastic::Actions& actions) {
+    for (const elastic::Action& action : actions) {
+      std::visit([this](const auto& one) { perform(one); }, action);
+    }
+    const std::lock_guard<std::mutex> hold(shown_mutex);
+    shown = coordinator.explain();
+    shown_pids.clear();
+    for (const MemberId id : coordinator.members()) {
+      const auto found = members.find(id);
+      if (found != members.end() && found->second.ready) shown_pids.push_back(found->second.ready->pid);
+    }
+  }
+
+  void perform(const elastic::Spawn& action) {
+    for (const MemberId id : action.members) spawn(id);
+  }
+
+  void spawn(MemberId id) {
+    Member member;
+    auto builder = volador::actor<RankActor>(RankSpec{operator_name, options.config, options.seed, use_gpu})
+                       .priority(options.priority)
+                       .concurrency_group<&RankActor::pause, &RankActor::abort, &RankActor::status>("control", 1);
+    for (const auto& [key, value] : options.env) std::move(builder).env(key, value);
+    const auto free = std::find(bundle_used.begin(), bundle_used.end(), false);
+    if (free != bundle_used.end()) {
+      member.bundle = static_cast<int>(free - bundle_used.begin());
+      std::move(builder)
+          .in(options.group ? *options.group : *group, options.first_bundle + member.bundle)
+          .resources(options.resources_per_worker);
+    } else {
+      std::move(builder).resources(options.resources_per_worker);
+      if (static_cast<int>(id) > options.num_workers.min) std::move(builder).wait_if_infeasible();
+    }
+    member.actor = std::move(builder).spawn();
+    if (member.bundle >= 0) bundle_used[static_cast<size_t>(member.bundle)] = true;
+    const auto box = inbox;
+    member.watch = Session::current()->on_status(member.actor.id(), [box, id](const ActorStatus& status) {
+      if (status.state == ActorState::kDead)
+        box->post([id, cause = status.death.message](Impl& impl) { impl.lose(id, cause); });
+    });
+    member.actor.call<&RankActor::prepare>().then([box, id](Result<RankReady> ready) {
+      box->post([id, ready = std::move(ready)](Impl& impl) { impl.on_ready(id, ready); });
+    });
+    members.insert_or_assign(id, std::move(member));
+  }
+
+  void on_ready(MemberId id, const Result<RankReady>& ready) {
+    const auto found = members.find(id);
+    if (found == members.end()) return;
+    if (!ready) return on_failure(id, 0, ready.error());
+    if (!first_ready) {
+      first_ready = *ready;
+    } else if (first_ready->layout != ready->layout) {
+      return handle(elastic::UserError{
+          id, 0,
+          fmt::format("setup() registered different parameters on two ranks: {}; all ranks must register equal models",
+                      first_difference(first_ready->parameters, ready->parameters))});
+    }
+    found->second.ready = *ready;
+    found->second.offer = ready->segment;
+    handle(elastic::MemberReady{id, ready->node});
+  }
+
+  void perform(const elastic::Kill& action) {
+    if (action.cause != elastic::KillCause::kLeaving) {
+      log::warn("train", action.reason, {{"run", options.name}});
+      if (report != nullptr) report->fault(-1, action.reason);
+    }
+    drop(action.id);
+  }
+
+  template <auto M, class... A>
+  void tell(const std::vector<MemberId>& ids, const A&... arguments) {
+    for (const MemberId id : ids) {
+      const auto found = members.find(id);
+      if (found != members.end()) found->second.actor.call<M>(arguments...);
+    }
+  }
+  void perform(const elastic::Abort& action) {
+    tell<&RankActor::abort>(action.members, action.generation,
+                            std::string("a rank was lost; the group is formed anew"));
+  }
+  void perform(const elastic::Pause& action) { tell<&RankActor::pause>(action.members, action.generation); }
+
+  void perform(const elastic::Form& action) {
+    if (!action.source) {  // What was done since the kept state is done again.
+      went_back = true;
+      total = part = {};
+    }
+    auto receivers = action.receivers;
+    std::optional<MemberId> source = action.source;
+    bool differ = false;
+    for (const MemberId id : action.members) differ = differ || members.at(id).may_differ;
+    if (!source && !kept.is_valid()) source = action.members.front();
+    if (source && (differ || !action.source)) receivers = action.members;
+    if (source) std::erase(receivers, *source);
+    for (const MemberId id : action.members) members.at(id).may_differ = false;
+
+    std::vector<std::string> nodes;
+    std::vector<SegmentOffer> offers;  // One for each node.
+    Formation formation{
+        .generation = action.generation, .rank = 0, .node_of_rank = {}, .segment = {}, .has_state = false};
+    for (const MemberId id : action.members) {
+      const Member& member = members.at(id);
+      const auto known = std::find(nodes.begin(), nodes.end(), member.ready->node);
+      formation.node_of_rank.push_back(static_cast<int>(known - nodes.begin()));
+      if (known != nodes.end()) continue;
+      nodes.push_back(member.ready->node);
+      offers.push_back(member.offer);
+    }
+    // A table of its own for each generation: no rank of an older one can be mistaken for one of this.
+    if (nodes.size() > 1)
+      formation.rendezvous = volador::actor<RendezvousActor>().isolation(Isolation::kShared).spawn();
+    std::vector<std::pair<MemberId, Formation>> told;
+    for (size_t rank = 0; rank < action.members.size(); ++rank) {
+      formation.rank = static_cast<int>(rank);
+      formation.segment = offers[static_cast<size_t>(formation.node_of_rank[rank])];
+      formation.has_state = std::find(receivers.begin(), receivers.end(), action.members[rank]) != receivers.end();
+      told.emplace_back(action.members[rank], formation);
+    }
+    if (receivers.empty()) return form(told, {});
+    if (!source) return form(told, kept);
+    const auto box = inbox;
+    members.at(*source).actor.call<&RankActor::stored_state>().then(
+        [box, told, id = *source](Result<volador::Ref<Bytes>> state) {
+          box->post([told, id, state = std::move(state)](Impl& impl) {
+            if (state) return impl.form(told, *state);
+            for (const auto& [member, one] : told) {
+              if (member != id)
+                impl.handle(elastic::JoinFailed{member, one.generation, "the state of another rank did not arrive"});
+            }
+            impl.on_failure(id, told.front().second.generation, state.error());
+          });
+        });
+  }
+
+  void form(const std::vector<std::pair<MemberId, Formation>>& told, const volador::Ref<Bytes>& state) {
+    const auto box = inbox;
+    for (const auto& [id, formation] : told) {
+      const auto found = members.find(id);
+      if (found == members.end()) continue;
+      const auto on_reply = [box, id = id, generation = formation.generation](Result<FormReply> reply) {
+        box->post([id, generation, reply = std::move(reply)](Impl& impl) { impl.on_formed(id, generation, reply); });
+      };
+      if (formation.has_state) {
+        found->second.actor.call<&RankActor::form>(formation, state).then(on_reply);
+      } else {
+        found->second.actor.call<&RankActor::form>(formation, Bytes{}).then(on_reply);
+      }
+    }
+  }
+
+  void on_formed(MemberId id, uint64_t generation, const Result<FormReply>& reply) {
+    const auto found = members.find(id);
+    if (found == members.end()) return;
+    if (!reply) {
+      // A state that could not be fetched is no fault of the rank.
+      const ErrorCode code = reply.error().code;
+      if (code == ErrorCode::kObjectLost || code == ErrorCode::kStoreFull)
+        return handle(elastic::JoinFailed{id, generation, reply.error().message});
+      return on_failure(id, generation, reply.error());
+    }
+    found->second.offer = reply->segment;
+    if (!reply->error.empty()) return handle(elastic::UserError{id, generation, reply->error});
+    if (!reply->not_joined.empty()) return handle(elastic::JoinFailed{id, generation, reply->not_joined});
+    handle(elastic::Joined{id, generation, {reply->step}});
+  }
+
+  void perform(const elastic::Run& action) {
+    if (request.is_training) {
+      total.add_part(part);
+    } else {
+      total = {};
+    }
+    part = {};
+    if (report != nullptr && action.generation != reported_generation) report_ranks(action);
+    const auto box = inbox;
+    for (const MemberId id : action.members) {
+      const auto found = members.find(id);
+      if (found == members.end()) continue;
+      found->second.actor.call<&RankActor::run>(action.generation, request)
+          .then([box, id, generation = action.generation, segment = action.segment](Result<SegmentReply> reply) {
+            box->post([id, generation, segment, reply = std::move(reply)](Impl& impl) {
+              impl.on_stopped(id, generation, segment, reply);
+            });
+          });
+    }
+  }
+
+  void on_stopped(MemberId id, uint64_t generation, uint64_t segment, const Result<SegmentReply>& reply) {
+    const auto found = members.find(id);
+    if (found == members.end()) return;
+    if (!reply) return on_failure(id, generation, reply.error());
+    if (generation == coordinator.generation() && segment == coordinator.segment()) {
+      part.add_rank(reply->metrics);
+      if (!coordinator.members().empty() && coordinator.members().front() == id) add_times(reply->times);
+      step = std::max(step, reply->step);
+      if (reply->end == SegmentEnd::kFinished) {
+        step = reply->step;
+        epoch = reply->epoch;
+        is_stopped = is_stopped || reply->is_stopped;
+      }
+    }
+    found->second.may_differ = reply->may_differ;
+    const Stop why = reply->end == SegmentEnd::kFinished ? Stop::kFinished
+                     : reply->end == SegmentEnd::kPaused ? Stop::kPaused
+                                                         : Stop::kAborted;
+    handle(elastic::Stopped{id, generation, segment, {reply->step}, why});
+  }
+
+  void perform(const elastic::AskStatus& action) {
+    const auto ranks = coordinator.members();
+    const uint64_t generation = coordinator.generation();
+    const auto box = inbox;
+    for (const MemberId id : action.members) {
+      const auto found = members.find(id);
+      if (found == members.end()) continue;
+      found->second.actor.call_for<&RankActor::status>(kStatusTimeout)
+          .then([box, id, ranks, generation, round = action.round](Result<RankStatus> status) {
+            box->post([id, ranks, generation, round, status = std::move(status)](Impl& impl) {
+              if (!status) return impl.handle(elastic::NoStatus{id, round});
+              elastic::Status event{.id = id, .generation = generation, .round = round, .progress = {status->step}};
+              event.in_step_for = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                  std::chrono::duration<double>(status->in_step_s));
+              for (const int rank : status->waiting_for) {
+                if (static_cast<size_t>(rank) < ranks.size())
+                  event.waiting_for.push_back(ranks[static_cast<size_t>(rank)]);
+              }
+              impl.handle(event);
+            });
+          });
+    }
+  }
+
+  void perform(const elastic::ReportSlow& action) {
+    const auto ranks = coordinator.members();
+    const auto rank = std::find(ranks.begin(), ranks.end(), action.id) - ranks.begin();
+    const std::string sentence = fmt::format(
+        "Rank {} is slow: its steps take {:.1f} times those of the others, which wait for it.", rank, action.factor);
+    log::warn("train", sentence, {{"run", options.name}});
+    if (report != nullptr) report->event(sentence);
+  }
+  void perform(const elastic::Finish&) { is_finished = true; }
+  void perform(const elastic::Fail& action) {
+    error = action.error;
+    if (report != nullptr) report->end(RunOutcome::kFailed, error->message);
+    report.reset();
+    end();
+  }
+
+  // ---- The calling thread.
+
+  void end() {
+    {
+      const std::lock_guard<std::mutex> hold(inbox->mutex);
+      inbox->messages.clear();
+    }
+    while (!members.empty()) drop(members.begin()->first);
+    if (group) {
+      try {
+        group->remove();
+      } catch (const Exception&) {  // The head removes it with this program.
+      }
+      group.reset();
+    }
+    const std::lock_guard<std::mutex> hold(shown_mutex);
+    shown = "The run was shut down; its workers were ended.";
+    shown_pids.clear();
+  }
+
+  void check_active() const {
+    if (error) throw Exception(Error{error->code, error->message});
+    if (is_shut_down) {
+      throw Exception(
+          Error{ErrorCode::kUnavailable,
+                fmt::format("training {}: shutdown() was called; make a new trainer and load() its checkpoint",
+                            options.name)});
+    }
+  }
+
+  // Handles messages until `done` is true.
+  template <class Done>
+  void handle_until(Done done) {
+    while (!done()) {
+      check_active();
+      std::deque<std::function<void(Impl&)>> messages;
+      {
+        std::unique_lock<std::mutex> hold(inbox->mutex);
+        const auto wakeup = coordinator.next_wakeup();
+        std::optional<Clock::time_point> deadline;
+        if (wakeup) deadline = Clock::time_point(std::chrono::duration_cast<Clock::duration>(*wakeup));
+        internal::wait_lending(inbox->arrived, hold, deadline, [&] { return !inbox->messages.empty(); });
+        messages.swap(inbox->messages);
+      }
+      if (messages.empty()) handle(elastic::Tick{});
+      for (const auto& message : messages) {
+        if (error) break;
+        message(*this);
+      }
+    }
+    if (error) check_active();
+  }
+
+  void segment(const SegmentRequest& asked) {
+    check_active();
+    request = asked;
+    total = part = {};
+    is_finished = is_stopped = went_back = false;
+    handle(elastic::SegmentStart{.steps = {}, .repeats = !asked.is_training});
+    handle_until([&] { return is_finished || error.has_value(); });
+    total.add_part(part);
+  }
+
+  // Waits until a group is formed.
+  void ensure_formed() {
+    if (coordinator.generation() > 0 && !coordinator.members().empty()) return;
+    segment({.is_training = true, .epoch = epoch, .until_step = step});
+  }
+
+  // Waits for the reply of an idle rank, to which the coordinator pays no attention. A rank that meanwhile answers none
+  // of two requests for its status is lost.
+  template <class T>
+  auto answer_of(MemberId id, const Future<T>& reply) {
+    for (int missed = 0; missed < 2 && !reply.wait_for(missed == 0 ? kStatusTimeout : 0s);) {
+      const auto found = members.find(id);
+      if (found == members.end()) break;
+      missed = found->second.actor.call_for<&RankActor::status>(kStatusTimeout).result() ? 0 : missed + 1;
+    }
+    auto result = reply.result(0ns);
+    if (!result && result.error().code == ErrorCode::kTimeout)
+      lose(id, fmt::format("it is frozen: it did not answer the last status requests within {} s each",
+                           kStatusTimeout.count()));
+    return result;
+  }
+
+  // Calls a function of rank 0 while the group is idle; forms the group anew if the rank is lost meanwhile.
+  template <class Call>
+  auto of_rank_0(Call call) {
+    for (int attempt = 0;; ++attempt) {
+      ensure_formed();
+      const auto ranks = coordinator.members();
+      const auto found = ranks.empty() ? members.end() : members.find(ranks.front());
+      if (found != members.end()) {
+        auto result = answer_of(ranks.front(), call(found->second.actor));
+        if (result) return std::move(*result);
+        const ErrorCode code = result.error().code;
+        if (code == ErrorCode::kApplication || code == ErrorCode::kInvalidArgument || attempt == 3)
+          throw Exception(std::move(result).error());
+      }
+      segment({.is_training = true, .epoch = epoch, .until_step = step});
+    }
+  }
+
+  void keep_state() {
+    const auto ranks = coordinator.members();
+    const auto found = ranks.empty() ? members.end() : members.find(ranks.front());
+    if (!options.copy_state || found == members.end()) return;
+    const auto box = inbox;
+    found->second.actor.call<&RankActor::stored_state>().then([box, loads = loads](Result<volador::Ref<Bytes>> state) {
+      box->post([loads, state = std::move(state)](Impl& impl) {
+        if (state && loads == impl.loads) impl.kept = *state;
+      });
+    });
+  }
+
+  void load_state(const std::string& bytes) {
+    check_active();
+    const Place place = place_of(bytes);
+    const auto state = volador::put(Bytes{bytes});
+    for (size_t loaded = 0; loaded == 0;) {
+      ensure_formed();
+      std::vector<std::pair<MemberId, Future<void>>> replies;
+      for (const MemberId id : coordinator.members()) {
+        const auto found = members.find(id);
+        if (found != members.end()) replies.emplace_back(id, found->second.actor.call<&RankActor::load>(state));
+      }
+      for (const auto& [id, reply] : replies) {
+        auto result = answer_of(id, reply);
+        if (result) {
+          ++loaded;
+        } else if (result.error().code == ErrorCode::kApplication ||
+                   result.error().code == ErrorCode::kInvalidArgument) {
+          throw Exception(std::move(result).error());
+        } else {
+          lose(id, result.error().message);
+        }
+      }
+      check_active();
+    }
+    handle(elastic::StateReplaced{{place.step}});
+    ++loads;
+    kept = state;
+    step = place.step;
+    epoch = place.epoch;
+  }
+
+  void start_report() {
+    if (!options.report || report != nullptr || is_reported) return;
+    is_reported = true;
+    const Resources& each = options.resources_per_worker;
+    report = std::make_unique<RunReport>(
+        Session::current(),
+        RunReportOptions{
+            .name = options.name,
+            .config = options.config,
+            .metric = "train_loss",
+            .mode = tune::Mode::kMin,
+            .resources = options.num_workers.min == options.num_workers.max
+                             ? fmt::format("{} workers with {} CPUs and {} GPUs each", options.num_workers.min,
+                                           each.cpus, each.gpus)
+                             : fmt::format("{} to {} workers with {} CPUs and {} GPUs each", options.num_workers.min,
+                                           options.num_workers.max, each.cpus, each.gpus),
+            .directory = options.storage});
+  }
+
+  void report_ranks(const elastic::Run& action) {
+    if (reported_generation != 0)
+      report->event(fmt::format("The run goes on with {} workers from step {}.", action.members.size(), step));
+    reported_generation = action.generation;
+    std::vector<RankReport> ranks;
+    for (const MemberId id : action.members) {
+      const auto found = members.find(id);
+      if (found == members.end()) continue;
+      ranks.push_back({.rank = static_cast<int>(ranks.size()),
+                       .actor = found->second.actor.id(),
+                       .node = found->second.ready->node});
+    }
+    report->ranks(std::move(ranks));
+  }
+
+  void add_times(const StepTimes& more) {
+    times.data += more.data;
+    times.forward += more.forward;
+    times.backward += more.backward;
+    times.communication += more.communication;
+    times.optimizer += more.optimizer;
+    times.total += more.total;
+  }
+
+  void add_profile(Metrics& metrics, const StepTimes& sums, int64_t batches) {
+    const double count = static_cast<double>(std::max<int64_t>(1, batches));
+    metrics.set("mean_data_s", sums.data / count);
+    metrics.set("mean_forward_s", sums.forward / count);
+    metrics.set("mean_backward_s", sums.backward / count);
+    metrics.set("mean_communication_s", sums.communication / count);
+    metrics.set("mean_optimizer_s", sums.optimizer / count);
+  }
+
+  Metrics train(const TrainOptions& asked) {
+    if (asked.num_steps == 0 || asked.num_steps < -1)
+      tune::throw_refusal(fmt::format(
+          "train(): num_steps is {}; it must be at least 1, or -1 for the rest of the epoch", asked.num_steps));
+    check_active();
+    start_report();
+    if (report != nullptr && report->stop_requested()) {
+      report->end(RunOutcome::kStopped, "A user asked the run to stop.");
+      report.reset();
+      throw Exception(
+          Error{ErrorCode::kCancelled, fmt::format("training {}: a user asked the run to stop", options.name)});
+    }
+    const auto begin = Clock::now();
+    MetricSums sums;
+    times = {};
+    const int64_t first_step = step, first_epoch = epoch;
+    const int64_t until = asked.num_steps < 0 ? -1 : step + asked.num_steps;
+    bool goes_on = true;
+    while (goes_on) {
+      const int64_t before = epoch;
+      segment({.is_training = true, .epoch = epoch, .until_step = until});
+      // After the loss of all workers the segment ends with the epoch of the kept state, which may be an earlier one.
+      if (went_back) sums = {};
+      sums.add_part(total);
+      if (step <= first_step) sums = {};
+      goes_on = !is_stopped && (went_back || epoch > before) && (until < 0 ? epoch <= first_epoch : step < until);
+    }
+    keep_state();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    Metrics metrics = sums.means(true);
+    metrics.set("epoch", static_cast<double>(epoch));
+    metrics.set("step", static_cast<double>(step));
+    metrics.set("workers", static_cast<double>(coordinator.world()));
+    metrics.set("samples_per_s", sums.samples / seconds);
+    if (asked.profile) add_profile(metrics, times, step - first_step);
+    if (report != nullptr) {
+      Metrics shown_metrics = metrics;
+      add_profile(shown_metrics, times, step - first_step);
+      for (const auto& [name, value] : last_validation) shown_metrics.set(name, value);
+      report->metrics(++reported_iterations, shown_metrics);
+    }
+    return metrics;
+  }
+
+  Metrics validate(const ValidateOptions& asked) {
+    if (asked.num_steps == 0 || asked.num_steps < -1)
+      tune::throw_refusal(
+          fmt::format("validate(): num_steps is {}; it must be at least 1, or -1 for all batches", asked.num_steps));
+    check_active();
+    segment({.is_training = false, .epoch = epoch, .until_step = -1, .steps_max = asked.num_steps});
+    Metrics metrics = total.means(false);
+    last_validation = metrics;
+    last_validation.erase("num_samples");
+    last_validation.erase("batch_count");
+    if (report != nullptr && reported_iterations > 0) report->metrics(++reported_iterations, last_validation);
+    return metrics;
+  }
+
+  std::string operator_name;
+  TrainerOptions options;
+  Coordinator coordinator;
+  const std::shared_ptr<Inbox> inbox = std::make_shared<Inbox>();
+  bool use_gpu = false;
+  std::optional<PlacementGroup> group;
+  std::vector<bool> bundle_used;
+  std::map<MemberId, Member> members;
+  std::optional<RankReady> first_ready;
+  std::optional<Error> error;  // The run has failed.
+  bool is_shut_down = false;
+
+  SegmentRequest request;
+  bool is_finished = false;
+  bool is_stopped = false;  // By request_stop() or a loss that is no number.
+  bool went_back = false;   // All workers were lost: the segment went on from the kept state.
+  MetricSums total, part;   // Sums of the segment and of its present generation.
+  StepTimes times;          // Those of rank 0 in this call of train().
+  int64_t step = 0, epoch = 0;
+  volador::Ref<Bytes> kept;  // State to go on from when all ranks are lost.
+  int loads = 0;             // Calls of load_state(): a copy that was asked for before one is not kept.
+
+  std::unique_ptr<RunReport> report;
+  bool is_reported = false;
+  uint64_t reported_generation = 0;
+  int64_t reported_iterations = 0;
+  Metrics last_validation;
+
+  mutable std::mutex shown_mutex;  // Guards the next two.
+  std::string shown;
+  std::vector<int> shown_pids;
+};
+
+Trainer::Trainer(std::string operator_name, TrainerOptions options)
+    : impl_(std::make_unique<Impl>(std::move(operator_name), std::move(options))) {}
+Trainer::~Trainer() { shutdown(); }
+
+Metrics Trainer::train(const TrainOptions& options) { return impl_->train(options); }
+Metrics Trainer::validate(const ValidateOptions& options) { return impl_->validate(options); }
+
+std::string Trainer::state() {
+  impl_->check_active();
+  return impl_->of_rank_0([](const ActorHandle<RankActor>& actor) { return actor.call<&RankActor::state>(); }).data;
+}
+
+void Trainer::load_state(const std::string& bytes) { impl_->load_state(bytes); }
+
+void Trainer::save(const std::filesystem::path& file) {
+  auto written = write_file_atomically(file, state());
+  if (!written) throw Exception(std::move(written).error());
+}
+
+void Trainer::load(const std::filesystem::path& file) {
+  impl_->check_active();
+  load_state(to_bytes(load_file(file)));
+}
+
+bool Trainer::has_validation() const { return impl_->first_ready && impl_->first_ready->has_validation; }
+int64_t Trainer::epoch() const { return impl_->epoch; }
+int64_t Trainer::step() const { return impl_->step; }
+int Trainer::world() const { return static_cast<int>(impl_->coordinator.world()); }
+int Trainer::failures() const { return impl_->coordinator.failures(); }
+std::string Trainer::explain() const {
+  const std::lock_guard<std::mutex> hold(impl_->shown_mutex);
+  return impl_->shown;
+}
+std::vector<int> Trainer::worker_pids() const {
+  const std::lock_guard<std::mutex> hold(impl_->shown_mutex);
+  return impl_->shown_pids;
+}
+
+void Trainer::shutdown() {
+  if (impl_->is_shut_down) return;
+  impl_->is_shut_down = true;
+  if (impl_->report != nullptr) {
+    // In an exception's way the report ends as failed by its destructor.
+    if (std::uncaught_exceptions() == 0) impl_->report->end(RunOutcome::kFinished);
+    impl_->report.reset();
+  }
+  impl_->end();
+}
+
+}  // namespace volador::train
