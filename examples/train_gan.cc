@@ -32,7 +32,6 @@ class Gan : public train::TrainingOperator {
   }
   train::Metrics train_batch(const train::Batch& batch, const train::BatchInfo&) override {
     const torch::Tensor drawn = draw(batch.size());
-    clear_gradients(critic_steps_);  // Those of the generator's last pass.
     backward(loss(batch.features(), true) + loss(drawn.detach(), false), critic_steps_);
     step(critic_steps_);
     backward(loss(drawn, true), generator_steps_);

@@ -213,10 +213,14 @@ TEST(RankLoop, NanOfOneRankRaisesSkipsOrStopsOnAll) {
       return e.error().message;
     }
   });
-  EXPECT_THAT(errors, testing::Each(testing::HasSubstr("the loss of 1 of 2 ranks is NaN or infinite in step 2")));
+  // The first rank that throws aborts the group, so that the other may learn of that instead.
+  EXPECT_THAT(errors, testing::Contains(testing::HasSubstr("the loss of 1 of 2 ranks is NaN or infinite in step 2")));
+  EXPECT_EQ(raising.loops[0]->status().step, 2);
 
   Ranks skipping(2, config(NanPolicy::kSkip));
-  EXPECT_EQ(skipping.run({.epoch = 0})[1].step, 5);
+  const auto skipped = skipping.run({.epoch = 0});
+  EXPECT_EQ(skipped[1].step, 5);
+  EXPECT_TRUE(std::isfinite(skipped[1].metrics.means(false).at("train_loss")));
   EXPECT_TRUE(std::isfinite(skipping.parameters(1)[0].sum().item<double>()));
 
   Ranks stopping(2, config(NanPolicy::kStop));
@@ -251,6 +255,41 @@ TEST(RankLoop, StateOfAnotherModelIsRefusedByName) {
   ASSERT_EQ(model.erase("0.weight"), 1u);
   EXPECT_THAT([&] { ranks.loops[0]->load(state); },
               testing::Throws<Exception>(testing::Property(&Exception::what, testing::HasSubstr("0.weight"))));
+}
+
+// Two models: the loss of the second one passes through the first one.
+class Chain : public TrainingOperator {
+  void setup(const Config&) override {
+    first_ = register_model(torch::nn::Linear(torch::nn::LinearOptions(1, 1).bias(false)), "first");
+    second_ = register_model(torch::nn::Linear(torch::nn::LinearOptions(1, 1).bias(false)), "second");
+    const torch::NoGradGuard no_grad;
+    first_->weight.fill_(1);
+    second_->weight.fill_(1);
+    first_steps_ = register_optimizer(first_, sgd({.lr = 1}));
+    second_steps_ = register_optimizer(second_, sgd({.lr = 1}));
+    register_data({.train = tensor_dataset({torch::ones({4, 1}), torch::ones({4, 1})}), .batch_size = 4});
+  }
+  Metrics train_batch(const Batch& batch, const BatchInfo&) override {
+    const torch::Tensor x = batch.features();
+    backward(second_->forward(first_->forward(x)).mean(), second_steps_);  // The gradient of both is 1.
+    backward((3 * first_->forward(x)).mean(), first_steps_);
+    step(first_steps_);
+    step(second_steps_);
+    return {};
+  }
+  torch::nn::Linear first_{nullptr}, second_{nullptr};
+  OptimizerPtr first_steps_, second_steps_;
+};
+VOLADOR_TRAINING_OPERATOR(Chain);
+
+TEST(RankLoop, BackwardPassOfOneOptimizerLeavesNoGradientsInAnothersParameters) {
+  for (const int world : {1, 2}) {
+    Ranks ranks(world, Config::map(), OperatorEntry<Chain>::name);
+    ranks.run({.epoch = 0});
+    const auto models = ranks.loops[0]->state().toGenericDict().at("models_state_dict").toList();
+    EXPECT_EQ(models.get(0).toGenericDict().at("weight").toTensor().item<float>(), -2) << world;
+    EXPECT_EQ(models.get(1).toGenericDict().at("weight").toTensor().item<float>(), 0) << world;
+  }
 }
 
 class Nothing : public TrainingOperator {

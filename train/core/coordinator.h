@@ -86,8 +86,7 @@ struct SegmentStart {                 // Ignored while a segment runs.
   std::optional<int64_t> steps = {};  // For messages; no value: unknown.
   bool repeats = false;               // After a loss all members do it again, those that have finished too: validation.
 };
-struct
-    StateReplaced {  // Between segments: all living members of the generation were given another state. Else ignored.
+struct StateReplaced {  // All living members of the generation have another state. Ignored while a segment runs.
   Progress progress = {};
 };
 struct Joined {  // The member is in the generation, has the state of its source and waits for Run.

@@ -1,5 +1,6 @@
 #include "train/group/gradient_reducer.h"
 
+#include <ATen/ScalarOps.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/variable.h>
 #include <torch/torch.h>
@@ -43,15 +44,18 @@ struct GradientReducer::Impl {
   std::vector<size_t> left;                   // Slots of each bucket that are not filled.
   std::unique_ptr<GradientExchange> exchange;
   torch::Tensor control_input, control_result;
-  bool is_alone = true;    // A group of one rank.
-  bool is_direct = false;  // This step's gradients stay where they are.
-  bool is_open = false;    // A step has begun.
-  bool is_armed = false;   // Gradients count.
+  bool is_alone = true;      // A group of one rank.
+  bool is_direct = false;    // This step's gradients stay where they are.
+  bool is_open = false;      // A step has begun.
+  bool is_dropping = false;  // Gradients are another optimizer's.
+  bool is_one_of_many = false;
+  bool is_armed = false;  // Gradients count.
   bool is_last = false;
   double weight = 1;
   double communication_seconds = 0;
 
   void on_gradient(size_t index) {
+    if (is_dropping) slots[index].parameter.mutable_grad().reset();
     if (!is_armed || is_direct) return;
     const torch::NoGradGuard no_grad;
     Slot& slot = slots[index];
@@ -61,7 +65,7 @@ struct GradientReducer::Impl {
     if (slot.is_touched) {
       slot.input.add_(gradient, weight);
     } else {
-      at::mul_out(slot.input, gradient, torch::scalar_tensor(weight, gradient.options()));
+      at::mul_out(slot.input, gradient, at::native::wrapped_scalar_tensor(weight));
     }
     slot.parameter.mutable_grad().reset();
     slot.is_touched = true;
@@ -91,8 +95,9 @@ class Hook final : public torch::autograd::PostAccumulateGradHook {
 
 }  // namespace
 
-GradientReducer::GradientReducer(std::vector<torch::Tensor> parameters, int64_t bucket_bytes)
+GradientReducer::GradientReducer(std::vector<torch::Tensor> parameters, bool is_one_of_many, int64_t bucket_bytes)
     : impl_(std::make_unique<Impl>()) {
+  impl_->is_one_of_many = is_one_of_many;
   std::erase_if(parameters, [](const torch::Tensor& parameter) { return !parameter.requires_grad(); });
   std::vector<ParameterShape> shapes;
   std::vector<torch::TensorOptions> kinds;
@@ -174,10 +179,11 @@ void GradientReducer::begin_backward(double weight, bool last) {
   impl.weight = weight;
   impl.is_last = last;
   impl.is_armed = true;
-  impl.is_direct = impl.is_alone && is_first && last && weight == 1;
+  impl.is_direct = impl.is_alone && !impl.is_one_of_many && is_first && last && weight == 1;
 }
 
 void GradientReducer::end_backward() { impl_->is_armed = false; }
+void GradientReducer::set_dropping(bool is_dropping) { impl_->is_dropping = is_dropping; }
 
 StepFlags GradientReducer::finish(const StepFlags& flags, bool owned) {
   Impl& impl = *impl_;

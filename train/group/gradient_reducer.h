@@ -27,8 +27,10 @@ struct StepFlags {
 
 class GradientReducer {
  public:
-  // Parameters that do not require gradients are left out. Replaces post-accumulate hooks of the parameters.
-  GradientReducer(std::vector<torch::Tensor> parameters, int64_t bucket_bytes = 4 << 20);
+  // Parameters that do not require gradients are left out. Replaces post-accumulate hooks of the parameters. `is_one_of_many`:
+  // there are reducers of other optimizers, whose backward passes reach these parameters too.
+  explicit GradientReducer(std::vector<torch::Tensor> parameters, bool is_one_of_many = false,
+                           int64_t bucket_bytes = 4 << 20);
   ~GradientReducer();
   GradientReducer(const GradientReducer&) = delete;
   GradientReducer& operator=(const GradientReducer&) = delete;
@@ -44,6 +46,8 @@ class GradientReducer {
   // (gradient accumulation). Passes between are ignored by the hooks.
   void begin_backward(double weight, bool last);
   void end_backward();
+  // While true, gradients of backward passes that are another optimizer's are dropped.
+  void set_dropping(bool is_dropping);
 
   // Returns when the sums have arrived; parameters then have them as gradients, except those that no rank used, which
   // have none. The tensors are shared by the ranks of the node and must be read only, unless `owned`. Throws

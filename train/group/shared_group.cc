@@ -228,6 +228,11 @@ class SharedExchange final : public GradientExchange {
     wired_ = reinterpret_cast<BucketWords*>(take(static_cast<int64_t>(count * sizeof(BucketWords))));
     for (size_t i = 0; i < count; ++i) {
       const Bucket& bucket = plan.buckets[i];
+      if (!types[i].device().is_cpu()) {
+        tune::throw_refusal(
+            fmt::format("gradients on {} cannot meet in shared memory of the ranks; use join_backend_group()",
+                        types[i].device().str()));
+      }
       const auto view = [&](std::byte* data) {
         const auto owner = shared_;
         return torch::from_blob(

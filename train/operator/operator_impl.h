@@ -66,6 +66,8 @@ struct OperatorImpl {
   // The running batch and segment.
   BatchInfo batch;
   bool is_batch_finite = true;
+  std::vector<torch::Tensor>
+      losses;               // Losses of this step on a GPU, read when the work of the backward pass is queued.
   int optimizer_steps = 0;  // Done in this batch, which is not committed.
   int steps_applied = 0;    // The first steps of the next batch, which the state contains: it was given up after them.
   bool pause_seen = false, stop_seen = false, nan_stop = false;

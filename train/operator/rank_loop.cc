@@ -124,6 +124,7 @@ class SegmentIterator final : public BatchIterator {
                    .rows = is_placeholder ? 0 : static_cast<int64_t>(loaded->share.rows.size()),
                    .batch_rows = loaded->share.batch_rows};
     impl_.is_batch_finite = true;
+    impl_.losses.clear();
     impl_.optimizer_steps = 0;
     is_open_ = true;
     is_last_ = loaded->share.last_of_epoch;
@@ -140,12 +141,12 @@ class SegmentIterator final : public BatchIterator {
     ++impl_.batches;
     ++batch_index_;
     position_ += impl_.batch.batch_rows;
-    if (!request_.is_training) return;
-    impl_.optimizer_steps = impl_.steps_applied = 0;
     {
       const std::lock_guard<std::mutex> hold(impl_.mutex);
       impl_.step_begin = Clock::now();
     }
+    if (!request_.is_training) return;
+    impl_.optimizer_steps = impl_.steps_applied = 0;
     impl_.step.fetch_add(1);
     impl_.position = position_;
     if (!is_last_) return;
@@ -210,7 +211,7 @@ RankLoop::RankLoop(const RankOptions& options, const Config& config)
     for (const auto& group : entry.optimizer->param_groups()) {
       parameters.insert(parameters.end(), group.params().begin(), group.params().end());
     }
-    entry.reducer = std::make_unique<GradientReducer>(std::move(parameters));
+    entry.reducer = std::make_unique<GradientReducer>(std::move(parameters), impl_->optimizers.size() > 1);
   }
   if (impl_->has_data) {
     const DataOptions& data = impl_->data;

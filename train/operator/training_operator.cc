@@ -192,7 +192,8 @@ Metrics TrainingOperator::train_batch(const Batch& batch, const BatchInfo& info)
     backward(loss, nullptr, count, from + count == rows);
     loss_sum += loss.item<double>() * static_cast<double>(count);
   }
-  step(nullptr, impl.clipping);
+  // A step that was left out for a loss that is no number counts no samples.
+  if (!step(nullptr, impl.clipping) && !std::isfinite(loss_sum)) return {{"num_samples", 0.0}};
   return {{"train_loss", loss_sum / static_cast<double>(rows)}, {"num_samples", static_cast<double>(info.rows)}};
 }
 
@@ -304,10 +305,25 @@ void TrainingOperator::backward(const torch::Tensor& loss, const OptimizerPtr& o
   impl.set_activity("backward pass");
   const Timer timer(impl.times.backward);
   if (loss.numel() != 1) tune::throw_refusal("backward(): the loss must be a scalar; take its mean over the samples");
-  if (impl.device.is_cpu() && !std::isfinite(loss.item<double>())) impl.is_batch_finite = false;
+  if (!impl.device.is_cpu()) {
+    impl.losses.push_back(loss.detach());
+  } else if (!std::isfinite(loss.item<double>())) {
+    impl.is_batch_finite = false;
+  }
   const double samples = impl.batch.rows == 0 ? 0 : static_cast<double>(rows < 0 ? impl.batch.rows : rows);
   const double all = static_cast<double>(std::max<int64_t>(1, impl.batch.batch_rows));
   entry.reducer->begin_backward(samples / all, last);
+  // The pass also reaches parameters of other optimizers, which must not keep its gradients.
+  const auto set_others_dropping = [&](bool is_dropping) {
+    for (auto& other : impl.optimizers) {
+      if (&other != &entry) other.reducer->set_dropping(is_dropping);
+    }
+  };
+  set_others_dropping(true);
+  const auto end = [&] {
+    set_others_dropping(false);
+    entry.reducer->end_backward();
+  };
   try {
     if (impl.scaler != nullptr) {
       impl.scaler->scale(loss).backward();
@@ -315,10 +331,10 @@ void TrainingOperator::backward(const torch::Tensor& loss, const OptimizerPtr& o
       loss.backward();
     }
   } catch (...) {
-    entry.reducer->end_backward();
+    end();
     throw;
   }
-  entry.reducer->end_backward();
+  end();
 }
 
 bool TrainingOperator::step(const OptimizerPtr& optimizer, const StepOptions& options) {
@@ -326,6 +342,10 @@ bool TrainingOperator::step(const OptimizerPtr& optimizer, const StepOptions& op
   auto& entry = impl.find(optimizer, "step()");
   const bool clips = options.clip_norm > 0 || options.clip_value > 0;
   impl.set_activity("sum of the gradients");
+  for (const torch::Tensor& loss : impl.losses) {
+    if (!std::isfinite(loss.item<double>())) impl.is_batch_finite = false;
+  }
+  impl.losses.clear();
   const StepFlags flags{.pause = impl.pause_requested.load() ? 1.0 : 0.0,
                         .not_finite = impl.is_batch_finite ? 0.0 : 1.0,
                         .user = impl.stop_requested ? 1.0 : 0.0};

@@ -182,7 +182,7 @@ class TrainingOperator {
   // Output of the only model for the inputs of a batch.
   torch::Tensor forward(const Batch& batch);
   // Backward pass of a loss that is the mean over `rows` samples; rows < 0: over all of this batch. `last`: no further
-  // backward pass belongs to this step. Without `optimizer`: the only one.
+  // backward pass belongs to this step. Without `optimizer`: the only one. Other optimizers' parameters get no gradients.
   void backward(const torch::Tensor& loss, const OptimizerPtr& optimizer = nullptr, int64_t rows = -1,
                 bool last = true);
   // Waits for the sum of the gradients over the ranks and steps the optimizer; the gradients are gone afterwards.

@@ -85,15 +85,20 @@ void RankActor::join(RankLoop& loop, const Formation& formation, const Bytes& st
     const auto& nodes = formation.node_of_rank;
     const int node_count = 1 + *std::max_element(nodes.begin(), nodes.end());
     const auto first = std::find(nodes.begin(), nodes.end(), node) - nodes.begin();
-    std::shared_ptr<Wire> wire;
-    if (node_count > 1 && first == formation.rank) {
-      wire = join_wire({.rank = node,
-                        .world = node_count,
-                        .address = self().node_address,
-                        .run = std::to_string(formation.generation),
-                        .rendezvous = std::make_shared<ActorRendezvous>(formation.rendezvous, join_cancelled_),
-                        .layout = loop.layout()});
+    BackendOptions connection{.rank = node,
+                              .world = node_count,
+                              .address = self().node_address.empty() ? "127.0.0.1" : self().node_address,
+                              .run = std::to_string(formation.generation),
+                              .rendezvous = std::make_shared<ActorRendezvous>(formation.rendezvous, join_cancelled_),
+                              .layout = loop.layout()};
+    if (spec_.use_gpu) {  // Their tensors are not in memory that ranks could share.
+      connection.backend = spec_.backend;
+      connection.rank = formation.rank;
+      connection.world = static_cast<int>(nodes.size());
+      return loop.form(join_backend_group(connection));
     }
+    std::shared_ptr<Wire> wire;
+    if (node_count > 1 && first == formation.rank) wire = join_wire(connection);
     loop.form(join_shared_group({.segment = formation.segment,
                                  .rank = formation.rank,
                                  .node_of_rank = formation.node_of_rank,

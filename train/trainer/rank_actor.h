@@ -22,8 +22,9 @@ struct RankSpec {
   Config config;
   uint64_t seed = 0;
   bool use_gpu = false;
+  std::string backend = "gloo";  // Between ranks with GPUs.
 };
-VOLADOR_FIELDS(RankSpec, operator_name, config, seed, use_gpu);
+VOLADOR_FIELDS(RankSpec, operator_name, config, seed, use_gpu, backend);
 
 // A rank after setup().
 struct RankReady {

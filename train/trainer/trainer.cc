@@ -79,6 +79,12 @@ void check_options(const TrainerOptions& options) {
   if (options.start_timeout <= 0ms) tune::throw_refusal("start_timeout must be above 0");
   if (options.hang_timeout <= 0ms) tune::throw_refusal("hang_timeout must be above 0");
   const double gpus = options.resources_per_worker.gpus;
+  if (options.backend != "gloo" && options.backend != "nccl")
+    tune::throw_refusal(fmt::format("backend is \"{}\"; it must be \"gloo\" or \"nccl\"", options.backend));
+  if (options.backend == "nccl" && gpus < 1) {
+    tune::throw_refusal(
+        fmt::format("backend \"nccl\" needs a whole GPU for each worker, resources_per_worker asks for {}", gpus));
+  }
   if (options.use_gpu.value_or(false) && gpus <= 0) {
     tune::throw_refusal(
         "use_gpu is set, but resources_per_worker asks for no GPU; set .resources_per_worker = {.cpus = 1, .gpus = 1}");
@@ -191,9 +197,10 @@ struct Trainer::Impl {
 
   void spawn(MemberId id) {
     Member member;
-    auto builder = volador::actor<RankActor>(RankSpec{operator_name, options.config, options.seed, use_gpu})
-                       .priority(options.priority)
-                       .concurrency_group<&RankActor::pause, &RankActor::abort, &RankActor::status>("control", 1);
+    auto builder =
+        volador::actor<RankActor>(RankSpec{operator_name, options.config, options.seed, use_gpu, options.backend})
+            .priority(options.priority)
+            .concurrency_group<&RankActor::pause, &RankActor::abort, &RankActor::status>("control", 1);
     for (const auto& [key, value] : options.env) std::move(builder).env(key, value);
     const auto free = std::find(bundle_used.begin(), bundle_used.end(), false);
     if (free != bundle_used.end()) {
@@ -283,7 +290,7 @@ struct Trainer::Impl {
       offers.push_back(member.offer);
     }
     // A table of its own for each generation: no rank of an older one can be mistaken for one of this.
-    if (nodes.size() > 1)
+    if (nodes.size() > 1 || (use_gpu && action.members.size() > 1))
       formation.rendezvous = volador::actor<RendezvousActor>().isolation(Isolation::kShared).spawn();
     std::vector<std::pair<MemberId, Formation>> told;
     for (size_t rank = 0; rank < action.members.size(); ++rank) {
