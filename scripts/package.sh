@@ -220,7 +220,9 @@ fill() {
   public_headers | while read -r header; do install -D -m 644 "$header" "$top/include/volador-0/$header"; done
   install -D -m 644 /usr/include/tl/expected.hpp "$top/include/volador-0/tl/expected.hpp"
   mkdir -p "$top/examples/data"
-  cp examples/*.cc examples/*.h "$top/examples/"
+  # The library of training is not in the package, which does without LibTorch.
+  grep -L 'include <train/' examples/*.cc | xargs cp -t "$top/examples/"
+  cp examples/*.h "$top/examples/"
   cp examples/data/* "$top/examples/data/"
   cp scripts/package/examples.cmake "$top/examples/CMakeLists.txt"
   cp LICENSE README.md CHANGELOG.md "$top/"
