@@ -56,8 +56,35 @@ PAGES = {
         ("tune/loop/best_trial.h", ["Scope", "BestTrial"]),
         ("tune/loop/trial.h", ["Trial"]),
     ]),
+    "trainer": ("Trainer", "Data-parallel training by several processes. `#include <train/train.h>` and `volador::train` have everything on the pages about training.", [
+        ("train/trainer/trainer.h", ["TorchTrainer", "Trainer", "TrainerOptions", "WorkerRange", "TrainOptions", "ValidateOptions"]),
+        ("train/trainer/tuned_trainer.h", ["as_trainable"]),
+    ]),
+    "training-operator": ("TrainingOperator", "What a training run does with a batch: models, optimizers and data of one rank.", [
+        ("train/operator/training_operator.h", ["TrainingOperator", "DataOptions", "BatchInfo", "EpochInfo", "StepOptions", "LoadedStep", "BatchIterator", "ScheduleStep", "NanPolicy",
+                                                "Criterion", "cross_entropy", "nll_loss", "mse_loss", "bce_with_logits", "OptimizerFactory", "sgd", "adam", "adamw", "SgdSettings", "AdamSettings"]),
+        ("train/optim/clip.h", ["clip_grad_norm_", "clip_grad_value_"]),
+        ("train/optim/grad_scaler.h", ["GradScaler", "GradScalerOptions", "AutocastGuard"]),
+    ]),
+    "train-data": ("Data sets", "Numbered rows that are read in batches of tensors, and readers of common files.", [
+        ("train/data/dataset.h", ["Batch", "Dataset", "tensor_dataset", "map_dataset", "subset", "split", "transformed", "with_classes", "tensor_of"]),
+        ("train/data/readers.h", ["csv", "CsvOptions", "CsvTarget", "image_folder", "ImageFolderOptions", "mnist", "cifar10", "cifar100", "Cifar100Labels", "Normalise", "idx", "read_image", "resize_image"]),
+        ("train/data/loader.h", ["Loader", "LoaderOptions", "LoadedBatch"]),
+    ]),
+    "schedules": ("Schedules", "Learning rates as functions of the step. The factories are in the namespace `train::schedules`.", [
+        ("train/core/schedule.h", ["Schedule", "constant", "ConstantOptions", "linear", "LinearOptions", "step", "StepOptions", "multi_step", "MultiStepOptions", "exponential", "ExponentialOptions",
+                                   "cosine", "CosineOptions", "cosine_warm_restarts", "CosineWarmRestartsOptions", "polynomial", "PolynomialOptions", "one_cycle", "OneCycleOptions", "Anneal",
+                                   "cyclic", "CyclicOptions", "CyclicMode", "inverse_sqrt", "InverseSqrtOptions", "noam", "NoamOptions", "lambda", "chained", "sequential", "SequentialOptions",
+                                   "PlateauSchedule", "PlateauOptions", "PlateauMode", "PlateauThreshold"]),
+    ]),
+    "optimizers": ("Optimizers", "Optimizers beside LibTorch's, and faster steps of those.", [
+        ("train/optim/optimizers.h", ["SGD", "Adam", "AdamW", "Adagrad", "RMSprop", "Adadelta", "Adamax", "NAdam", "RAdam"]),
+    ]),
+    "state-dict": ("State of models and optimizers", "Files and dictionaries that PyTorch in Python reads and writes.", [
+        ("train/optim/state_dict.h", ["module_state", "load_module_state", "optimizer_state", "load_optimizer_state", "save_file", "load_file", "to_bytes", "from_bytes", "clone_tensors"]),
+    ]),
 }
-NOT_FOR_USERS = re.compile(r"\b(friend|delete|Iterator|iterator_category)\b|registration::|const void|&&\) noexcept$|volador_(en|de)code|Impl\b|operator=|^~|static_assert|shared_ptr<(Reply|internal|const ActorHold)|internal::|RefScope")
+NOT_FOR_USERS = re.compile(r"\b(friend|delete|Iterator|iterator_category)\b|registration::|const void|&&\) noexcept$|volador_(en|de)code|Impl\b|operator=|^(virtual )?~|^using [\w:]+$|static_assert|shared_ptr<(Reply|internal|const ActorHold)|internal::|RefScope")
 
 
 class Item:

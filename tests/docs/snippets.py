@@ -11,6 +11,9 @@ stands between the braces of tune::RunOptions; an option that is there again, or
     <!-- cpp              these lines are code, the block stands in the place of the line with "…"
     class Reader { … };
     -->
+    <!-- cpp of FILE -->  it is a part of this source file, line for line; the build compiles the file
+
+Fragments of a page with "train::" are compiled with train/train.h, which needs LibTorch.
 
 "<!-- cpp scope" and "<!-- cpp body" may be followed by lines of code that stand before the block. "<!-- cpp page" does so for all fragments
 of its page. In a block "…" stands for what the page leaves out. Exit code 1: a block does not compile; the compiler's message has page and line.
@@ -26,7 +29,7 @@ import sys
 import tempfile
 
 FENCE = re.compile(r"^```cpp\n(.*?)^```$", re.S | re.M)
-COMMENT = re.compile(r"<!-- cpp(?: (scope|body|page))?(?:\n(.*?))?[ ]?-->\n", re.S)
+COMMENT = re.compile(r"<!-- cpp(?: (scope|body|page|of \S+))?(?:\n(.*?))?[ ]?-->\n", re.S)
 OMITTED = "…"
 
 
@@ -136,9 +139,19 @@ def pages(root):
 PRELUDE = "#include <volador/volador.h>\n\n#include <cmath>\n#include <cstdio>\n#include <deque>\n#include <fstream>\n#include <iostream>\n#include <numeric>\n\nusing namespace std::chrono_literals;\n\n"
 
 
+def check_part(root, block):
+    source = block.kind.removeprefix("of ")
+    if "\n" + block.code not in (pathlib.Path(root) / source).read_text(encoding="utf-8"):
+        raise PageError(f"{block.page}:{block.line}: this block is not a part of {source}; copy it from there")
+
+
+def needs_torch(code):
+    return re.search(r"#include <(torch|train)/", code) is not None
+
+
 def sources(root):
     """name → code of the files to compile."""
-    fragments, out = PRELUDE, {}
+    out = {"fragments.cc": PRELUDE, "fragments_train.cc": "#include <train/train.h>\n" + PRELUDE}
     count = 0
     for path in pages(root):
         page = str(path.relative_to(root))
@@ -146,13 +159,15 @@ def sources(root):
         inside = ""
         for block in blocks:
             count += 1
-            if block.kind == "program":
+            if block.kind.startswith("of "):
+                check_part(root, block)
+            elif block.kind == "program":
                 out[f"program_{count}.cc"] = block.numbered()
             else:
                 inside += block.fragment(count)
         if inside:
-            fragments += f"namespace page_{re.sub('[^a-z]', '_', page)} {{\n{shared}{inside}}}\n"
-    out["fragments.cc"] = fragments
+            name = "fragments_train.cc" if re.search(r"\btrain::", shared + inside) else "fragments.cc"
+            out[name] += f"namespace page_{re.sub('[^a-z]', '_', page)} {{\n{shared}{inside}}}\n"
     return out
 
 
@@ -162,7 +177,7 @@ def compile_pages(arguments):
         includes = ["-I" + where for where in arguments.include]
         jobs = []
         for name, code in sources(arguments.root).items():
-            if "#include <torch/" in code:
+            if needs_torch(code):
                 if not arguments.torch_option:
                     print(f"{name}: not compiled, there is no LibTorch")
                     continue
@@ -191,6 +206,18 @@ def self_test():
     assert re.search(r'class A \{\n#line 18 "p.md"\nint b;\n\n\n?\};', blocks[2].fragment(3)), blocks[2].fragment(3)
     (block,) = blocks_of("p.md", "```cpp\n.a = 1,\n.b = f(\n  2),\n.a = 3,\n\n.c = 4,\n```\n")[1]
     assert [line for line, _ in block.alternatives()] == [2, 5, 7], block.alternatives()
+    with tempfile.TemporaryDirectory() as folder:
+        (pathlib.Path(folder) / "a.cc").write_text("// A.\nint a;\nint b;\n", encoding="utf-8")
+        (part,) = blocks_of("p.md", "<!-- cpp of a.cc -->\n```cpp\nint a;\nint b;\n```\n")[1]
+        check_part(folder, part)
+        part.code = "int a;\nint c;\n"
+        try:
+            check_part(folder, part)
+        except PageError:
+            pass
+        else:
+            raise AssertionError(part.code)
+    assert needs_torch("#include <train/train.h>") and needs_torch("#include <torch/torch.h>") and not needs_torch("#include <volador/volador.h>")
     for wrong in ("```cpp\nint a;\n```\n", "<!-- cpp body -->\nText\n"):
         try:
             blocks_of("p.md", wrong)
