@@ -126,6 +126,7 @@ struct Trainer::Impl {
       bundle_used.resize(bundles.size());
     }
     carry_out(coordinator.begin(now()));
+    is_started = true;
   }
 
   ~Impl() { end(); }
@@ -192,7 +193,17 @@ struct Trainer::Impl {
   }
 
   void perform(const elastic::Spawn& action) {
-    for (const MemberId id : action.members) spawn(id);
+    for (const MemberId id : action.members) {
+      try {
+        spawn(id);
+      } catch (const Exception& exception) {
+        if (!is_started) throw;
+        // The head is away, for instance: the coordinator asks again later.
+        inbox->post([id, cause = exception.error().message](Impl& impl) {
+          impl.handle(elastic::MemberLost{id, cause});
+        });
+      }
+    }
   }
 
   void spawn(MemberId id) {
@@ -290,8 +301,16 @@ struct Trainer::Impl {
       offers.push_back(member.offer);
     }
     // A table of its own for each generation: no rank of an older one can be mistaken for one of this.
-    if (nodes.size() > 1 || (use_gpu && action.members.size() > 1))
-      formation.rendezvous = volador::actor<RendezvousActor>().isolation(Isolation::kShared).spawn();
+    if (nodes.size() > 1 || (use_gpu && action.members.size() > 1)) {
+      try {
+        formation.rendezvous = volador::actor<RendezvousActor>().isolation(Isolation::kShared).spawn();
+      } catch (const Exception& exception) {
+        inbox->post([action, cause = exception.error().message](Impl& impl) {
+          for (const MemberId id : action.members) impl.handle(elastic::JoinFailed{id, action.generation, cause});
+        });
+        return;
+      }
+    }
     std::vector<std::pair<MemberId, Formation>> told;
     for (size_t rank = 0; rank < action.members.size(); ++rank) {
       formation.rank = static_cast<int>(rank);
@@ -696,6 +715,7 @@ struct Trainer::Impl {
   std::optional<RankReady> first_ready;
   std::optional<Error> error;  // The run has failed.
   bool is_shut_down = false;
+  bool is_started = false;  // The constructor has ended: what fails from now on is tried again.
 
   SegmentRequest request;
   bool is_finished = false;
