@@ -346,6 +346,8 @@ def main():
         parser.error("--mode=start: VOLADOR_BENCH_START_NS is not set; the launcher sets it to CLOCK_MONOTONIC in ns")
     torch.set_num_threads(1)
     {"optimizer": optimizer_steps, "loader": load}.get(options.mode, train)(options)
+    sys.stdout.flush()
+    os._exit(0)  # PyTorch's threads sometimes abort an orderly exit.
 
 
 if __name__ == "__main__":
