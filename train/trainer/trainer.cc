@@ -443,6 +443,7 @@ struct Trainer::Impl {
   void perform(const elastic::Finish&) { is_finished = true; }
   void perform(const elastic::Fail& action) {
     error = action.error;
+    send_report();
     if (report != nullptr) report->end(RunOutcome::kFailed, error->message);
     report.reset();
     end();
@@ -597,7 +598,6 @@ struct Trainer::Impl {
   void start_report() {
     if (!options.report || report != nullptr || is_reported) return;
     is_reported = true;
-    const Resources& each = options.resources_per_worker;
     report = std::make_unique<RunReport>(
         Session::current(),
         RunReportOptions{
@@ -605,11 +605,11 @@ struct Trainer::Impl {
             .config = options.config,
             .metric = "train_loss",
             .mode = tune::Mode::kMin,
-            .resources = options.num_workers.min == options.num_workers.max
-                             ? fmt::format("{} workers with {} CPUs and {} GPUs each", options.num_workers.min,
-                                           each.cpus, each.gpus)
-                             : fmt::format("{} to {} workers with {} CPUs and {} GPUs each", options.num_workers.min,
-                                           options.num_workers.max, each.cpus, each.gpus),
+            .resources = fmt::format("{} workers with {} each",
+                                     options.num_workers.min == options.num_workers.max
+                                         ? std::to_string(options.num_workers.min)
+                                         : fmt::format("{} to {}", options.num_workers.min, options.num_workers.max),
+                                     to_string(tune::unwrap(ResourceSet::from(options.resources_per_worker)))),
             .directory = options.storage});
   }
 
@@ -646,12 +646,19 @@ struct Trainer::Impl {
     metrics.set("mean_optimizer_s", sums.optimizer / count);
   }
 
+  // The metrics of a train() are reported with those of the validate() that follows, or when none followed.
+  void send_report() {
+    if (report != nullptr && waiting_report) report->metrics(++reported_iterations, *waiting_report);
+    waiting_report.reset();
+  }
+
   Metrics train(const TrainOptions& asked) {
     if (asked.num_steps == 0 || asked.num_steps < -1)
       tune::throw_refusal(fmt::format(
           "train(): num_steps is {}; it must be at least 1, or -1 for the rest of the epoch", asked.num_steps));
     check_active();
     start_report();
+    send_report();
     if (report != nullptr && report->stop_requested()) {
       report->end(RunOutcome::kStopped, "A user asked the run to stop.");
       report.reset();
@@ -682,10 +689,8 @@ struct Trainer::Impl {
     metrics.set("samples_per_s", sums.samples / seconds);
     if (asked.profile) add_profile(metrics, times, step - first_step);
     if (report != nullptr) {
-      Metrics shown_metrics = metrics;
-      add_profile(shown_metrics, times, step - first_step);
-      for (const auto& [name, value] : last_validation) shown_metrics.set(name, value);
-      report->metrics(++reported_iterations, shown_metrics);
+      waiting_report = metrics;
+      add_profile(*waiting_report, times, step - first_step);
     }
     return metrics;
   }
@@ -697,10 +702,12 @@ struct Trainer::Impl {
     check_active();
     segment({.is_training = false, .epoch = epoch, .until_step = -1, .steps_max = asked.num_steps});
     Metrics metrics = total.means(false);
-    last_validation = metrics;
-    last_validation.erase("num_samples");
-    last_validation.erase("batch_count");
-    if (report != nullptr && reported_iterations > 0) report->metrics(++reported_iterations, last_validation);
+    if (waiting_report) {
+      for (const auto& [name, value] : metrics) {
+        if (!waiting_report->contains(name)) waiting_report->set(name, value);
+      }
+      send_report();
+    }
     return metrics;
   }
 
@@ -731,7 +738,7 @@ struct Trainer::Impl {
   bool is_reported = false;
   uint64_t reported_generation = 0;
   int64_t reported_iterations = 0;
-  Metrics last_validation;
+  std::optional<Metrics> waiting_report;  // Metrics of the last train().
 
   mutable std::mutex shown_mutex;  // Guards the next two.
   std::string shown;
@@ -779,6 +786,7 @@ std::vector<int> Trainer::worker_pids() const {
 void Trainer::shutdown() {
   if (impl_->is_shut_down) return;
   impl_->is_shut_down = true;
+  impl_->send_report();
   if (impl_->report != nullptr) {
     // In an exception's way the report ends as failed by its destructor.
     if (std::uncaught_exceptions() == 0) impl_->report->end(RunOutcome::kFinished);
