@@ -57,7 +57,7 @@ sources=(
   tune/space/config.cc
   tests/gpu/gpu_check.cc
 )
-flags=(-std=c++20 -O2 -Wall -DNOMINMAX -DFMT_HEADER_ONLY -I"$root")
+flags=(-std=c++20 -O2 -Wall -Wno-array-bounds -Wno-stringop-overflow -DNOMINMAX -DFMT_HEADER_ONLY -I"$root")
 [ -d "$build/include" ] && flags+=(-isystem "$build/include")
 flags+=(-idirafter "$torch/include/torch/csrc/api/include" -idirafter "$torch/include")
 header=$build/torch_header.h
