@@ -14,8 +14,10 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <random>
@@ -200,6 +202,20 @@ bool within(std::chrono::seconds limit, Done done) {
     std::this_thread::sleep_for(2ms);
   }
   return true;
+}
+
+// Stops a process and returns when all its threads have stopped, which the signal alone does not wait for.
+bool freeze(int pid) {
+  if (::kill(pid, SIGSTOP) != 0) return false;
+  return within(10s, [pid] {
+    for (const auto& task : std::filesystem::directory_iterator(fmt::format("/proc/{}/task", pid))) {
+      std::ifstream file(task.path() / "stat");
+      const std::string stat((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+      const size_t name_end = stat.rfind(')');  // "pid (name) T …"
+      if (name_end == std::string::npos || stat.compare(name_end + 2, 1, "T") != 0) return false;
+    }
+    return true;
+  });
 }
 
 ErrorCode code_of(const std::function<void()>& call, std::string* message = nullptr) {
@@ -704,11 +720,11 @@ TEST_F(TorchTrainer, ReplacesWorkersThatFreezeBetweenCalls) {
   given.hang_timeout = 1s;
   Trainer trainer(given);
   trainer.train();
-  ASSERT_EQ(::kill(trainer.worker_pids()[0], SIGSTOP), 0);
+  ASSERT_TRUE(freeze(trainer.worker_pids()[0]));
   EXPECT_LT(distance(trainer.state(), undisturbed().after(1)), 2e-5);
   EXPECT_EQ(trainer.failures(), 1);
   const std::string state = trainer.state();
-  ASSERT_EQ(::kill(trainer.worker_pids()[1], SIGSTOP), 0);
+  ASSERT_TRUE(freeze(trainer.worker_pids()[1]));
   trainer.load_state(state);
   trainer.train();
   EXPECT_EQ(trainer.failures(), 2);
@@ -719,7 +735,7 @@ TEST_F(TorchTrainer, EndsFrozenAndStartingWorkersWithTheTrainer) {
   {
     Trainer frozen(options(2));
     frozen.train();
-    for (const int pid : frozen.worker_pids()) ASSERT_EQ(::kill(pid, SIGSTOP), 0);
+    for (const int pid : frozen.worker_pids()) ASSERT_TRUE(freeze(pid));
     const Trainer starting(options(3));
   }
   // TearDown() looks for what is left.
