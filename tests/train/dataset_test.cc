@@ -7,27 +7,13 @@
 #include <numeric>
 
 #include "runtime/result.h"
+#include "tests/train/refusals.h"
 #include "train/data/array_tensor.h"
 
 namespace volador::train {
 namespace {
 
 using Rows = std::vector<int64_t>;
-
-Error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Exception& exception) {
-    return exception.error();
-  }
-  return Error{ErrorCode::kInternal, "no exception"};
-}
-
-void expect_refused(const std::function<void()>& call, const std::string& message) {
-  const Error error = error_of(call);
-  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument);
-  EXPECT_EQ(error.message, message);
-}
 
 Rows all_rows(const Dataset& dataset) {
   Rows rows(static_cast<size_t>(dataset.size()));

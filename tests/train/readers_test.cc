@@ -10,6 +10,7 @@
 
 #include "runtime/result.h"
 #include "tests/temporary_directory.h"
+#include "tests/train/refusals.h"
 #include "train/data/csv_rows.h"
 #include "train/data/image_file.h"
 
@@ -19,21 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 using Rows = std::vector<int64_t>;
 using namespace std::string_literals;
-
-Error error_of(const std::function<void()>& call) {
-  try {
-    call();
-  } catch (const Exception& exception) {
-    return exception.error();
-  }
-  return Error{ErrorCode::kInternal, "no exception"};
-}
-
-void expect_refused(const std::function<void()>& call, const std::string& message) {
-  const Error error = error_of(call);
-  EXPECT_EQ(error.code, ErrorCode::kInvalidArgument) << error.message;
-  EXPECT_EQ(error.message, message);
-}
 
 Batch all_of(const DatasetPtr& dataset) {
   Rows rows(static_cast<size_t>(dataset->size()));

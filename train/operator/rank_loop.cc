@@ -92,7 +92,6 @@ class SegmentIterator final : public BatchIterator {
         Share placeholder = share_of({sampler->share(epoch, planned - share.batch_rows, batch, 0, world).rows[0]});
         placeholder.batch_rows = share.batch_rows;
         placeholder.last_of_epoch = share.last_of_epoch;
-        placeholders_.push_back(planned - share.batch_rows);
         return placeholder;
       }
       return share;
@@ -117,7 +116,8 @@ class SegmentIterator final : public BatchIterator {
     auto loaded = loader_->next();
     impl_.times.data = loader_->wait_seconds() - wait_before_;
     if (!loaded) return std::nullopt;
-    const bool is_placeholder = std::find(placeholders_.begin(), placeholders_.end(), position_) != placeholders_.end();
+    // The first ranks get the rows of a batch that has fewer than there are ranks.
+    const bool is_placeholder = impl_.group->rank() >= loaded->share.batch_rows;
     impl_.batch = {.batch_index = request_.is_training ? position_ / batch_size_ : batch_index_,
                    .step = impl_.step.load(),
                    .epoch = request_.is_training ? epoch_ : impl_.epoch,
@@ -176,7 +176,6 @@ class SegmentIterator final : public BatchIterator {
   int64_t position_ = 0;
   int64_t batch_index_ = 0;
   double wait_before_ = 0;
-  std::vector<int64_t> placeholders_;  // Positions of batches in which this rank has no row.
   bool is_open_ = false;
   bool is_last_ = false;
   SegmentEnd end_ = SegmentEnd::kFinished;

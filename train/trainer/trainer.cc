@@ -17,6 +17,7 @@
 #include "train/optim/state_dict.h"
 #include "train/report/run_report.h"
 #include "train/trainer/rank_actor.h"
+#include "tune/execution/trainable_registry.h"
 #include "tune/refusal.h"
 
 namespace volador::train {
@@ -26,11 +27,6 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kStatusTimeout = 2s;  // Limit for a rank to answer what it does.
-
-std::string short_name(std::string name) {
-  if (const size_t colon = name.rfind("::"); colon != std::string::npos) name = name.substr(colon + 2);
-  return name;
-}
 
 // The first line in which two descriptions of parameters differ.
 std::string first_difference(const std::string& a, const std::string& b) {
@@ -116,7 +112,7 @@ struct Trainer::Impl {
 
   Impl(std::string name, TrainerOptions given)
       : operator_name(std::move(name)), options(std::move(given)), coordinator(make_coordinator(options)) {
-    if (options.name.empty()) options.name = short_name(operator_name);
+    if (options.name.empty()) options.name = tune::trainables::label_of(operator_name);
     use_gpu = options.use_gpu.value_or(options.resources_per_worker.gpus > 0);
     if (options.group) {
       bundle_used.resize(static_cast<size_t>(options.num_workers.min));

@@ -17,13 +17,18 @@
 namespace volador::tune {
 namespace {
 
+// Whether the program says what a trial asks for; false: the default.
+bool has_resources_per_trial(const RunOptions& options) {
+  const auto given = ResourceSet::from(options.resources_per_trial);
+  return !given || *given != *ResourceSet::from(RunOptions().resources_per_trial);
+}
+
 // Sum of all bundles.
 Result<ResourceSet> resources_of_bundles(const TrainableRef& trainable, const RunOptions& options) {
   const auto refuse = [](std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); };
   if (trainable.resources)
     return refuse("bundles_per_trial: tune::with_resources says what each trial asks for as well: give one of them");
-  const auto given = ResourceSet::from(options.resources_per_trial);
-  if (!given || *given != *ResourceSet::from(RunOptions().resources_per_trial)) {
+  if (has_resources_per_trial(options)) {
     return refuse(
         "bundles_per_trial: resources_per_trial says what each trial asks for as well; bundles_per_trial[0] is what it "
         "runs in: leave the other one out");
@@ -53,7 +58,7 @@ Result<void> take_bundles(const TrainableRef& trainable, RunOptions& options) {
     all += *set;
   }
   const auto given = ResourceSet::from(options.resources_per_trial);
-  const bool has_resources = !given || *given != *ResourceSet::from(RunOptions().resources_per_trial);
+  const bool has_resources = has_resources_per_trial(options);
   if (has_resources || !options.bundles_per_trial.empty()) {
     return make_error(
         ErrorCode::kInvalidArgument,
