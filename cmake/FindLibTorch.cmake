@@ -5,7 +5,7 @@
 #   ${XDG_CACHE_HOME:-~/.cache}/volador/torch-<version>/torch, where scripts/setup.sh puts it
 #   the torch package of the Python interpreter in PATH (python3), a virtual environment included
 #
-# Sets LibTorch_FOUND and LibTorch_VERSION. The target
+# Sets LibTorch_FOUND, LibTorch_VERSION and LibTorch_FOLDER, the torch folder. The target
 #   - links libtorch_cpu and libc10 as needed, with an RPATH into the wheel;
 #   - has the wheel's headers behind all others (-idirafter): it carries fmt/, google/protobuf/ and pybind11/ of its own;
 #   - sets the C++ ABI that the wheel was built with.
@@ -70,6 +70,7 @@ if(_libtorch_folder)
       INTERFACE_LINK_OPTIONS "-Wl,-rpath,${_libtorch_folder}/lib;-Wl,-rpath-link,${_libtorch_folder}/lib")
   endif()
   set(LibTorch_FOUND TRUE)
+  set(LibTorch_FOLDER "${_libtorch_folder}")
   if(NOT LibTorch_FIND_QUIETLY)
     message(STATUS "LibTorch ${LibTorch_VERSION}: ${_libtorch_folder}")
   endif()

@@ -106,7 +106,7 @@ compile_all() {  # SOURCES: as many at once as `jobs`
   return "$failed"
 }
 
-# The plug-in for NCCL, as train/group/nccl_plugin.h describes it. Returns 1 where CUDA's headers are missing.
+# The plug-in for NCCL, as train/nccl/nccl_plugin.h describes it. Returns 1 where CUDA's headers are missing.
 compile_plugin() {
   local plugin=$build/libvolador_nccl.so folder name include=() missing=()
   for folder in "$nvidia"/*/include "${CUDA_HOME:-/usr/local/cuda}/include" "$(dirname "$(command -v nvcc || echo /none/none)")/../include"; do
@@ -120,8 +120,8 @@ compile_plugin() {
     printf 'gpu_check: no plug-in for NCCL: %s not found\n' "${missing[*]}" >&2
     return 1
   fi
-  [ "$plugin" -nt train/group/nccl_plugin.cc ] && [ "$plugin" -nt train/group/nccl_plugin.h ] && return 0
-  g++ "${flags[@]}" "${include[@]}" -fPIC -shared -fvisibility=hidden train/group/nccl_plugin.cc -o "$plugin.new" "${link[@]}" || return 1
+  [ "$plugin" -nt train/nccl/nccl_plugin.cc ] && [ "$plugin" -nt train/nccl/nccl_plugin.h ] && return 0
+  g++ "${flags[@]}" "${include[@]}" -fPIC -shared -fvisibility=hidden train/nccl/nccl_plugin.cc -o "$plugin.new" "${link[@]}" || return 1
   mv "$plugin.new" "$plugin"
 }
 

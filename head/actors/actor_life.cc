@@ -305,6 +305,8 @@ protocol::ActorInfo ActorLife::info_of(const Actor& actor) const {
     info.set_node_id(raw(actor.incarnation->node));
     info.set_node_name(nodes_.name_of(actor.incarnation->node));
     for (const int32_t gpu : actor.incarnation->gpus) info.add_gpus(gpu);
+    const Node* node = nodes_.find(actor.incarnation->node);
+    info.set_node_leaves(node != nullptr && (node->draining || node->stopping));
   }
   if (actor.state == protocol::ALIVE) *info.mutable_address() = actor.address;
   *info.mutable_cause() = actor.cause;

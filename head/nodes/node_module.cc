@@ -25,10 +25,16 @@ Result<void> NodeModule::drain(std::string_view text, bool undo, std::string_vie
   context_.changes.node(node.id);
   save(node);
   set_placeable(node);
+  notify_watchers(node);
   group_module_.move_from_draining(node.id);
   context_.event(log::Level::kInfo, undo ? "node takes actors again" : "node drains: nothing new is placed there",
                  {{"node", node.name}, {"by", std::string(by)}});
   return {};
+}
+
+// An actor's watchers see whether its node leaves.
+void NodeModule::notify_watchers(const Node& node) {
+  for (const ActorId id : actors_.on_node(node.id)) actors_.touch(*actors_.find(id));
 }
 
 void NodeModule::on_lost(NodeSession session) {
@@ -56,6 +62,7 @@ void NodeModule::on_stopping(Node& node) {
   node.stopping = true;
   context_.changes.node(node.id);
   set_placeable(node);
+  notify_watchers(node);
   context_.event(log::Level::kInfo, "node stops, nothing new is placed there", {{"node", node.name}});
 }
 

@@ -21,6 +21,7 @@ class NodeModule {
       : context_(context),
         nodes_(tables.nodes),
         leases_(tables.leases),
+        actors_(tables.actors),
         placement_(tables.placement),
         actor_hosts_(actor_hosts),
         group_module_(group_module),
@@ -56,12 +57,14 @@ class NodeModule {
  private:
   void readmit_resources(Node& node, const ResourceSet& total, bool worker_restarted);
   void set_placeable(const Node& node);
+  void notify_watchers(const Node& node);
   void check_silence();
   void save(const Node& node);
 
   Context& context_;
   NodeTable& nodes_;
   LeaseTable& leases_;
+  ActorDirectory& actors_;
   Placement& placement_;
   ActorHosts& actor_hosts_;
   GroupModule& group_module_;

@@ -260,6 +260,25 @@ TEST_F(HeadNodesTest, DrainPlacesNothingNewAndSurvivesARestartOfTheHead) {
   EXPECT_EQ(starts().size(), 1u);
 }
 
+TEST_F(HeadNodesTest, WatchersOfAnActorSeeThatItsNodeLeaves) {
+  join(kNode1, 1, 2);
+  join(kNode2, 2, 2);
+  hello();
+  spawn(1);
+  ASSERT_EQ(info(1).node_name(), "n1");
+  EXPECT_FALSE(info(1).node_leaves());
+  take(*drain("n2", false));
+  EXPECT_FALSE(info(1).node_leaves());
+  take(*drain("n1", false));
+  EXPECT_TRUE(info(1).node_leaves());
+  take(*drain("n1", true));
+  EXPECT_FALSE(info(1).node_leaves());
+  protocol::WorkerMessage stopping;
+  stopping.mutable_stopping();
+  take(core->on_node_message(now, kNode1, stopping));
+  EXPECT_TRUE(info(1).node_leaves());
+}
+
 TEST_F(HeadNodesTest, AnOlderRegistrationOfTheSameWorkerIsFenced) {
   now += 10s;
   join(kNode1, 1, 4);

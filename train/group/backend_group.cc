@@ -22,7 +22,7 @@
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "runtime/result.h"
-#include "train/group/nccl_plugin.h"
+#include "train/nccl/nccl_plugin.h"
 
 namespace volador::train {
 namespace {

@@ -4,15 +4,30 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+#include <span>
 #include <utility>
 
 #include "runtime/actor/self.h"
+#include "runtime/stacks/thread_stacks.h"
 #include "train/group/backend_group.h"
 #include "train/group/shared_group.h"
 #include "train/optim/state_dict.h"
 #include "tune/refusal.h"
 
 namespace volador::train {
+namespace {
+
+constexpr std::chrono::milliseconds kStackPatience{500};
+constexpr size_t kStackFrames = 24;
+constexpr size_t kFrameBytes = 200;
+
+volador::Ref<StateBytes> put_state(const c10::IValue& state) {
+  const std::string bytes = to_bytes(state);
+  return volador::put(StateBytes(std::span<const char>(bytes), nullptr));
+}
+
+}  // namespace
 
 RankActor::RankActor(RankSpec spec) : spec_(std::move(spec)) {}
 
@@ -39,7 +54,7 @@ RankReady RankActor::prepare() {
           .segment = next_segment_.offer()};
 }
 
-FormReply RankActor::form(Formation formation, Bytes state) {
+FormReply RankActor::form(Formation formation, StateBytes state) {
   const auto loop = this->loop();
   FormReply reply;
   {
@@ -72,8 +87,8 @@ FormReply RankActor::form(Formation formation, Bytes state) {
   return reply;
 }
 
-void RankActor::join(RankLoop& loop, const Formation& formation, const Bytes& state) {
-  if (formation.has_state) loop.load(from_bytes(state.data));
+void RankActor::join(RankLoop& loop, const Formation& formation, const StateBytes& state) {
+  if (formation.has_state) loop.load(from_bytes({state.data(), state.size()}));
   const int node = formation.node_of_rank.at(static_cast<size_t>(formation.rank));
   const auto ranks_of_node =
       static_cast<int>(std::count(formation.node_of_rank.begin(), formation.node_of_rank.end(), node));
@@ -116,12 +131,34 @@ SegmentReply RankActor::run(uint64_t generation, SegmentRequest request) {
     if (generation != generation_)
       return {.end = SegmentEnd::kAborted, .reason = fmt::format("generation {} is over", generation)};
   }
+  steps_thread_ = ::gettid();
+  struct Ended {
+    std::atomic<int>& thread;
+    ~Ended() { thread = 0; }
+  } ended{steps_thread_};
   return loop->run(request);
 }
 
-Bytes RankActor::state() { return {to_bytes(loop()->state())}; }
-volador::Ref<Bytes> RankActor::stored_state() { return volador::put(state()); }
-void RankActor::load(Bytes state) { loop()->load(from_bytes(state.data)); }
+volador::Ref<StateBytes> RankActor::stored_state() { return put_state(loop()->state()); }
+void RankActor::load(StateBytes state) { loop()->load(from_bytes({state.data(), state.size()})); }
+
+uint64_t RankActor::copy_state() {
+  c10::IValue copy = clone_tensors(loop()->state());
+  const std::lock_guard<std::mutex> hold(mutex_);
+  copies_.emplace(++copy_count_, std::move(copy));
+  return copy_count_;
+}
+
+volador::Ref<StateBytes> RankActor::stored_copy(uint64_t number) {
+  c10::IValue copy;
+  {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    const auto node = copies_.extract(number);
+    if (node.empty()) tune::throw_refusal(fmt::format("this rank has no copy {} of its state", number));
+    copy = node.mapped();
+  }
+  return put_state(copy);
+}
 
 void RankActor::pause(uint64_t generation) {
   const std::lock_guard<std::mutex> hold(mutex_);
@@ -136,6 +173,29 @@ void RankActor::abort(uint64_t generation, std::string reason) {
   loop_->abort(reason);
 }
 
-RankStatus RankActor::status() { return loop()->status(); }
+RankView RankActor::status() {
+  RankView view{.loop = loop()->status(), .stack = {}};
+  if (view.loop.in_step_s >= spec_.long_step_s) view.stack = stack_of_steps();
+  return view;
+}
+
+std::string RankActor::stack_of_steps() {
+  const auto threads = stacks::capture(kStackPatience);
+  if (!threads) return {};
+  const int steps = steps_thread_;
+  const auto found = std::find_if(threads->begin(), threads->end(),
+                                  [&](const stacks::ThreadStack& one) { return one.thread.id == steps; });
+  if (found == threads->end()) return {};
+  if (frame_names_ == nullptr) frame_names_ = std::make_unique<stacks::FrameNames>();
+  std::string text;
+  const size_t count = std::min(found->frames.size(), kStackFrames);
+  for (size_t i = 0; i < count; ++i) {
+    const std::string frame = frame_names_->name_of(found->frames[i], i > 0);
+    if (frame.find("train::RankLoop::run") != std::string::npos) break;  // The rest is the same in every stack.
+    text += frame.size() <= kFrameBytes ? frame : frame.substr(0, kFrameBytes) + "…";
+    text += '\n';
+  }
+  return text;
+}
 
 }  // namespace volador::train

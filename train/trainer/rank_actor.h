@@ -1,8 +1,11 @@
 // Actor that runs one rank of a training run in its own process.
 #pragma once
 
+#include <ATen/core/ivalue.h>
+
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -11,6 +14,8 @@
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/ref.h"
 #include "runtime/serialize/codec.h"
+#include "runtime/stacks/frame_names.h"
+#include "runtime/store/array.h"
 #include "train/group/shared_segment.h"
 #include "train/operator/rank_loop.h"
 #include "train/trainer/rendezvous_actor.h"
@@ -23,8 +28,9 @@ struct RankSpec {
   uint64_t seed = 0;
   bool use_gpu = false;
   std::string backend = "gloo";  // Between ranks with GPUs.
+  double long_step_s = 2;        // The status of a rank that is in a step for longer has the stack.
 };
-VOLADOR_FIELDS(RankSpec, operator_name, config, seed, use_gpu, backend);
+VOLADOR_FIELDS(RankSpec, operator_name, config, seed, use_gpu, backend, long_step_s);
 
 // A rank after setup().
 struct RankReady {
@@ -61,6 +67,16 @@ struct FormReply {
 };
 VOLADOR_FIELDS(FormReply, step, epoch, segment, not_joined, error);
 
+// A state as train::to_bytes(). Read in place from the object store.
+using StateBytes = Array<char>;
+
+// What a rank does now.
+struct RankView {
+  RankStatus loop;
+  std::string stack;  // Frames of the thread that runs the steps, innermost first; empty in a step of usual length.
+};
+VOLADOR_FIELDS(RankView, loop, stack);
+
 class RankActor {
  public:
   explicit RankActor(RankSpec spec);
@@ -68,31 +84,39 @@ class RankActor {
   // Runs setup() of the operator.
   RankReady prepare();
   // Collective: all ranks of a generation are told to form. An empty state keeps the rank's own.
-  FormReply form(Formation formation, Bytes state);
+  FormReply form(Formation formation, StateBytes state);
   SegmentReply run(uint64_t generation, SegmentRequest request);
-  // The state as train::to_bytes().
-  Bytes state();
-  volador::Ref<Bytes> stored_state();
-  void load(Bytes state);
+  volador::Ref<StateBytes> stored_state();
+  void load(StateBytes state);
+  // Copies the state in memory, so that later steps do not change it. Returns the number of the copy.
+  uint64_t copy_state();
+  // Puts a copy into the object store and forgets it. On a thread of its own, while steps run.
+  volador::Ref<StateBytes> stored_copy(uint64_t number);
 
-  // On a thread of their own, while the others run. They have no effect for another generation.
+  // On a thread of their own, while the others run. The first two have no effect for another generation.
   void pause(uint64_t generation);
   void abort(uint64_t generation, std::string reason);
-  RankStatus status();
+  RankView status();
 
  private:
   std::shared_ptr<RankLoop> loop();
-  void join(RankLoop& loop, const Formation& formation, const Bytes& state);
+  void join(RankLoop& loop, const Formation& formation, const StateBytes& state);
+  std::string stack_of_steps();
 
   const RankSpec spec_;
   SegmentFile next_segment_, segment_;
-  std::mutex mutex_;  // Guards the rest.
+  std::atomic<int> steps_thread_{0};  // Thread that runs the steps, as the kernel numbers it; 0: none does.
+  std::unique_ptr<stacks::FrameNames> frame_names_;  // Used by status() only.
+  std::mutex mutex_;                                 // Guards the rest.
   uint64_t generation_ = 0;
   uint64_t aborted_generation_ = 0;
   std::atomic<bool> join_cancelled_{false};
   std::shared_ptr<RankLoop> loop_;  // Null before prepare().
+  std::map<uint64_t, c10::IValue> copies_;
+  uint64_t copy_count_ = 0;
 };
-VOLADOR_ACTOR(RankActor, &RankActor::prepare, &RankActor::form, &RankActor::run, &RankActor::state,
-              &RankActor::stored_state, &RankActor::load, &RankActor::pause, &RankActor::abort, &RankActor::status);
+VOLADOR_ACTOR(RankActor, &RankActor::prepare, &RankActor::form, &RankActor::run, &RankActor::stored_state,
+              &RankActor::load, &RankActor::copy_state, &RankActor::stored_copy, &RankActor::pause, &RankActor::abort,
+              &RankActor::status);
 
 }  // namespace volador::train

@@ -12,8 +12,11 @@
 #include "runtime/actor/handle.h"
 #include "runtime/actor/lending.h"
 #include "runtime/actor/ref.h"
+#include "runtime/files/durable_file.h"
+#include "runtime/job_thread.h"
 #include "runtime/log.h"
 #include "train/core/coordinator.h"
+#include "train/data/file_bytes.h"
 #include "train/optim/state_dict.h"
 #include "train/report/run_report.h"
 #include "train/trainer/rank_actor.h"
@@ -26,7 +29,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kStatusTimeout = 2s;  // Limit for a rank to answer what it does.
+constexpr auto kStatusTimeout = 2s;    // Limit for a rank to answer what it does.
+constexpr auto kWriteTimeout = 10min;  // Limit for files of save_async() at the end of the trainer.
 
 // The first line in which two descriptions of parameters differ.
 std::string first_difference(const std::string& a, const std::string& b) {
@@ -70,6 +74,9 @@ void check_options(const TrainerOptions& options) {
         fmt::format("num_workers is {{{}, {}}}; the least number must be at least 1 and the largest no smaller",
                     workers.min, workers.max));
   }
+  if (options.copy_every_steps < 0)
+    tune::throw_refusal(fmt::format("copy_every_steps is {}; it must be 0 (only at the end of each train()) or more",
+                                    options.copy_every_steps));
   if (options.max_failures < -1)
     tune::throw_refusal(fmt::format("max_failures is {}; it must be -1 (any number) or more", options.max_failures));
   if (options.start_timeout <= 0ms) tune::throw_refusal("start_timeout must be above 0");
@@ -94,9 +101,11 @@ struct Trainer::Impl {
     ActorHandle<RankActor> actor;
     std::shared_ptr<void> watch;  // Subscription of the actor's state.
     std::optional<RankReady> ready;
+    std::optional<RankView> seen;  // The last status.
     SegmentOffer offer;
     int bundle = -1;  // Bundle of the group; -1: outside.
     bool may_differ = false;
+    bool is_leaving = false;  // Its node leaves.
   };
   // Messages to the trainer's thread. Callbacks may outlive the trainer.
   struct Inbox {
@@ -179,8 +188,9 @@ struct Trainer::Impl {
     for (const elastic::Action& action : actions) {
       std::visit([this](const auto& one) { perform(one); }, action);
     }
+    const std::string picture = describe_waiting();
     const std::lock_guard<std::mutex> hold(shown_mutex);
-    shown = coordinator.explain();
+    shown = picture.empty() ? coordinator.explain() : fmt::format("{}\n{}", coordinator.explain(), picture);
     shown_pids.clear();
     for (const MemberId id : coordinator.members()) {
       const auto found = members.find(id);
@@ -204,10 +214,12 @@ struct Trainer::Impl {
 
   void spawn(MemberId id) {
     Member member;
-    auto builder =
-        volador::actor<RankActor>(RankSpec{operator_name, options.config, options.seed, use_gpu, options.backend})
-            .priority(options.priority)
-            .concurrency_group<&RankActor::pause, &RankActor::abort, &RankActor::status>("control", 1);
+    auto builder = volador::actor<RankActor>(
+                       RankSpec{operator_name, options.config, options.seed, use_gpu, options.backend,
+                                std::min(2.0, std::chrono::duration<double>(options.hang_timeout).count() / 2)})
+                       .priority(options.priority)
+                       .concurrency_group<&RankActor::pause, &RankActor::abort, &RankActor::status>("control", 1)
+                       .concurrency_group<&RankActor::stored_copy>("copies", 1);
     for (const auto& [key, value] : options.env) std::move(builder).env(key, value);
     const auto free = std::find(bundle_used.begin(), bundle_used.end(), false);
     if (free != bundle_used.end()) {
@@ -225,6 +237,7 @@ struct Trainer::Impl {
     member.watch = Session::current()->on_status(member.actor.id(), [box, id](const ActorStatus& status) {
       if (status.state == ActorState::kDead)
         box->post([id, cause = status.death.message](Impl& impl) { impl.lose(id, cause); });
+      if (status.node_leaves) box->post([id, node = status.node_name](Impl& impl) { impl.on_notice(id, node); });
     });
     member.actor.call<&RankActor::prepare>().then([box, id](Result<RankReady> ready) {
       box->post([id, ready = std::move(ready)](Impl& impl) { impl.on_ready(id, ready); });
@@ -249,12 +262,65 @@ struct Trainer::Impl {
     handle(elastic::MemberReady{id, ready->node});
   }
 
+  // The node of a member leaves the cluster.
+  void on_notice(MemberId id, const std::string& node) {
+    const auto found = members.find(id);
+    if (found == members.end() || std::exchange(found->second.is_leaving, true)) return;
+    const std::string sentence =
+        fmt::format("Node {} leaves: {} moves to another place.", node, describe(id).value_or("a starting worker"));
+    log::info("train", sentence, {{"run", options.name}});
+    if (report != nullptr) report->event(sentence);
+    handle(elastic::MemberNotice{id});
+  }
+
   void perform(const elastic::Kill& action) {
     if (action.cause != elastic::KillCause::kLeaving) {
-      log::warn("train", action.reason, {{"run", options.name}});
-      if (report != nullptr) report->fault(-1, action.reason);
+      const std::string picture = describe_waiting();
+      const std::string reason = picture.empty() ? action.reason : fmt::format("{}\n{}", action.reason, picture);
+      log::warn("train", reason, {{"run", options.name}});
+      if (report != nullptr) report->fault(-1, reason);
+      last_hang = reason;
     }
     drop(action.id);
+  }
+
+  // "rank 1 (pid 4711 on node a)"; no value: not in the group.
+  std::optional<std::string> describe(MemberId id) const {
+    const auto rank = std::find(asked_ranks.begin(), asked_ranks.end(), id);
+    const auto found = members.find(id);
+    if (rank == asked_ranks.end() || found == members.end() || !found->second.ready) return std::nullopt;
+    return fmt::format("rank {} (pid {} on node {})", rank - asked_ranks.begin(), found->second.ready->pid,
+                       found->second.ready->node);
+  }
+
+  // What each rank is in and waits for, with stacks; empty while all steps are of usual length.
+  std::string describe_waiting() const {
+    std::string text;
+    bool is_long = false;
+    for (const MemberId id : asked_ranks) {
+      const auto found = members.find(id);
+      const auto name = describe(id);
+      if (found == members.end() || !name) continue;
+      const auto& seen = found->second.seen;
+      if (!seen) {
+        text += fmt::format("{}: has not answered a status request.\n", *name);
+        continue;
+      }
+      const RankStatus& loop = seen->loop;
+      is_long = is_long || !seen->stack.empty();
+      text += fmt::format("{}: {} in step {} for {:.1f} s", *name, loop.activity.empty() ? "idle" : loop.activity,
+                          loop.step + 1, loop.in_step_s);
+      if (!loop.waiting_for.empty()) text += fmt::format(", waits for rank {}", fmt::join(loop.waiting_for, ", "));
+      text += ".\n";
+      for (size_t at = 0; at < seen->stack.size();) {
+        const size_t end = seen->stack.find('\n', at);
+        text += fmt::format("    {}\n", seen->stack.substr(at, end - at));
+        at = end + 1;
+      }
+    }
+    if (!is_long) return {};
+    text.pop_back();
+    return text;
   }
 
   template <auto M, class... A>
@@ -272,7 +338,7 @@ struct Trainer::Impl {
 
   void perform(const elastic::Form& action) {
     if (!action.source) {  // What was done since the kept state is done again.
-      went_back = true;
+      went_back_to = kept.is_valid() ? kept_step : 0;
       total = part = {};
     }
     auto receivers = action.receivers;
@@ -318,7 +384,7 @@ struct Trainer::Impl {
     if (!source) return form(told, kept);
     const auto box = inbox;
     members.at(*source).actor.call<&RankActor::stored_state>().then(
-        [box, told, id = *source](Result<volador::Ref<Bytes>> state) {
+        [box, told, id = *source](Result<volador::Ref<StateBytes>> state) {
           box->post([told, id, state = std::move(state)](Impl& impl) {
             if (state) return impl.form(told, *state);
             for (const auto& [member, one] : told) {
@@ -330,7 +396,7 @@ struct Trainer::Impl {
         });
   }
 
-  void form(const std::vector<std::pair<MemberId, Formation>>& told, const volador::Ref<Bytes>& state) {
+  void form(const std::vector<std::pair<MemberId, Formation>>& told, const volador::Ref<StateBytes>& state) {
     const auto box = inbox;
     for (const auto& [id, formation] : told) {
       const auto found = members.find(id);
@@ -341,7 +407,7 @@ struct Trainer::Impl {
       if (formation.has_state) {
         found->second.actor.call<&RankActor::form>(formation, state).then(on_reply);
       } else {
-        found->second.actor.call<&RankActor::form>(formation, Bytes{}).then(on_reply);
+        found->second.actor.call<&RankActor::form>(formation, StateBytes{}).then(on_reply);
       }
     }
   }
@@ -405,20 +471,22 @@ struct Trainer::Impl {
   }
 
   void perform(const elastic::AskStatus& action) {
-    const auto ranks = coordinator.members();
+    asked_ranks = coordinator.members();
     const uint64_t generation = coordinator.generation();
     const auto box = inbox;
     for (const MemberId id : action.members) {
       const auto found = members.find(id);
       if (found == members.end()) continue;
       found->second.actor.call_for<&RankActor::status>(kStatusTimeout)
-          .then([box, id, ranks, generation, round = action.round](Result<RankStatus> status) {
-            box->post([id, ranks, generation, round, status = std::move(status)](Impl& impl) {
-              if (!status) return impl.handle(elastic::NoStatus{id, round});
-              elastic::Status event{.id = id, .generation = generation, .round = round, .progress = {status->step}};
-              event.in_step_for = std::chrono::duration_cast<std::chrono::nanoseconds>(
-                  std::chrono::duration<double>(status->in_step_s));
-              for (const int rank : status->waiting_for) {
+          .then([box, id, ranks = asked_ranks, generation, round = action.round](Result<RankView> view) {
+            box->post([id, ranks, generation, round, view = std::move(view)](Impl& impl) {
+              if (!view) return impl.handle(elastic::NoStatus{id, round});
+              if (const auto member = impl.members.find(id); member != impl.members.end()) member->second.seen = *view;
+              const RankStatus& status = view->loop;
+              elastic::Status event{.id = id, .generation = generation, .round = round, .progress = {status.step}};
+              event.in_step_for =
+                  std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(status.in_step_s));
+              for (const int rank : status.waiting_for) {
                 if (static_cast<size_t>(rank) < ranks.size())
                   event.waiting_for.push_back(ranks[static_cast<size_t>(rank)]);
               }
@@ -436,9 +504,14 @@ struct Trainer::Impl {
     log::warn("train", sentence, {{"run", options.name}});
     if (report != nullptr) report->event(sentence);
   }
-  void perform(const elastic::Finish&) { is_finished = true; }
+  void perform(const elastic::Finish&) {
+    is_finished = true;
+    for (auto& [id, member] : members) member.seen.reset();
+  }
   void perform(const elastic::Fail& action) {
     error = action.error;
+    if (!last_hang.empty() && error->code != ErrorCode::kApplication)
+      error->message += fmt::format("\nThe last worker that was ended: {}", last_hang);
     send_report();
     if (report != nullptr) report->end(RunOutcome::kFailed, error->message);
     report.reset();
@@ -502,7 +575,8 @@ struct Trainer::Impl {
     check_active();
     request = asked;
     total = part = {};
-    is_finished = is_stopped = went_back = false;
+    is_finished = is_stopped = false;
+    went_back_to.reset();
     handle(elastic::SegmentStart{.steps = {}, .repeats = !asked.is_training});
     handle_until([&] { return is_finished || error.has_value(); });
     total.add_part(part);
@@ -548,22 +622,58 @@ struct Trainer::Impl {
     }
   }
 
+  volador::Ref<StateBytes> state() {
+    check_active();
+    return of_rank_0([](const ActorHandle<RankActor>& actor) { return actor.call<&RankActor::stored_state>(); });
+  }
+
+  static void write_state(const std::filesystem::path& file, const volador::Ref<StateBytes>& state) {
+    const StateBytes bytes = state.get();
+    tune::unwrap(write_file_atomically(file, {bytes.data(), bytes.size()}));
+  }
+
   void keep_state() {
     const auto ranks = coordinator.members();
     const auto found = ranks.empty() ? members.end() : members.find(ranks.front());
     if (!options.copy_state || found == members.end()) return;
     const auto box = inbox;
-    found->second.actor.call<&RankActor::stored_state>().then([box, loads = loads](Result<volador::Ref<Bytes>> state) {
-      box->post([loads, state = std::move(state)](Impl& impl) {
-        if (state && loads == impl.loads) impl.kept = *state;
+    const auto actor = found->second.actor;
+    actor.call<&RankActor::copy_state>().then([box, actor, loads = loads, step = step](const Result<uint64_t>& number) {
+      if (!number) return;
+      actor.call<&RankActor::stored_copy>(*number).then([box, loads, step](Result<volador::Ref<StateBytes>> state) {
+        if (!state) return;
+        // This program's node gets a copy of its own, which outlives the rank's node.
+        state->any().when_ready([] {});
+        box->post([loads, step, state = *state](Impl& impl) {
+          if (loads != impl.loads) return;
+          impl.kept = state;
+          impl.kept_step = step;
+        });
       });
     });
+  }
+
+  std::future<void> save_async(const std::filesystem::path& file) {
+    check_active();
+    auto written = std::make_shared<std::promise<void>>();
+    auto stored = of_rank_0([](const ActorHandle<RankActor>& actor) { return actor.call<&RankActor::copy_state>(); });
+    const auto found = members.find(coordinator.members().front());
+    writer.post([file, written, state = found->second.actor.call<&RankActor::stored_copy>(stored)]() mutable {
+      try {
+        write_state(file, state.get());
+        written->set_value();
+      } catch (...) {
+        written->set_exception(std::current_exception());
+      }
+      return JobThread::Then();
+    });
+    return written->get_future();
   }
 
   void load_state(const std::string& bytes) {
     check_active();
     const Place place = place_of(bytes);
-    const auto state = volador::put(Bytes{bytes});
+    const auto state = volador::put(StateBytes(std::span<const char>(bytes), nullptr));
     for (size_t loaded = 0; loaded == 0;) {
       ensure_formed();
       std::vector<std::pair<MemberId, Future<void>>> replies;
@@ -587,6 +697,7 @@ struct Trainer::Impl {
     handle(elastic::StateReplaced{{place.step}});
     ++loads;
     kept = state;
+    kept_step = place.step;
     step = place.step;
     epoch = place.epoch;
   }
@@ -663,18 +774,26 @@ struct Trainer::Impl {
     }
     const auto begin = Clock::now();
     MetricSums sums;
+    std::map<int64_t, MetricSums> sums_at;  // At the steps of the copies of this call.
     times = {};
     const int64_t first_step = step, first_epoch = epoch;
     const int64_t until = asked.num_steps < 0 ? -1 : step + asked.num_steps;
     bool goes_on = true;
     while (goes_on) {
-      const int64_t before = epoch;
-      segment({.is_training = true, .epoch = epoch, .until_step = until});
+      const int64_t before = epoch, every = options.copy_every_steps;
+      const int64_t copy_at = every > 0 ? (step / every + 1) * every : -1;
+      const bool ends_with_copy = copy_at >= 0 && (until < 0 || copy_at < until);
+      segment({.is_training = true, .epoch = epoch, .until_step = ends_with_copy ? copy_at : until});
       // After the loss of all workers the segment ends with the epoch of the kept state, which may be an earlier one.
-      if (went_back) sums = {};
+      if (went_back_to) sums = sums_at[*went_back_to];
       sums.add_part(total);
       if (step <= first_step) sums = {};
-      goes_on = !is_stopped && (went_back || epoch > before) && (until < 0 ? epoch <= first_epoch : step < until);
+      const bool copies = ends_with_copy && step == copy_at && !is_stopped;
+      goes_on = !is_stopped && (went_back_to || copies || epoch > before) &&
+                (until < 0 ? epoch <= first_epoch : step < until);
+      if (!copies || !goes_on) continue;
+      keep_state();
+      sums_at.insert_or_assign(step, sums);
     }
     keep_state();
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
@@ -715,6 +834,7 @@ struct Trainer::Impl {
   std::optional<PlacementGroup> group;
   std::vector<bool> bundle_used;
   std::map<MemberId, Member> members;
+  std::vector<MemberId> asked_ranks;  // The group when it was last asked for its status, by rank.
   std::optional<RankReady> first_ready;
   std::optional<Error> error;  // The run has failed.
   bool is_shut_down = false;
@@ -723,12 +843,17 @@ struct Trainer::Impl {
   SegmentRequest request;
   bool is_finished = false;
   bool is_stopped = false;  // By request_stop() or a loss that is no number.
-  bool went_back = false;   // All workers were lost: the segment went on from the kept state.
-  MetricSums total, part;   // Sums of the segment and of its present generation.
-  StepTimes times;          // Those of rank 0 in this call of train().
+  // All workers were lost: the segment went on from the kept state, which had this step.
+  std::optional<int64_t> went_back_to;
+  MetricSums total, part;  // Sums of the segment and of its present generation.
+  StepTimes times;         // Those of rank 0 in this call of train().
   int64_t step = 0, epoch = 0;
-  volador::Ref<Bytes> kept;  // State to go on from when all ranks are lost.
-  int loads = 0;             // Calls of load_state(): a copy that was asked for before one is not kept.
+  volador::Ref<StateBytes> kept;  // State to go on from when all ranks are lost.
+  int64_t kept_step = 0;
+  int loads = 0;  // Calls of load_state(): a copy that was asked for before one is not kept.
+
+  JobThread writer{"checkpoints"};  // Writes files of save_async().
+  std::string last_hang;            // Why a member was last ended, with what each rank did.
 
   std::unique_ptr<RunReport> report;
   bool is_reported = false;
@@ -749,20 +874,23 @@ Metrics Trainer::train(const TrainOptions& options) { return impl_->train(option
 Metrics Trainer::validate(const ValidateOptions& options) { return impl_->validate(options); }
 
 std::string Trainer::state() {
-  impl_->check_active();
-  return impl_->of_rank_0([](const ActorHandle<RankActor>& actor) { return actor.call<&RankActor::state>(); }).data;
+  const StateBytes bytes = impl_->state().get();
+  return {bytes.begin(), bytes.end()};
 }
 
 void Trainer::load_state(const std::string& bytes) { impl_->load_state(bytes); }
 
-void Trainer::save(const std::filesystem::path& file) {
-  auto written = write_file_atomically(file, state());
-  if (!written) throw Exception(std::move(written).error());
-}
+void Trainer::save(const std::filesystem::path& file) { Impl::write_state(file, impl_->state()); }
+std::future<void> Trainer::save_async(const std::filesystem::path& file) { return impl_->save_async(file); }
 
 void Trainer::load(const std::filesystem::path& file) {
   impl_->check_active();
-  load_state(to_bytes(load_file(file)));
+  const std::string bytes = read_file(file);
+  try {
+    load_state(bytes);
+  } catch (const Exception& exception) {
+    throw Exception(Error{exception.error().code, fmt::format("{}: {}", file.string(), exception.error().message)});
+  }
 }
 
 bool Trainer::has_validation() const { return impl_->first_ready && impl_->first_ready->has_validation; }
@@ -788,6 +916,8 @@ void Trainer::shutdown() {
     if (std::uncaught_exceptions() == 0) impl_->report->end(RunOutcome::kFinished);
     impl_->report.reset();
   }
+  if (!impl_->writer.wait_until_idle(kWriteTimeout))
+    log::warn("train", "checkpoints of save_async() are not complete and are given up");
   impl_->end();
 }
 

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <future>
 #include <map>
 #include <memory>
 #include <optional>
@@ -46,8 +47,10 @@ struct TrainerOptions {
   std::chrono::milliseconds start_timeout{60'000};  // Longest wait for enough workers.
   std::chrono::milliseconds hang_timeout{
       5'000};  // A worker that the others wait for is ended after this time, or 10 usual steps.
-  bool copy_state =
-      true;  // Keeps a copy of the state before each train() in the object store, for the loss of all workers.
+  // Keeps a copy of the state in the object store at the end of each train(), for the loss of all workers. Steps go on
+  // while it is stored.
+  bool copy_state = true;
+  int64_t copy_every_steps = 0;         // Copies the state after so many steps too; 0: only at the end of each train().
   Strategy strategy = Strategy::kPack;  // Placement of the workers.
   std::optional<PlacementGroup> group =
       {};  // Runs the first workers in these bundles, from first_bundle on; default: a group of its own.
@@ -90,6 +93,10 @@ class Trainer {
   // Writes the state of rank 0 to a file that torch.load reads: models_state_dict, optimizers_state_dict,
   // lr_schedulers_state_dict, and the place in the data. Replaces the file at once when it is complete.
   void save(const std::filesystem::path& file);
+  // As save(), while training goes on: returns as soon as rank 0 has copied its state in memory. The file has the state
+  // of this moment and is complete when the future is ready; get() throws what save() would, and kActorDied if rank 0
+  // was lost meanwhile. The trainer's end waits for the file.
+  std::future<void> save_async(const std::filesystem::path& file);
   // Continues from such a file, with any number of workers.
   void load(const std::filesystem::path& file);
   // The state as bytes of such a file.

@@ -88,6 +88,11 @@ Result<JournalProgram> program_of(const JournalContents& journal, const fs::path
     if (const auto* program = std::get_if<JournalProgram>(&*record); program != nullptr && !program->executable.empty())
       return *program;
   }
+  if (journal.header.searcher == kTrainingSearcher)
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{} is a training run of train::TorchTrainer, which is not resumed by its folder: "
+                                  "start its program again, with trainer.load(FILE) to go on from a saved state",
+                                  directory.string()));
   return make_error(
       ErrorCode::kNotFound,
       fmt::format("{}: its journal does not tell its program, an earlier Volador wrote it: start the program yourself "

@@ -33,6 +33,9 @@ namespace volador::tune {
 // seed. Version 3: structured reasons follow the record whose text they explain.
 inline constexpr int64_t kJournalVersion = 3;
 
+// JournalHeader::searcher of a training run, which has one trial and searches nothing.
+inline constexpr std::string_view kTrainingSearcher = "train";
+
 // The first record; a resumed run must match it.
 struct JournalHeader {
   int64_t version = kJournalVersion;

@@ -543,6 +543,24 @@ INSTANTIATE_TEST_SUITE_P(After, AllWorkersLost, testing::Combine(testing::Values
                                               std::get<1>(given.param) ? "With" : "Without");
                          });
 
+TEST_F(TorchTrainer, RepeatsFewStepsAfterTheLossOfAllWorkersIfItCopiesTheStateOften) {
+  auto given = options(3, config({{"kind", "kill_all"}, {"place", "train_batch"}, {"batch", 8}}));
+  given.copy_every_steps = 3;
+  Trainer trainer(given);
+  trainer.train();
+  arm();
+  const auto metrics = trainer.train();
+  EXPECT_EQ(metrics.at("step"), 2 * kSteps);
+  EXPECT_EQ(metrics.at("num_samples"), kRows);
+  EXPECT_EQ(trainer.failures(), 3);
+  int64_t resumed_at = -1;
+  std::ifstream(folder_.path() / "resumed" / "step") >> resumed_at;
+  // Batch 8 is step 18. The copy of step 18 was asked for right before; that of step 15 has arrived.
+  EXPECT_GE(resumed_at, 15);
+  EXPECT_LE(resumed_at, 18);
+  expect_as_undisturbed(trainer);
+}
+
 TEST_F(TorchTrainer, CountsEachSampleOnceInTheMetricsAlthoughAllWorkersWereLost) {
   // Over the end of an epoch: what this call did before the loss is done again.
   Trainer trainer(options(2, config({{"kind", "kill_all"}, {"place", "train_batch"}, {"batch", 4}})));
@@ -713,6 +731,32 @@ TEST_F(TorchTrainer, NamesTheHangingWorkerWhenTheRunFails) {
   EXPECT_EQ(code_of([&] { trainer.train(); }, &message), ErrorCode::kActorDied);
   EXPECT_THAT(message, HasSubstr("rank 0"));
   EXPECT_THAT(message, HasSubstr("hangs: it has been in its own code in step 13"));
+  // What each rank did: the hanging one is in user code, the other one waits for it.
+  EXPECT_THAT(message, HasSubstr("Ledger::train_batch"));
+  EXPECT_THAT(message, HasSubstr("waits for rank 0"));
+}
+
+TEST_F(TorchTrainer, ExplainsWhatEachRankDoesWhileAStepIsLong) {
+  auto given = options(2, config({{"kind", "hold"}, {"place", "before_steps"}, {"batch", 2}, {"rank", 1}}));
+  given.hang_timeout = 20s;
+  Trainer trainer(given);
+  trainer.train();
+  arm();
+  std::string explained;
+  std::jthread watch([&] {
+    within(15s, [&] {
+      explained = trainer.explain();
+      return explained.find("train_batch") != std::string::npos &&
+             explained.find("waits for rank 1") != std::string::npos;
+    });
+    std::ofstream(folder_.path() / "released") << "\n";
+  });
+  trainer.train();
+  watch.join();
+  EXPECT_THAT(explained, HasSubstr("Ledger::train_batch"));
+  EXPECT_THAT(explained, HasSubstr("waits for rank 1"));
+  EXPECT_EQ(trainer.failures(), 0);
+  EXPECT_THAT(trainer.explain(), Not(HasSubstr("train_batch")));
 }
 
 TEST_F(TorchTrainer, ReplacesWorkersThatFreezeBetweenCalls) {

@@ -2,7 +2,7 @@
 // NCCL and the headers of CUDA.
 #define USE_C10D_NCCL 1
 
-#include "train/group/nccl_plugin.h"
+#include "train/nccl/nccl_plugin.h"
 
 #include <torch/version.h>
 

@@ -1,0 +1,105 @@
+// States of training runs in files and in the object store.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <train/train.h>
+
+#include <fstream>
+#include <future>
+#include <string>
+
+#include "tests/temporary_directory.h"
+
+namespace {
+
+using testing::HasSubstr;
+using train::Config;
+
+// The state is larger than a message between actors can be (64 MiB).
+class Wide : public train::TrainingOperator {
+ public:
+  void setup(const Config&) override {
+    register_all(torch::nn::Linear(8, 2'200'000), train::sgd({.lr = 0.1}), train::mse_loss());
+    register_data(
+        {.train = train::tensor_dataset({torch::ones({12, 8}), torch::zeros({12, 2'200'000})}), .batch_size = 2});
+  }
+};
+VOLADOR_TRAINING_OPERATOR(Wide);
+
+torch::Tensor bias_of(const c10::IValue& state) {
+  return state.toGenericDict().at("models_state_dict").toList().get(0).toGenericDict().at("bias").toTensor();
+}
+int64_t step_of(const c10::IValue& state) {
+  return state.toGenericDict().at("volador").toGenericDict().at("step").toInt();
+}
+
+class TrainerState : public testing::Test {
+ protected:
+  std::string file(const char* name) const { return folder_.path() / name; }
+  train::TrainerOptions options_ = {.num_workers = 2, .seed = 7, .report = false, .storage = "none"};
+  volador::TemporaryDirectory folder_;
+};
+
+TEST_F(TrainerState, IsSavedAndLoadedAlthoughItIsLarge) {
+  train::TorchTrainer<Wide> trainer(options_);
+  trainer.train({.num_steps = 2});
+  trainer.save(file("wide.pt"));
+  const c10::IValue saved = train::load_file(file("wide.pt"));
+  EXPECT_EQ(step_of(saved), 2);
+
+  train::TorchTrainer<Wide> other(options_);
+  other.load(file("wide.pt"));
+  EXPECT_EQ(other.step(), 2);
+  EXPECT_TRUE(torch::equal(bias_of(train::from_bytes(other.state())), bias_of(saved)));
+}
+
+TEST_F(TrainerState, OfAMomentIsWrittenWhileTrainingGoesOn) {
+  train::TorchTrainer<Wide> trainer(options_);
+  trainer.train({.num_steps = 1});
+  const torch::Tensor before = bias_of(train::from_bytes(trainer.state())).clone();
+  std::future<void> first = trainer.save_async(file("first.pt"));
+  trainer.train({.num_steps = 1});
+  std::future<void> second = trainer.save_async(file("second.pt"));
+  trainer.train({.num_steps = 1});
+  first.get();
+  second.get();
+  const c10::IValue saved = train::load_file(file("first.pt"));
+  EXPECT_EQ(step_of(saved), 1);
+  EXPECT_TRUE(torch::equal(bias_of(saved), before));
+  EXPECT_EQ(step_of(train::load_file(file("second.pt"))), 2);
+}
+
+TEST_F(TrainerState, IsCompleteInItsFileWhenTheTrainerHasEnded) {
+  {
+    train::TorchTrainer<Wide> trainer(options_);
+    trainer.train({.num_steps = 1});
+    trainer.save_async(file("last.pt"));
+  }
+  EXPECT_EQ(step_of(train::load_file(file("last.pt"))), 1);
+}
+
+TEST_F(TrainerState, ThatCannotBeWrittenIsAnErrorOfTheFuture) {
+  train::TorchTrainer<Wide> trainer(options_);
+  std::future<void> written = trainer.save_async(file("no_such_folder/wide.pt"));
+  try {
+    written.get();
+    ADD_FAILURE() << "no exception";
+  } catch (const volador::Exception& exception) {
+    EXPECT_THAT(exception.error().message, HasSubstr("no_such_folder"));
+  }
+  trainer.train({.num_steps = 1});
+}
+
+TEST_F(TrainerState, OfADamagedFileIsRefusedWithItsName) {
+  std::ofstream(file("damaged.pt")) << "PK, but no archive";
+  train::TorchTrainer<Wide> trainer(options_);
+  try {
+    trainer.load(file("damaged.pt"));
+    ADD_FAILURE() << "no exception";
+  } catch (const volador::Exception& exception) {
+    EXPECT_EQ(exception.code(), volador::ErrorCode::kInvalidArgument);
+    EXPECT_THAT(exception.error().message, HasSubstr("damaged.pt"));
+  }
+}
+
+}  // namespace
