@@ -41,7 +41,7 @@ else()
   list(REMOVE_DUPLICATES _torch_cuda_includes)
   if(_torch_cuda_missing)
     list(JOIN _torch_cuda_missing ", " _torch_cuda_missing)
-    set(_torch_cuda_reason "no header ${_torch_cuda_missing} beside the torch package, in CUDA_HOME or beside nvcc")
+    set(_torch_cuda_reason "no header ${_torch_cuda_missing} beside the torch package, in CUDA_HOME or beside nvcc (pip install nvidia-cuda-crt brings crt/)")
   endif()
 endif()
 

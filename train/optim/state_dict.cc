@@ -25,6 +25,7 @@
 
 #include "runtime/result.h"
 #include "train/optim/optimizers.h"
+#include "train/optim/torch_archive.h"
 #include "train/optim/torch_pickle.h"
 
 namespace volador::train {
@@ -531,27 +532,43 @@ Tensor compact(const Tensor& tensor) {
   return out;
 }
 
-using Sink = std::function<size_t(const void*, size_t)>;
+}  // namespace
 
-// As torch::pickle_save, but piece by piece, and without type tags, which torch.load(weights_only=True) refuses.
-void write_to(const Sink& sink, const IValue& value) {
-  const IValue stored = mapped(value, compact);  // Owns the tensors until they are written.
-  std::string pickled;
-  torch::jit::Pickler pickler([&](const char* data, size_t size) { pickled.append(data, size); }, nullptr, nullptr,
-                              nullptr, nullptr, /*tag_aggregates=*/false);
-  pickler.protocol();
-  pickler.pushIValue(stored);
-  pickler.stop();
-  caffe2::serialize::PyTorchStreamWriter writer(sink);
-  writer.writeRecord("data.pkl", pickled.data(), pickled.size());
-  size_t index = 0;
-  for (const Tensor& tensor : pickler.tensorData()) {
-    const auto& storage = tensor.storage();
-    const void* data = storage.nbytes() == 0 ? "" : storage.data();
-    writer.writeRecord("data/" + std::to_string(index++), data, storage.nbytes());
+// As torch::pickle_save, without type tags, which torch.load(weights_only=True) refuses.
+struct PackedState::Impl {
+  explicit Impl(const IValue& value) : stored(mapped(value, compact)) {
+    torch::jit::Pickler pickler([this](const char* data, size_t size) { pickled.append(data, size); }, nullptr, nullptr,
+                                nullptr, nullptr, /*tag_aggregates=*/false);
+    pickler.protocol();
+    pickler.pushIValue(stored);
+    pickler.stop();
+    tensors = pickler.tensorData();
+    std::vector<ArchiveRecord> records{{"data.pkl", pickled}};
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      const auto& storage = tensors[i].storage();
+      const auto* data = static_cast<const char*>(storage.nbytes() == 0 ? "" : storage.data());
+      records.push_back({fmt::format("data/{}", i), {data, storage.nbytes()}});
+    }
+    archive = std::make_unique<TorchArchive>(std::move(records));
   }
-  writer.writeEndOfFile();
+  IValue stored;  // Owns the tensors until they are written.
+  std::string pickled;
+  std::vector<Tensor> tensors;
+  std::unique_ptr<TorchArchive> archive;
+};
+
+PackedState::PackedState(const c10::IValue& value) : impl_(std::make_unique<Impl>(value)) {}
+PackedState::~PackedState() = default;
+size_t PackedState::size() const { return impl_->archive->size(); }
+void PackedState::write(std::span<char> out) const {
+  VOLADOR_CHECK(out.size() == size());
+  impl_->archive->write([&out](std::string_view piece) {
+    std::memcpy(out.data(), piece.data(), piece.size());
+    out = out.subspan(piece.size());
+  });
 }
+
+namespace {
 
 // Bytes of a file or in memory.
 class MemorySource : public caffe2::serialize::ReadAdapterInterface {
@@ -752,13 +769,9 @@ IValue clone_tensors(const IValue& value) {
 }
 
 std::string to_bytes(const IValue& value) {
-  std::string bytes;
-  write_to(
-      [&](const void* data, size_t size) {
-        bytes.append(static_cast<const char*>(data), size);
-        return size;
-      },
-      value);
+  const PackedState packed(value);
+  std::string bytes(packed.size(), '\0');
+  packed.write(bytes);
   return bytes;
 }
 
@@ -771,12 +784,9 @@ void save_file(const fs::path& path, const IValue& value, Durability durability)
     auto file = FileHandle::open(partial, O_WRONLY | O_CREAT | O_TRUNC);
     if (!file) return make_error(file.error());
     Result<void> written;
-    // The stream's destructor throws after a failed write, so it is not told.
-    const auto sink = [&](const void* data, size_t size) {
-      if (written) written = write_all(file->get(), {static_cast<const char*>(data), size}, path);
-      return size;
-    };
-    write_to(sink, value);
+    PackedState::Impl(value).archive->write([&](std::string_view piece) {
+      if (written) written = write_all(file->get(), piece, path);
+    });
     VOLADOR_TRY(written);
     if (durability == Durability::kPower) VOLADOR_TRY(sync_file(file->get(), path));
     if (::rename(partial.c_str(), path.c_str()) != 0) return make_error(file_error("write", path, errno));

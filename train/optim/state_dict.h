@@ -8,6 +8,8 @@
 #include <ATen/core/ivalue.h>
 
 #include <filesystem>
+#include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -47,6 +49,26 @@ void load_optimizer_state(torch::optim::Optimizer& optimizer, const c10::IValue&
 
 // Returns the value with copies of all tensors, which later steps do not change.
 [[nodiscard]] c10::IValue clone_tensors(const c10::IValue& value);
+
+// A state as to_bytes(), of a size that is known before the bytes are written. The value's tensors must not change
+// until then.
+class PackedState {
+ public:
+  // kInvalidArgument: as to_bytes().
+  explicit PackedState(const c10::IValue& value);
+  ~PackedState();
+  PackedState(const PackedState&) = delete;
+  PackedState& operator=(const PackedState&) = delete;
+
+  size_t size() const;
+  // `out` has size() bytes.
+  void write(std::span<char> out) const;
+
+  struct Impl;
+
+ private:
+  std::unique_ptr<Impl> impl_;
+};
 
 // Bytes as torch.save writes them. Tensors are stored as CPU tensors, views with their own elements only; tensors with
 // one storage stay tied.

@@ -23,8 +23,10 @@ constexpr size_t kStackFrames = 24;
 constexpr size_t kFrameBytes = 200;
 
 volador::Ref<StateBytes> put_state(const c10::IValue& state) {
-  const std::string bytes = to_bytes(state);
-  return volador::put(StateBytes(std::span<const char>(bytes), nullptr));
+  const PackedState packed(state);
+  volador::ArrayDraft<char> draft(packed.size());
+  packed.write(draft.span());
+  return std::move(draft).put();
 }
 
 }  // namespace

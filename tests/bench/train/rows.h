@@ -58,6 +58,7 @@ inline double seconds_since(Clock::time_point begin) {
 std::vector<Bench> step_benches();
 std::vector<Bench> local_benches();
 std::vector<Bench> recover_benches();
+std::vector<Bench> checkpoint_benches();
 
 // Starts `ranks` ranks in a new trainer. Returns the seconds until the first step is done and known to this program.
 double first_step_seconds(int ranks);

@@ -1,0 +1,42 @@
+// The zip archives that torch.save writes: records are stored without compression, and their data begin at multiples of
+// 64 bytes. Format: APPNOTE.TXT of PKWARE 6.3, and caffe2/serialize/inline_container.h of PyTorch.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace volador::train {
+
+// One file of an archive, such as "data/3".
+struct ArchiveRecord {
+  std::string name;
+  std::string_view data;  // Must stay unchanged while the archive is written.
+};
+
+// An archive of a size that is known before anything is written.
+class TorchArchive {
+ public:
+  // The records in their order; those that PyTorch's reader requires besides ("version", "byteorder") are added.
+  explicit TorchArchive(std::vector<ArchiveRecord> records);
+
+  size_t size() const { return size_; }  // Bytes.
+  // Passes the bytes of the archive to `sink`, in pieces and in their order. Reads each record twice.
+  void write(const std::function<void(std::string_view piece)>& sink) const;
+
+ private:
+  struct Entry {
+    ArchiveRecord record;
+    uint64_t offset = 0;  // Of its local header.
+    size_t padding = 0;   // Bytes of the extra field that aligns the data.
+  };
+
+  std::vector<Entry> entries_;
+  uint64_t directory_ = 0;  // Offset of the central directory.
+  size_t size_ = 0;
+};
+
+}  // namespace volador::train
