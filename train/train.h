@@ -8,6 +8,7 @@
 #include "train/data/dataset.h"
 #include "train/data/loader.h"
 #include "train/data/readers.h"
+#include "train/operator/sync_batch_norm.h"
 #include "train/operator/training_operator.h"
 #include "train/optim/clip.h"
 #include "train/optim/grad_scaler.h"
@@ -15,6 +16,7 @@
 #include "train/optim/state_dict.h"
 #include "train/trainer/trainer.h"
 #include "train/trainer/tuned_trainer.h"
+#include "train/trial/torch_trial.h"
 
 // Allows train::TorchTrainer, train::sgd… in programs.
 namespace train = volador::train;

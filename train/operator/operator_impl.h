@@ -3,6 +3,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <memory>
@@ -14,6 +15,8 @@
 #include "train/core/sampler.h"
 #include "train/group/gradient_reducer.h"
 #include "train/operator/rank_loop.h"
+#include "train/operator/sharded_optimizer.h"
+#include "train/operator/sync_batch_norm.h"
 #include "train/optim/grad_scaler.h"
 
 namespace volador::train {
@@ -26,6 +29,7 @@ struct OperatorImpl {
   };
   struct Optimizer {
     OptimizerPtr optimizer;
+    std::unique_ptr<ShardedOptimizer> shard;  // Null: each rank has the whole state.
     std::unique_ptr<GradientReducer> reducer;
     SchedulePtr schedule;
     ScheduleStep when = ScheduleStep::kBatch;
@@ -46,6 +50,11 @@ struct OperatorImpl {
   std::optional<torch::ScalarType> autocast;
   std::unique_ptr<GradScaler> scaler;
   bool is_set_up = false;
+  const std::shared_ptr<BatchNormSync> sync = std::make_shared<BatchNormSync>();
+  int64_t sync_layers = 0;  // SyncBatchNorm modules of all models.
+  // Gradients are exchanged in step() and not while the backward pass runs: other collective operations between the
+  // nodes come between.
+  bool exchanges_late = false;
 
   std::unique_ptr<DistributedSampler> train_sampler, validation_sampler;
   std::unique_ptr<Loader> train_loader, validation_loader;
@@ -82,6 +91,11 @@ struct OperatorImpl {
   void set_activity(const char* name) {
     const std::lock_guard<std::mutex> hold(mutex);
     activity = name;
+  }
+  // Forward and backward passes of a batch with this many rows.
+  int64_t passes_of(int64_t rows) const;
+  bool is_sharded() const {
+    return std::any_of(optimizers.begin(), optimizers.end(), [](const auto& entry) { return entry.shard != nullptr; });
   }
   void apply_schedule(Optimizer& entry) const;
   void clear_gradients() {

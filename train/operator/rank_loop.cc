@@ -123,6 +123,7 @@ class SegmentIterator final : public BatchIterator {
                    .epoch = request_.is_training ? epoch_ : impl_.epoch,
                    .rows = is_placeholder ? 0 : static_cast<int64_t>(loaded->share.rows.size()),
                    .batch_rows = loaded->share.batch_rows};
+    impl_.sync->counts = impl_.batch.rows > 0;
     impl_.is_batch_finite = true;
     impl_.losses.clear();
     impl_.optimizer_steps = 0;
@@ -146,6 +147,7 @@ class SegmentIterator final : public BatchIterator {
       impl_.step_begin = Clock::now();
     }
     if (!request_.is_training) return;
+    impl_.sync->commit();
     impl_.optimizer_steps = impl_.steps_applied = 0;
     impl_.step.fetch_add(1);
     impl_.position = position_;
@@ -225,6 +227,7 @@ RankLoop::RankLoop(const RankOptions& options, const Config& config)
       impl_->validation_loader = std::make_unique<Loader>(data.validation, loading);
     }
   }
+  for (const auto& model : impl_->models) impl_->sync_layers += share_batch_norms(*model.module, impl_->sync);
   impl_->is_set_up = true;
 }
 
@@ -238,7 +241,8 @@ int64_t RankLoop::arena_bytes(int ranks_of_node) const {
 
 uint64_t RankLoop::layout() const {
   uint64_t layout = impl_->optimizers.size();
-  for (const auto& entry : impl_->optimizers) layout = layout * 1'000'003 + entry.reducer->layout();
+  for (const auto& entry : impl_->optimizers)
+    layout = layout * 1'000'003 + entry.reducer->layout() + (entry.shard != nullptr ? 1 : 0);
   return layout;
 }
 
@@ -258,6 +262,11 @@ int64_t RankLoop::batches_per_epoch() const {
   return impl_->has_data ? impl_->train_sampler->batches(impl_->data.batch_size) : 0;
 }
 bool RankLoop::has_validation() const { return impl_->validation_loader != nullptr; }
+bool RankLoop::is_sharded() const { return impl_->is_sharded(); }
+bool RankLoop::has_state() const {
+  return std::all_of(impl_->optimizers.begin(), impl_->optimizers.end(),
+                     [](const auto& entry) { return entry.shard == nullptr || entry.shard->has_whole_state(); });
+}
 int64_t RankLoop::epoch() const { return impl_->epoch; }
 int64_t RankLoop::parameter_count() const {
   int64_t count = 0;
@@ -275,11 +284,17 @@ void RankLoop::form(std::shared_ptr<Group> group) {
                     impl_->data.batch_size, group->world()));
   }
   impl_->clear_gradients();
+  for (auto& entry : impl_->optimizers) {
+    if (entry.shard != nullptr) entry.shard->form(group->rank(), group->world());
+  }
   {
     const std::lock_guard<std::mutex> hold(impl_->mutex);
     impl_->group = group;
     impl_->abort_reason.clear();
   }
+  impl_->sync->group = group;
+  impl_->exchanges_late = group->transport().starts_with("shared memory and") &&
+                          (impl_->sync_layers > 0 || (impl_->is_sharded() && impl_->optimizers.size() > 1));
   impl_->pause_requested.store(false);
   for (auto& entry : impl_->optimizers) entry.reducer->attach(*group);
 }
@@ -309,9 +324,12 @@ SegmentReply RankLoop::run(const SegmentRequest& request) {
   }
   const auto begin = Clock::now();
   SegmentReply reply;
+  impl.sync->is_deferring = request.is_training;
   struct Ended {
     OperatorImpl& impl;
     ~Ended() {
+      impl.sync->is_deferring = false;
+      impl.sync->updates.clear();
       const std::lock_guard<std::mutex> hold(impl.mutex);
       impl.is_running = false;
       impl.activity = "";
@@ -329,11 +347,19 @@ SegmentReply RankLoop::run(const SegmentRequest& request) {
         return request.is_training ? operator_->train_epoch(batches, info) : operator_->validate(batches, info);
       });
       batches.commit();
-      if (!impl.has_sums) {
-        impl.sums.add(metrics, impl.samples);
-        impl.sums.batches = impl.batches;
-      }
+      // Beside the means of the batches, which the default methods collect, those of the whole call.
+      MetricSums of_call;
+      of_call.add(metrics, impl.samples);
+      of_call.batches = impl.batches;
+      if (impl.has_sums) of_call.samples = 0;  // Counted with the batches.
+      impl.sums.add_rank(of_call);
       reply.end = batches.end();
+    }
+    if (request.gathers_state || reply.end == SegmentEnd::kPaused) {
+      impl.set_activity("gathering of the state");
+      for (auto& entry : impl.optimizers) {
+        if (entry.shard != nullptr) entry.shard->gather(*impl.group);
+      }
     }
     if (impl.nan_stop) {
       MetricSums stopped;
@@ -354,6 +380,7 @@ SegmentReply RankLoop::run(const SegmentRequest& request) {
     throw;
   }
   impl.pause_requested.store(false);
+  reply.has_state = has_state();
   reply.is_stopped = reply.end == SegmentEnd::kFinished && impl.stop_seen;
   reply.step = impl.step.load();
   reply.epoch = impl.epoch;
@@ -364,11 +391,30 @@ SegmentReply RankLoop::run(const SegmentRequest& request) {
   return reply;
 }
 
+Metrics RankLoop::call(const std::string& name, const Config& arguments) {
+  OperatorImpl& impl = *impl_;
+  VOLADOR_CHECK(impl.group != nullptr);
+  impl.set_activity("on_call()");
+  struct Ended {
+    OperatorImpl& impl;
+    ~Ended() { impl.set_activity(""); }
+  } ended{impl};
+  try {
+    return plainly([&] { return operator_->on_call(name, arguments); });
+  } catch (const GroupAborted& aborted) {
+    throw Exception(Error{ErrorCode::kUnavailable, fmt::format("on_call(\"{}\"): {}", name, aborted.what())});
+  } catch (...) {
+    // The other ranks must not wait for this one.
+    impl.group->abort(fmt::format("rank {} ended with an error in on_call(\"{}\")", impl.group->rank(), name));
+    throw;
+  }
+}
+
 c10::IValue RankLoop::state() const {
   auto models = list(), optimizers = list(), schedules = list();
   for (const auto& model : impl_->models) models.push_back(module_state(*model.module));
   for (const auto& entry : impl_->optimizers) {
-    optimizers.push_back(optimizer_state(*entry.optimizer));
+    optimizers.push_back(entry.shard != nullptr ? entry.shard->state() : optimizer_state(*entry.optimizer));
     if (entry.schedule == nullptr) continue;
     auto schedule = dictionary();
     schedule.insert("last_epoch", entry.schedule_steps);
@@ -405,17 +451,23 @@ void RankLoop::load(const c10::IValue& state) {
   const auto schedules = list_of(state, "lr_schedulers_state_dict", with_schedule, "learning-rate schedules");
   // A state that is refused half-way changes nothing. A rank that has done no step has nothing to lose.
   std::vector<IValue> old_models, old_optimizers;
+  std::vector<ShardedOptimizer> old_shards;
   std::vector<std::pair<std::vector<double>, int64_t>> old_schedules;
   for (const auto& entry : impl_->optimizers) old_schedules.emplace_back(entry.base_rates, entry.schedule_steps);
   if (impl_->step.load() > 0) {
     for (const auto& model : impl_->models) old_models.push_back(clone_tensors(module_state(*model.module)));
-    for (const auto& entry : impl_->optimizers)
+    for (const auto& entry : impl_->optimizers) {
       old_optimizers.push_back(clone_tensors(optimizer_state(*entry.optimizer)));
+      if (entry.shard != nullptr) old_shards.push_back(*entry.shard);
+    }
   }
   try {
     for (size_t i = 0; i < models.size(); ++i) load_module_state(*impl_->models[i].module, models.get(i));
-    for (size_t i = 0; i < optimizers.size(); ++i)
-      load_optimizer_state(*impl_->optimizers[i].optimizer, optimizers.get(i));
+    for (size_t i = 0; i < optimizers.size(); ++i) {
+      auto& entry = impl_->optimizers[i];
+      entry.shard != nullptr ? entry.shard->load(optimizers.get(i))
+                             : load_optimizer_state(*entry.optimizer, optimizers.get(i));
+    }
     size_t at = 0;
     for (auto& entry : impl_->optimizers) {
       if (entry.schedule == nullptr) continue;
@@ -437,6 +489,10 @@ void RankLoop::load(const c10::IValue& state) {
     for (size_t i = 0; i < old_models.size(); ++i) load_module_state(*impl_->models[i].module, old_models[i]);
     for (size_t i = 0; i < old_optimizers.size(); ++i)
       load_optimizer_state(*impl_->optimizers[i].optimizer, old_optimizers[i]);
+    size_t shard = 0;
+    for (auto& entry : impl_->optimizers) {
+      if (entry.shard != nullptr && shard < old_shards.size()) *entry.shard = old_shards[shard++];
+    }
     for (size_t i = 0; i < old_schedules.size(); ++i) {
       std::tie(impl_->optimizers[i].base_rates, impl_->optimizers[i].schedule_steps) = old_schedules[i];
       impl_->apply_schedule(impl_->optimizers[i]);

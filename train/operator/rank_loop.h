@@ -28,8 +28,10 @@ struct SegmentRequest {
   int64_t epoch = 0;        // A rank that is in a later epoch has done the segment.
   int64_t until_step = -1;  // Ends before the batch with this number; -1: at the end of the epoch.
   int64_t steps_max = -1;   // For validation: number of batches; -1: all.
+  // Sharded optimizers: at the end rank 0 gathers what state() needs from all ranks. A pause always does.
+  bool gathers_state = true;
 };
-VOLADOR_FIELDS(SegmentRequest, is_training, epoch, until_step, steps_max);
+VOLADOR_FIELDS(SegmentRequest, is_training, epoch, until_step, steps_max, gathers_state);
 
 enum class SegmentEnd : uint8_t { kFinished, kPaused, kAborted };
 
@@ -49,8 +51,9 @@ struct SegmentReply {
   bool may_differ = false;  // Aborted in a batch after a step of an optimizer: the state may differ between ranks.
   std::string reason;       // Why it was aborted.
   bool is_stopped = false;  // Ended by request_stop() or NanPolicy::kStop, on all ranks.
+  bool has_state = false;   // As RankLoop::has_state().
 };
-VOLADOR_FIELDS(SegmentReply, end, step, epoch, position, metrics, times, may_differ, reason, is_stopped);
+VOLADOR_FIELDS(SegmentReply, end, step, epoch, position, metrics, times, may_differ, reason, is_stopped, has_state);
 
 // What the rank does now, for diagnoses.
 struct RankStatus {
@@ -76,14 +79,25 @@ class RankLoop {
   int64_t parameter_count() const;
   int64_t epoch() const;
   bool has_validation() const;  // Whether validation data is registered.
+  // Whether an optimizer is sharded. The share of the state of a rank that is lost is lost too: the other ranks cannot
+  // go on, and load() a whole state of before.
+  bool is_sharded() const;
 
-  // Collective. Replaces the group; throws kInvalidArgument if the batch has fewer samples than the group has ranks.
+  // Collective. Replaces the group; throws kInvalidArgument if the batch has fewer samples than the group has ranks, or
+  // if the state of sharded optimizers must be divided anew and this rank has neither it nor loaded one (has_state()).
   void form(std::shared_ptr<Group> group);
   // Runs until the segment ends, is paused or aborted. Throws what user code throws; the run cannot go on then.
   SegmentReply run(const SegmentRequest& request);
+  // Runs the operator's on_call() while no segment runs. All ranks of the group do so with equal arguments. Throws what
+  // it throws, and kUnavailable if a collective operation of it was given up.
+  Metrics call(const std::string& name, const Config& arguments);
 
+  // Whether this rank can give the state. With sharded optimizers it is false after a step, except on rank 0 after a
+  // segment with gathers_state or a pause.
+  bool has_state() const;
   // Models, optimizers, schedules, the operator's own state and the place in the data. Keys as Determined's
-  // state_dict.pth.
+  // state_dict.pth, the same with and without sharded optimizers and for every number of ranks. kInvalidArgument:
+  // has_state() is false.
   c10::IValue state() const;
   // Throws kInvalidArgument if it is of other models or optimizers; nothing has changed then.
   void load(const c10::IValue& state);

@@ -9,6 +9,7 @@
 #include "train/operator/operator_impl.h"
 #include "train/optim/clip.h"
 #include "train/optim/optimizers.h"
+#include "train/optim/state_dict.h"
 #include "tune/refusal.h"
 
 namespace volador::train {
@@ -144,6 +145,14 @@ const OperatorImpl::Model& OperatorImpl::only_model(const char* function) const 
   return models.front();
 }
 
+int64_t OperatorImpl::passes_of(int64_t rows) const {
+  if (data.micro_batch == 0) return 1;
+  // With SyncBatchNorm all ranks need as many passes as the one with the largest share.
+  const auto world = static_cast<int64_t>(group == nullptr ? 1 : group->world());
+  if (sync_layers > 0) rows = std::max(rows, (batch.batch_rows + world - 1) / world);
+  return (rows + data.micro_batch - 1) / data.micro_batch;
+}
+
 void OperatorImpl::apply_schedule(Optimizer& entry) const {
   if (entry.schedule == nullptr) return;
   auto& groups = entry.optimizer->param_groups();
@@ -182,15 +191,17 @@ Metrics TrainingOperator::train_batch(const Batch& batch, const BatchInfo& info)
         "register_criterion() in setup(), or override train_batch()");
   }
   const int64_t rows = batch.size();
-  const int64_t piece = impl.data.micro_batch > 0 ? std::min(impl.data.micro_batch, rows) : rows;
+  const int64_t passes = impl.passes_of(rows);
   double loss_sum = 0;
-  for (int64_t from = 0; from < rows; from += piece) {
-    const int64_t count = std::min(piece, rows - from);
-    const Batch part = count == rows ? batch : part_of(batch, from, count);
+  for (int64_t pass = 0; pass < passes; ++pass) {
+    const int64_t from = rows * pass / passes, count = rows * (pass + 1) / passes - from;
+    // A pass without a sample of this rank is one with a sample that does not count.
+    const Batch part = count == rows ? batch : part_of(batch, from, std::max<int64_t>(1, count));
+    impl.sync->counts = info.rows > 0 && count > 0;
     const torch::Tensor output = forward(part);
     const torch::Tensor loss = impl.criterion(output, part.target());
-    backward(loss, nullptr, count, from + count == rows);
-    loss_sum += loss.item<double>() * static_cast<double>(count);
+    backward(loss, nullptr, count, pass + 1 == passes);
+    if (count > 0) loss_sum += loss.item<double>() * static_cast<double>(count);
   }
   // A step that was left out for a loss that is no number counts no samples.
   if (!step(nullptr, impl.clipping) && !std::isfinite(loss_sum)) return {{"num_samples", 0.0}};
@@ -225,6 +236,12 @@ Metrics TrainingOperator::validate_batch(const Batch& batch, const BatchInfo& in
 c10::IValue TrainingOperator::state_dict() { return {}; }
 void TrainingOperator::load_state_dict(const c10::IValue&) {}
 
+Metrics TrainingOperator::on_call(const std::string& name, const Config&) {
+  tune::throw_refusal(
+      fmt::format("on_call(): operator {} has no function \"{}\"; override on_call() and handle this name",
+                  impl_->options.operator_name, name));
+}
+
 void TrainingOperator::place(torch::nn::Module& module) const { module.to(impl_->device); }
 
 void TrainingOperator::add_model(std::shared_ptr<torch::nn::Module> module, Forward forward, std::string name) {
@@ -237,11 +254,12 @@ void TrainingOperator::add_model(std::shared_ptr<torch::nn::Module> module, Forw
   impl_->models.push_back({std::move(name), std::move(module), std::move(forward)});
 }
 
-OptimizerPtr TrainingOperator::register_optimizer(OptimizerPtr optimizer) {
+OptimizerPtr TrainingOperator::register_optimizer(OptimizerPtr optimizer, const OptimizerSettings& settings) {
   if (impl_->is_set_up) tune::throw_refusal("register_optimizer(): optimizers are registered in setup() only");
   if (optimizer == nullptr) tune::throw_refusal("register_optimizer(): the optimizer is null");
   OperatorImpl::Optimizer entry;
   entry.optimizer = optimizer;
+  if (settings.shard) entry.shard = std::make_unique<ShardedOptimizer>(optimizer);
   for (const auto& group : optimizer->param_groups()) entry.base_rates.push_back(group.options().get_lr());
   impl_->optimizers.push_back(std::move(entry));
   return optimizer;
@@ -312,7 +330,8 @@ void TrainingOperator::backward(const torch::Tensor& loss, const OptimizerPtr& o
   }
   const double samples = impl.batch.rows == 0 ? 0 : static_cast<double>(rows < 0 ? impl.batch.rows : rows);
   const double all = static_cast<double>(std::max<int64_t>(1, impl.batch.batch_rows));
-  entry.reducer->begin_backward(samples / all, last);
+  impl.sync->weight = samples / all;
+  entry.reducer->begin_backward(samples / all, last && !impl.exchanges_late);
   // The pass also reaches parameters of other optimizers, which must not keep its gradients.
   const auto set_others_dropping = [&](bool is_dropping) {
     for (auto& other : impl.optimizers) {
@@ -370,17 +389,25 @@ bool TrainingOperator::step(const OptimizerPtr& optimizer, const StepOptions& op
                           "rate, clip gradients, or choose on_nan(train::NanPolicy::kSkip)",
                           sums.not_finite, world(), impl.batch.step, impl.batch.epoch)});
   }
-  impl.set_activity("optimizer step");
-  const Timer timer(impl.times.optimizer);
   bool is_done = true;
-  if (impl.scaler != nullptr) impl.scaler->unscale_(*entry.optimizer);
-  if (options.clip_value > 0) clip_grad_value_(entry.reducer->parameters(), options.clip_value);
-  if (options.clip_norm > 0) clip_grad_norm_(entry.reducer->parameters(), options.clip_norm);
-  if (impl.scaler != nullptr) {
-    is_done = impl.scaler->step(*entry.optimizer);
-    impl.scaler->update();
-  } else {
-    entry.optimizer->step();
+  {
+    impl.set_activity("optimizer step");
+    const Timer timer(impl.times.optimizer);
+    if (impl.scaler != nullptr) impl.scaler->unscale_(*entry.optimizer);
+    if (options.clip_value > 0) clip_grad_value_(entry.reducer->parameters(), options.clip_value);
+    if (options.clip_norm > 0) clip_grad_norm_(entry.reducer->parameters(), options.clip_norm);
+    if (entry.shard != nullptr) entry.shard->take_own_gradients();
+    if (impl.scaler != nullptr) {
+      is_done = impl.scaler->step(*entry.optimizer);
+      impl.scaler->update();
+    } else {
+      entry.optimizer->step();
+    }
+  }
+  if (entry.shard != nullptr && is_done) {
+    impl.set_activity("exchange of the parameters");
+    const Timer timer(impl.times.communication);
+    entry.shard->send_parameters(*impl.group);
   }
   entry.reducer->clear();
   if (is_done && entry.when == ScheduleStep::kBatch && entry.schedule != nullptr) step_schedule(entry.optimizer);
@@ -390,6 +417,11 @@ bool TrainingOperator::step(const OptimizerPtr& optimizer, const StepOptions& op
 void TrainingOperator::synchronize_gradients(const OptimizerPtr& optimizer) {
   OperatorImpl& impl = *impl_;
   auto& entry = impl.find(optimizer, "synchronize_gradients()");
+  if (entry.shard != nullptr) {
+    tune::throw_refusal(
+        "synchronize_gradients(): the optimizer is sharded, and only step() exchanges its parameters; call step(), or "
+        "register the optimizer without shard");
+  }
   impl.set_activity("sum of the gradients");
   const StepFlags sums = entry.reducer->finish(
       {.pause = impl.pause_requested.load() ? 1.0 : 0.0, .not_finite = 0.0, .user = impl.stop_requested ? 1.0 : 0.0},
@@ -418,6 +450,12 @@ int TrainingOperator::rank() const { return impl_->group == nullptr ? 0 : impl_-
 int TrainingOperator::world() const { return impl_->group == nullptr ? 1 : impl_->group->world(); }
 const Config& TrainingOperator::config() const { return impl_->config; }
 
+int64_t TrainingOperator::optimizer_state_bytes() const {
+  int64_t bytes = 0;
+  for (const auto& entry : impl_->optimizers)
+    bytes += entry.shard != nullptr ? entry.shard->state_bytes() : tensor_bytes(optimizer_state(*entry.optimizer));
+  return bytes;
+}
 void TrainingOperator::all_reduce(torch::Tensor tensor) {
   if (impl_->group == nullptr) tune::throw_refusal("all_reduce(): the group is not formed in setup() yet");
   impl_->group->all_reduce(std::move(tensor));

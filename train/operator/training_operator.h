@@ -61,6 +61,13 @@ OptimizerFactory sgd(const SgdSettings& options);
 OptimizerFactory adam(const AdamSettings& options = {});
 OptimizerFactory adamw(const AdamSettings& options = {.weight_decay = 0.01});
 
+struct OptimizerSettings {
+  // Divides the optimizer's state among the ranks (ZeRO stage 1): each steps a share of the parameters and sends them
+  // to the others. The result is the same; the state takes about 1/world of the memory, more if one parameter is larger
+  // than that share.
+  bool shard = false;
+};
+
 Criterion cross_entropy(double label_smoothing = 0);  // Output [n, classes], target [n] of class numbers.
 Criterion nll_loss();                                 // As cross_entropy, of log-probabilities.
 Criterion mse_loss();                                 // Output and target of one shape.
@@ -139,7 +146,7 @@ class TrainingOperator {
   virtual void setup(const Config& config) = 0;
 
   // By default train_batch() of each batch. Returns the metrics' means weighted by num_samples. An own implementation
-  // fetches batches from `batches` until there are none.
+  // fetches batches from `batches` until there are none, or calls the default and returns further metrics of the call.
   virtual Metrics train_epoch(BatchIterator& batches, const EpochInfo& info);
   // By default forward, loss, backward and step of the only model: {"train_loss"}. An own implementation calls
   // backward() and step() in the same order on all ranks.
@@ -152,24 +159,30 @@ class TrainingOperator {
   // lists and dictionaries.
   virtual c10::IValue state_dict();
   virtual void load_state_dict(const c10::IValue& state);
+  // Called by RankLoop::call() on all ranks, between calls of train() and validate(), with equal arguments. May use
+  // collective operations. By default throws kInvalidArgument: the operator has no function of this name.
+  virtual Metrics on_call(const std::string& name, const Config& arguments);
 
   // -- For setup() --
 
-  // Puts the model on the rank's device and includes it in checkpoints. Names: "model", "model_2" … by default.
+  // Puts the model on the rank's device and includes it in checkpoints. Names: "model", "model_2" … by default. Its
+  // train::SyncBatchNorm modules normalise over the samples of all ranks.
   template <class M>
   M register_model(M model, std::string name = {});
-  // An optimizer of the model's parameters.
+  // An optimizer of the model's parameters. Throws kInvalidArgument: it cannot be sharded.
   template <class M>
-  OptimizerPtr register_optimizer(const M& model, const OptimizerFactory& factory);
+  OptimizerPtr register_optimizer(const M& model, const OptimizerFactory& factory,
+                                  const OptimizerSettings& settings = {});
   // An optimizer of any parameters of registered models.
-  OptimizerPtr register_optimizer(OptimizerPtr optimizer);
+  OptimizerPtr register_optimizer(OptimizerPtr optimizer, const OptimizerSettings& settings = {});
   void register_criterion(Criterion criterion);
   // Throws kInvalidArgument if the optimizer is not registered.
   void register_schedule(const OptimizerPtr& optimizer, SchedulePtr schedule, ScheduleStep when);
   void register_data(DataOptions data);
   // Model, optimizer and criterion at once.
   template <class M>
-  std::tuple<M, OptimizerPtr, Criterion> register_all(M model, const OptimizerFactory& factory, Criterion criterion);
+  std::tuple<M, OptimizerPtr, Criterion> register_all(M model, const OptimizerFactory& factory, Criterion criterion,
+                                                      const OptimizerSettings& settings = {});
   void on_nan(NanPolicy policy);
   // Gradients are clipped in the default train_batch().
   void clip_gradients(const StepOptions& options);
@@ -189,7 +202,7 @@ class TrainingOperator {
   // Collective. Returns false if the step was left out (NanPolicy, gradient scaler).
   bool step(const OptimizerPtr& optimizer = nullptr, const StepOptions& options = {});
   // The same, without the step: gradients are then this rank's own copies and can be changed; call optimizer->step()
-  // and clear_gradients() afterwards.
+  // and clear_gradients() afterwards. Not for a sharded optimizer.
   void synchronize_gradients(const OptimizerPtr& optimizer = nullptr);
   void clear_gradients(const OptimizerPtr& optimizer = nullptr);
   void step_schedule(const OptimizerPtr& optimizer = nullptr);
@@ -200,6 +213,7 @@ class TrainingOperator {
   int rank() const;
   int world() const;
   const Config& config() const;
+  int64_t optimizer_state_bytes() const;  // Bytes of the tensors in the state of all optimizers on this rank.
   // Sum over the ranks, in place. Collective.
   void all_reduce(torch::Tensor tensor);
   // In place, from this rank. Collective.
@@ -284,15 +298,17 @@ M TrainingOperator::register_model(M model, std::string name) {
 }
 
 template <class M>
-OptimizerPtr TrainingOperator::register_optimizer(const M& model, const OptimizerFactory& factory) {
-  return register_optimizer(factory(models::module_of(model)->parameters()));
+OptimizerPtr TrainingOperator::register_optimizer(const M& model, const OptimizerFactory& factory,
+                                                  const OptimizerSettings& settings) {
+  return register_optimizer(factory(models::module_of(model)->parameters()), settings);
 }
 
 template <class M>
 std::tuple<M, OptimizerPtr, Criterion> TrainingOperator::register_all(M model, const OptimizerFactory& factory,
-                                                                      Criterion criterion) {
+                                                                      Criterion criterion,
+                                                                      const OptimizerSettings& settings) {
   M registered = register_model(std::move(model));
-  OptimizerPtr optimizer = register_optimizer(registered, factory);
+  OptimizerPtr optimizer = register_optimizer(registered, factory, settings);
   register_criterion(criterion);
   return {std::move(registered), std::move(optimizer), std::move(criterion)};
 }

@@ -23,7 +23,7 @@ constexpr size_t kExtraHead = 4;          // Id and size of an extra field.
 constexpr size_t kSizes64 = 16;           // Two sizes.
 constexpr uint16_t kZip64 = 1;            // Id of the extra field with 64-bit sizes.
 constexpr uint16_t kPadding = 0x4246;     // "FB", as PyTorch writes it.
-constexpr uint16_t kVersion64 = 45;       // Of the format, for 64-bit sizes.
+constexpr uint16_t kVersion64 = 45;       // Format with 64-bit sizes.
 constexpr uint16_t kVersion = 20;         // Otherwise.
 constexpr uint16_t kDate = (1 << 5) | 1;  // 1980-01-01: equal states give equal bytes.
 

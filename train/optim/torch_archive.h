@@ -30,7 +30,7 @@ class TorchArchive {
  private:
   struct Entry {
     ArchiveRecord record;
-    uint64_t offset = 0;  // Of its local header.
+    uint64_t offset = 0;  // Place of its local header.
     size_t padding = 0;   // Bytes of the extra field that aligns the data.
   };
 

@@ -11,6 +11,7 @@
 #include "runtime/actor/self.h"
 #include "runtime/stacks/thread_stacks.h"
 #include "train/group/backend_group.h"
+#include "train/group/node_wire.h"
 #include "train/group/shared_group.h"
 #include "train/optim/state_dict.h"
 #include "tune/refusal.h"
@@ -53,6 +54,7 @@ RankReady RankActor::prepare() {
           .batches_per_epoch = loop_->batches_per_epoch(),
           .parameter_count = loop_->parameter_count(),
           .has_validation = loop_->has_validation(),
+          .is_sharded = loop_->is_sharded(),
           .segment = next_segment_.offer()};
 }
 
@@ -102,20 +104,27 @@ void RankActor::join(RankLoop& loop, const Formation& formation, const StateByte
     const auto& nodes = formation.node_of_rank;
     const int node_count = 1 + *std::max_element(nodes.begin(), nodes.end());
     const auto first = std::find(nodes.begin(), nodes.end(), node) - nodes.begin();
-    BackendOptions connection{.rank = node,
-                              .world = node_count,
-                              .address = self().node_address.empty() ? "127.0.0.1" : self().node_address,
-                              .run = std::to_string(formation.generation),
-                              .rendezvous = std::make_shared<ActorRendezvous>(formation.rendezvous, join_cancelled_),
-                              .layout = loop.layout()};
+    const std::string address = self().node_address.empty() ? "127.0.0.1" : self().node_address;
+    const auto rendezvous = std::make_shared<ActorRendezvous>(formation.rendezvous, join_cancelled_);
+    const std::string run = std::to_string(formation.generation);
     if (spec_.use_gpu) {  // Their tensors are not in memory that ranks could share.
-      connection.backend = spec_.backend;
-      connection.rank = formation.rank;
-      connection.world = static_cast<int>(nodes.size());
-      return loop.form(join_backend_group(connection));
+      return loop.form(join_backend_group({.backend = spec_.backend,
+                                           .rank = formation.rank,
+                                           .world = static_cast<int>(nodes.size()),
+                                           .address = address,
+                                           .run = run,
+                                           .rendezvous = rendezvous,
+                                           .layout = loop.layout()}));
     }
     std::shared_ptr<Wire> wire;
-    if (node_count > 1 && first == formation.rank) wire = join_wire(connection);
+    if (node_count > 1 && first == formation.rank)
+      wire = join_node_wire({.node = node,
+                             .nodes = node_count,
+                             .address = address,
+                             .run = run,
+                             .rendezvous = rendezvous,
+                             .layout = loop.layout(),
+                             .cancelled = &join_cancelled_});
     loop.form(join_shared_group({.segment = formation.segment,
                                  .rank = formation.rank,
                                  .node_of_rank = formation.node_of_rank,

@@ -42,10 +42,11 @@ struct RankReady {
   int64_t batches_per_epoch = 0;
   int64_t parameter_count = 0;
   bool has_validation = false;
-  SegmentOffer segment;  // Memory for the next group of its node.
+  bool is_sharded = false;  // As RankLoop::is_sharded().
+  SegmentOffer segment;     // Memory for the next group of its node.
 };
 VOLADOR_FIELDS(RankReady, node, pid, layout, parameters, batch_size, batches_per_epoch, parameter_count, has_validation,
-               segment);
+               is_sharded, segment);
 
 // Place of a rank in a new group.
 struct Formation {

@@ -105,6 +105,9 @@ struct Trainer::Impl {
     SegmentOffer offer;
     int bundle = -1;  // Bundle of the group; -1: outside.
     bool may_differ = false;
+    bool has_state =
+        false;         // It can give the whole state: as SegmentReply::has_state, or the state it was formed with.
+    int64_t step = 0;  // That of its last reply.
     bool is_leaving = false;  // Its node leaves.
   };
   // Messages to the trainer's thread. Callbacks may outlive the trainer.
@@ -257,7 +260,14 @@ struct Trainer::Impl {
           fmt::format("setup() registered different parameters on two ranks: {}; all ranks must register equal models",
                       first_difference(first_ready->parameters, ready->parameters))});
     }
+    if (ready->is_sharded && !options.copy_state) {
+      return handle(elastic::UserError{
+          id, 0,
+          "an optimizer is registered with .shard = true, so that a lost worker takes its share of the state away: the "
+          "trainer must have .copy_state = true to go on after a loss"});
+    }
     found->second.ready = *ready;
+    found->second.has_state = coordinator.generation() == 0;
     found->second.offer = ready->segment;
     handle(elastic::MemberReady{id, ready->node});
   }
@@ -337,16 +347,25 @@ struct Trainer::Impl {
   void perform(const elastic::Pause& action) { tell<&RankActor::pause>(action.members, action.generation); }
 
   void perform(const elastic::Form& action) {
-    if (!action.source) {  // What was done since the kept state is done again.
+    std::optional<MemberId> source = action.source;
+    bool differ = false;
+    if (source && first_ready->is_sharded) {
+      // A rank alone has a share of the optimizers' state only: all take a whole state of this step, or the kept one.
+      const int64_t at = members.at(*source).step;
+      const auto whole = std::find_if(members.begin(), members.end(), [&](const auto& entry) {
+        return entry.second.has_state && entry.second.step == at;
+      });
+      source = whole == members.end() ? std::nullopt : std::optional(whole->first);
+      differ = true;
+    }
+    if (!source) {  // What was done since the kept state is done again.
       went_back_to = kept.is_valid() ? kept_step : 0;
       total = part = {};
     }
     auto receivers = action.receivers;
-    std::optional<MemberId> source = action.source;
-    bool differ = false;
     for (const MemberId id : action.members) differ = differ || members.at(id).may_differ;
     if (!source && !kept.is_valid()) source = action.members.front();
-    if (source && (differ || !action.source)) receivers = action.members;
+    if (differ || !action.source) receivers = action.members;
     if (source) std::erase(receivers, *source);
     for (const MemberId id : action.members) members.at(id).may_differ = false;
 
@@ -425,6 +444,8 @@ struct Trainer::Impl {
     found->second.offer = reply->segment;
     if (!reply->error.empty()) return handle(elastic::UserError{id, generation, reply->error});
     if (!reply->not_joined.empty()) return handle(elastic::JoinFailed{id, generation, reply->not_joined});
+    found->second.has_state = true;
+    found->second.step = reply->step;
     handle(elastic::Joined{id, generation, {reply->step}});
   }
 
@@ -436,10 +457,12 @@ struct Trainer::Impl {
     }
     part = {};
     if (report != nullptr && action.generation != reported_generation) report_ranks(action);
+    if (first_ready->is_sharded && !kept.is_valid()) keep_state();  // A loss in the first segment goes back to here.
     const auto box = inbox;
     for (const MemberId id : action.members) {
       const auto found = members.find(id);
       if (found == members.end()) continue;
+      found->second.has_state = false;
       found->second.actor.call<&RankActor::run>(action.generation, request)
           .then([box, id, generation = action.generation, segment = action.segment](Result<SegmentReply> reply) {
             box->post([id, generation, segment, reply = std::move(reply)](Impl& impl) {
@@ -464,6 +487,8 @@ struct Trainer::Impl {
       }
     }
     found->second.may_differ = reply->may_differ;
+    found->second.has_state = reply->has_state;
+    found->second.step = reply->step;
     const Stop why = reply->end == SegmentEnd::kFinished ? Stop::kFinished
                      : reply->end == SegmentEnd::kPaused ? Stop::kPaused
                                                          : Stop::kAborted;
@@ -685,6 +710,8 @@ struct Trainer::Impl {
         auto result = answer_of(id, reply);
         if (result) {
           ++loaded;
+          members.at(id).has_state = true;
+          members.at(id).step = place.step;
         } else if (result.error().code == ErrorCode::kApplication ||
                    result.error().code == ErrorCode::kInvalidArgument) {
           throw Exception(std::move(result).error());

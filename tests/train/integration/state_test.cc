@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <train/train.h>
 
 #include <fstream>
@@ -25,6 +26,19 @@ class Wide : public train::TrainingOperator {
   }
 };
 VOLADOR_TRAINING_OPERATOR(Wide);
+
+// Each rank has the optimizer's state of its own share of the parameters.
+class Divided : public train::TrainingOperator {
+ public:
+  void setup(const Config&) override {
+    torch::manual_seed(3);
+    register_all(torch::nn::Sequential(torch::nn::Linear(6, 32), torch::nn::Tanh(), torch::nn::Linear(32, 1)),
+                 train::adamw({.lr = 0.01, .weight_decay = 0.01}), train::mse_loss(), {.shard = true});
+    const torch::Tensor x = torch::randn({120, 6});
+    register_data({.train = train::tensor_dataset({x, x.sum(1, true)}), .batch_size = 12});
+  }
+};
+VOLADOR_TRAINING_OPERATOR(Divided);
 
 torch::Tensor bias_of(const c10::IValue& state) {
   return state.toGenericDict().at("models_state_dict").toList().get(0).toGenericDict().at("bias").toTensor();
@@ -88,6 +102,35 @@ TEST_F(TrainerState, ThatCannotBeWrittenIsAnErrorOfTheFuture) {
     EXPECT_THAT(exception.error().message, HasSubstr("no_such_folder"));
   }
   trainer.train({.num_steps = 1});
+}
+
+TEST_F(TrainerState, OfAShardedOptimizerSurvivesTheLossOfAShare) {
+  options_.copy_every_steps = 4;
+  std::string undisturbed;
+  {
+    train::TorchTrainer<Divided> trainer(options_);
+    for (int epoch = 0; epoch < 4; ++epoch) trainer.train();
+    undisturbed = trainer.state();
+  }
+  train::TorchTrainer<Divided> trainer(options_);
+  for (int epoch = 0; epoch < 4; ++epoch) {
+    if (epoch > 0) ::kill(trainer.worker_pids().at(static_cast<size_t>(epoch % 2)), SIGKILL);
+    trainer.train();
+  }
+  EXPECT_EQ(trainer.failures(), 3);
+  EXPECT_EQ(trainer.step(), 40);
+  EXPECT_EQ(trainer.state(), undisturbed);
+}
+
+TEST_F(TrainerState, OfAShardedOptimizerNeedsCopies) {
+  options_.copy_state = false;
+  train::TorchTrainer<Divided> trainer(options_);
+  try {
+    trainer.train();
+    ADD_FAILURE() << "no exception";
+  } catch (const volador::Exception& exception) {
+    EXPECT_THAT(exception.error().message, HasSubstr(".copy_state = true"));
+  }
 }
 
 TEST_F(TrainerState, OfADamagedFileIsRefusedWithItsName) {
