@@ -64,8 +64,8 @@ ScriptModel TorchTrialContext::wrap_model(torch::jit::Module script, std::string
   return operator_.register_model(ScriptModel(std::move(script)), std::move(name));
 }
 
-OptimizerPtr TorchTrialContext::wrap_optimizer(OptimizerPtr optimizer) {
-  return add(operator_.register_optimizer(std::move(optimizer)));
+OptimizerPtr TorchTrialContext::wrap_optimizer(OptimizerPtr optimizer, const OptimizerSettings& settings) {
+  return add(operator_.register_optimizer(std::move(optimizer), settings));
 }
 
 OptimizerPtr TorchTrialContext::add(OptimizerPtr optimizer) {

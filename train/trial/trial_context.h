@@ -90,11 +90,11 @@ class TorchTrialContext {
   ScriptModel wrap_model(torch::jit::Module script, std::string name = {});
   // An optimizer of the model's parameters: context.wrap_optimizer(model, train::sgd({.lr = 0.1})).
   template <class M>
-  OptimizerPtr wrap_optimizer(const M& model, const OptimizerFactory& factory) {
-    return add(operator_.register_optimizer(model, factory));
+  OptimizerPtr wrap_optimizer(const M& model, const OptimizerFactory& factory, const OptimizerSettings& settings = {}) {
+    return add(operator_.register_optimizer(model, factory, settings));
   }
   // An optimizer of any parameters of wrapped models.
-  OptimizerPtr wrap_optimizer(OptimizerPtr optimizer);
+  OptimizerPtr wrap_optimizer(OptimizerPtr optimizer, const OptimizerSettings& settings = {});
   // `frequency`: the schedule advances at each frequency-th occasion. kInvalidArgument: frequency < 1, the optimizer is
   // not wrapped or has a schedule.
   LrScheduler wrap_lr_scheduler(SchedulePtr schedule, const OptimizerPtr& optimizer, StepMode step_mode,
