@@ -63,8 +63,16 @@ PAGES = {
     "training-operator": ("TrainingOperator", "What a training run does with a batch: models, optimizers and data of one rank.", [
         ("train/operator/training_operator.h", ["TrainingOperator", "DataOptions", "BatchInfo", "EpochInfo", "StepOptions", "LoadedStep", "BatchIterator", "ScheduleStep", "NanPolicy",
                                                 "Criterion", "cross_entropy", "nll_loss", "mse_loss", "bce_with_logits", "OptimizerFactory", "sgd", "adam", "adamw", "SgdSettings", "AdamSettings"]),
+        ("train/operator/sync_batch_norm.h", ["convert_sync_batch_norm"]),
         ("train/optim/clip.h", ["clip_grad_norm_", "clip_grad_value_"]),
         ("train/optim/grad_scaler.h", ["GradScaler", "GradScalerOptions", "AutocastGuard"]),
+    ]),
+    "torch-trial": ("TorchTrial", "A trial class in the shape of Determined's PyTorchTrial.", [
+        ("train/trial/torch_trial.h", ["TorchTrial", "TrainingDataLoader", "ValidationDataLoader", "TrialCallback"]),
+        ("train/trial/trial_context.h", ["TorchTrialContext", "StepMode", "BackwardOptions", "Aggregation", "ReducerUse", "LrScheduler", "DistributedContext"]),
+        ("train/trial/metric_reducer.h", ["Reducer", "EvaluationReducer", "MetricReducer", "ValuesReducer"]),
+        ("train/trial/script_model.h", ["load_script_model"]),
+        ("train/trial/exported_program.h", ["is_exported_program", "script_of_exported_program"]),
     ]),
     "train-data": ("Data sets", "Numbered rows that are read in batches of tensors, and readers of common files.", [
         ("train/data/dataset.h", ["Batch", "Dataset", "tensor_dataset", "map_dataset", "subset", "split", "transformed", "with_classes", "tensor_of"]),
