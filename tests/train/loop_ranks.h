@@ -10,7 +10,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "train/group/backend_group.h"
+#include "train/group/node_wire.h"
 #include "train/group/shared_group.h"
 #include "train/operator/rank_loop.h"
 #include "train/optim/state_dict.h"
@@ -74,7 +74,7 @@ struct LoopRanks {
           .layout = loop.layout()};
       const bool is_leader = std::find(nodes.begin(), nodes.end(), node) - nodes.begin() == rank;
       if (node_count > 1 && is_leader) {
-        options.wire = join_wire({.rank = node, .world = node_count, .run = "test/1", .rendezvous = table});
+        options.wire = join_node_wire({.node = node, .nodes = node_count, .run = "test/1", .rendezvous = table});
       }
       loop.form(join_shared_group(options));
     });

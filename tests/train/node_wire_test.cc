@@ -15,6 +15,7 @@
 #include <barrier>
 #include <cerrno>
 #include <filesystem>
+#include <fstream>
 #include <functional>
 #include <future>
 #include <list>
@@ -297,30 +298,31 @@ TEST(NodeWire, TheTableIsEmptyAfterJoiningAndGenerationsFollowOneAnother) {
   }
 }
 
-size_t entries(const char* folder) {
-  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator(folder), {}));
+size_t open_descriptors() {
+  return static_cast<size_t>(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}));
 }
 
-// The kernel lists a thread for a moment after it was joined: waits until the number stays the same.
-size_t settled_entries(const char* folder) {
-  size_t count = entries(folder);
-  for (int same = 0; same < 10;) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    const size_t now = entries(folder);
-    same = now == count ? same + 1 : 0;
-    count = now;
+size_t threads_of_wires() {
+  size_t count = 0;
+  for (const auto& thread : std::filesystem::directory_iterator("/proc/self/task")) {
+    std::ifstream file(thread.path() / "comm");
+    std::string name;
+    if (std::getline(file, name) && (name == "volador-send" || name == "volador-receive")) ++count;
   }
   return count;
 }
 
 TEST(NodeWire, LeavesNoThreadAndNoDescriptor) {
   const WiredNodes nodes(3);
+  std::barrier<> all(3);
   const auto use = [&](bool in_flight) {
     run_ranks(3, [&](int node) {
       const auto wire = nodes.join(node);
       std::vector<std::unique_ptr<Running>> running;
       for (int i = 0; i < 20; ++i) running.push_back(std::make_unique<Running>(*wire, torch::ones({60'000})));
       if (in_flight) {
+        EXPECT_GE(threads_of_wires(), 2u);
+        all.arrive_and_wait();
         wire->abandon();
         for (const auto& one : running) one->error();
       } else {
@@ -329,11 +331,11 @@ TEST(NodeWire, LeavesNoThreadAndNoDescriptor) {
     });
   };
   use(false);  // Makes what the process keeps.
-  const size_t threads = settled_entries("/proc/self/task"), descriptors = settled_entries("/proc/self/fd");
+  const size_t descriptors = open_descriptors();
   use(false);
   use(true);
-  EXPECT_EQ(settled_entries("/proc/self/task"), threads);
-  EXPECT_EQ(settled_entries("/proc/self/fd"), descriptors);
+  EXPECT_EQ(open_descriptors(), descriptors);
+  while (threads_of_wires() > 0) std::this_thread::yield();  // The kernel may list a thread that was joined.
 }
 
 TEST(NodeWire, MayBeDestroyedByTheEndOfAnOperation) {
@@ -503,6 +505,15 @@ TEST(NodeWireErrors, WrongArgumentsAreNamed) {
   options.rendezvous = nullptr;
   expect_refused([&] { join_node_wire(options); }, "rendezvous: expected a table that all nodes see, got null");
   options = WiredNodes(2).options(0);
+  options.pieces_per_key = 0;
+  expect_refused([&] { join_node_wire(options); }, "pieces_per_key: expected a positive number, got 0");
+  options.pieces_per_key = 1;
+  for (const std::string address : {"0.0.0.0", "::"}) {
+    options.address = address;
+    expect_refused(
+        [&] { join_node_wire(options); },
+        "address \"" + address + "\": expected the IP address of one interface, which the other nodes reach");
+  }
   options.address = "203.0.113.1";  // That of no interface.
   const Error error = error_of([&] { join_node_wire(options); });
   EXPECT_EQ(error.code, ErrorCode::kUnavailable);

@@ -541,35 +541,6 @@ class BackendGroup final : public Group {
   const torch::Device device_;  // Those of tensors that the group makes.
 };
 
-class BackendWire final : public Wire {
- public:
-  explicit BackendWire(std::shared_ptr<Engine> engine) : engine_(std::move(engine)) {}
-  ~BackendWire() override { abandon(); }
-
-  std::unique_ptr<WireWork> all_reduce(torch::Tensor tensor, std::function<void()> ended) override {
-    return std::make_unique<Started>(engine_, start_sum(*engine_, std::move(tensor), std::move(ended)));
-  }
-  std::unique_ptr<WireWork> broadcast(torch::Tensor tensor, int root_node, std::function<void()> ended) override {
-    return std::make_unique<Started>(engine_, start_broadcast(*engine_, tensor, root_node, std::move(ended)));
-  }
-  std::string_view name() const override { return "gloo"; }
-  void abandon() override { engine_->abort("the leader of this node has left the group"); }
-
- private:
-  class Started final : public WireWork {
-   public:
-    Started(std::shared_ptr<Engine> engine, std::shared_ptr<Operation> operation)
-        : engine_(std::move(engine)), operation_(std::move(operation)) {}
-    bool is_done() override { return engine_->is_done(*operation_); }
-
-   private:
-    const std::shared_ptr<Engine> engine_;
-    const std::shared_ptr<Operation> operation_;
-  };
-
-  const std::shared_ptr<Engine> engine_;
-};
-
 // Finds NCCL's plug-in: $VOLADOR_NCCL_PLUGIN, or beside this library or program.
 MakeNcclBackend load_nccl() {
   namespace fs = std::filesystem;
@@ -643,22 +614,21 @@ void check(const BackendOptions& options) {
 }
 
 // Connects the ranks and compares their layouts.
-std::shared_ptr<Engine> connect(const BackendOptions& options, std::string_view what, torch::Device device) {
+std::shared_ptr<Engine> connect(const BackendOptions& options, torch::Device device) {
   const auto unavailable = [&](const std::string& why) {
     return Exception(Error{
         ErrorCode::kUnavailable,
-        fmt::format("the {} {} of rank {} of {} at {} was not formed within {} ms: {}", options.backend, what,
+        fmt::format("the {} group of rank {} of {} at {} was not formed within {} ms: {}", options.backend,
                     options.rank, options.world, options.address, options.join_timeout.count(), first_line(why))});
   };
   const bool is_nccl = options.backend == "nccl";
-  const auto store = c10::make_intrusive<RendezvousStore>(options.rendezvous, fmt::format("{}/{}/", options.run, what),
+  const auto store = c10::make_intrusive<RendezvousStore>(options.rendezvous, fmt::format("{}/group/", options.run),
                                                           options.join_timeout);
   std::vector<std::vector<int64_t>> layouts;
   std::shared_ptr<Engine> engine;
   try {
     engine = std::make_shared<Engine>(is_nccl ? make_nccl(options, store) : make_gloo(options, store), is_nccl);
-    layouts = gather(*engine, fmt::format("start of the {}", what), device, options.world,
-                     {static_cast<int64_t>(options.layout)});
+    layouts = gather(*engine, "start of the group", device, options.world, {static_cast<int64_t>(options.layout)});
     if (!is_nccl) engine->set_timeout(options.timeout);
   } catch (const Exception& e) {
     if (e.code() == ErrorCode::kTimeout) throw unavailable(e.error().message);
@@ -671,9 +641,9 @@ std::shared_ptr<Engine> connect(const BackendOptions& options, std::string_view 
   for (int i = 1; i < options.world; ++i) {
     if (layouts[static_cast<size_t>(i)] == layouts[0]) continue;
     refuse(
-        fmt::format("the parameters of {} {} differ from those of {} 0 in number, shape or type: setup() must register "
-                    "equal models on all ranks",
-                    what == "wire" ? "node" : "rank", i, what == "wire" ? "node" : "rank"));
+        fmt::format("the parameters of rank {} differ from those of rank 0 in number, shape or type: setup() must "
+                    "register equal models on all ranks",
+                    i));
   }
   return engine;
 }
@@ -685,16 +655,7 @@ std::unique_ptr<Group> join_backend_group(const BackendOptions& options) {
   const torch::Device device = options.backend == "nccl"
                                    ? torch::Device(torch::kCUDA, static_cast<c10::DeviceIndex>(options.device))
                                    : torch::kCPU;
-  return std::make_unique<BackendGroup>(connect(options, "group", device), options, device);
-}
-
-std::shared_ptr<Wire> join_wire(const BackendOptions& options) {
-  if (options.backend != "gloo") {
-    refuse(fmt::format("the wire between nodes carries memory of the CPU: expected the backend \"gloo\", got \"{}\"",
-                       options.backend));
-  }
-  check(options);
-  return std::make_shared<BackendWire>(connect(options, "wire", torch::kCPU));
+  return std::make_unique<BackendGroup>(connect(options, device), options, device);
 }
 
 }  // namespace volador::train

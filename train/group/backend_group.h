@@ -25,14 +25,13 @@
 
 #include "train/group/group.h"
 #include "train/group/rendezvous.h"
-#include "train/group/shared_group.h"
 
 namespace volador::train {
 
 struct BackendOptions {
   std::string backend = "gloo";                    // "gloo" (tensors of CPUs or GPUs) or "nccl".
-  int rank = 0;                                    // In 0 … world - 1; for a wire the index of the node.
-  int world = 1;                                   // For a wire the number of nodes.
+  int rank = 0;                                    // In 0 … world - 1.
+  int world = 1;                                   // Number of ranks.
   std::string address = "127.0.0.1";               // IP address of this node's interface; Gloo listens there.
   std::string run;                                 // Prefix of the keys: run and generation, such as "digits-7/3".
   std::shared_ptr<Rendezvous> rendezvous;          // Table that all ranks see.
@@ -46,8 +45,5 @@ struct BackendOptions {
 // could not be reached, NCCL's plug-in is missing), kInvalidArgument (an option is wrong, or the layouts differ and the
 // message names the ranks). Other errors of the rendezvous than kTimeout reach the caller unchanged.
 std::unique_ptr<Group> join_backend_group(const BackendOptions& options);
-
-// The same for the leaders of the nodes of a shared group. Only "gloo".
-std::shared_ptr<Wire> join_wire(const BackendOptions& options);
 
 }  // namespace volador::train

@@ -57,7 +57,7 @@ class Group {
 
   virtual int rank() const = 0;
   virtual int world() const = 0;
-  // "shared memory", "gloo", "nccl", "shared memory and gloo".
+  // "shared memory", "gloo", "nccl", "shared memory and tls".
   virtual std::string_view transport() const = 0;
 
   // Each of these is entered by all ranks in the same order with tensors of the same shape and type; they throw

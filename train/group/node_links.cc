@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 
@@ -49,6 +50,13 @@ std::string address_text(const sockaddr_storage& storage, socklen_t length) {
   return storage.ss_family == AF_INET6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
 }
 
+bool is_wildcard(const sockaddr_storage& storage) {
+  if (storage.ss_family == AF_INET6) {
+    return IN6_IS_ADDR_UNSPECIFIED(&reinterpret_cast<const sockaddr_in6&>(storage).sin6_addr);
+  }
+  return reinterpret_cast<const sockaddr_in&>(storage).sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
 struct Listener {
   net::UniqueFd socket;
   std::string address;
@@ -58,8 +66,13 @@ Listener listen_at(const std::string& address) {
   const auto failed = [&](const char* call) {
     unavailable(fmt::format("address \"{}\": {}: {}", address, call, std::strerror(errno)));
   };
-  const auto found = tune::unwrap(net::resolve(address, 0));
-  const net::SocketAddress& at = found.front();
+  const auto found = net::resolve(address, 0);
+  if (!found) unavailable(found.error().message);
+  const net::SocketAddress& at = found->front();
+  if (is_wildcard(at.storage)) {
+    tune::throw_refusal(
+        fmt::format("address \"{}\": expected the IP address of one interface, which the other nodes reach", address));
+  }
   Listener listener;
   listener.socket.reset(::socket(at.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!listener.socket) failed("socket");

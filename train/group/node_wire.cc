@@ -489,6 +489,9 @@ void check(const NodeWireOptions& options) {
   if (options.rendezvous == nullptr) {
     tune::throw_refusal("rendezvous: expected a table that all nodes see, got null");
   }
+  if (options.pieces_per_key < 1) {
+    tune::throw_refusal(fmt::format("pieces_per_key: expected a positive number, got {}", options.pieces_per_key));
+  }
 }
 
 }  // namespace

@@ -405,7 +405,7 @@ class SharedGroup final : public Group {
   int rank() const override { return shared_->rank; }
   int world() const override { return static_cast<int>(shared_->nodes.size()); }
   std::string_view transport() const override {
-    return shared_->is_wired() ? "shared memory and gloo" : "shared memory";
+    return shared_->is_wired() ? "shared memory and tls" : "shared memory";
   }
 
   void all_reduce(torch::Tensor tensor) override {

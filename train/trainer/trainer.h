@@ -41,7 +41,7 @@ struct TrainerOptions {
   uint64_t seed = 0;                 // For shuffling, initialisation and dropout: equal seeds, equal results.
   std::optional<bool> use_gpu = {};  // Default: whether resources_per_worker asks for a GPU.
   // Between workers with GPUs: "gloo", or "nccl" with the plug-in libvolador_nccl.so and a whole GPU for each. Workers
-  // without GPUs meet in shared memory, and by Gloo between nodes.
+  // without GPUs meet in shared memory, and over TLS between nodes.
   std::string backend = "gloo";
   int max_failures = -1;                            // Lost workers that the run survives; -1: any number.
   std::chrono::milliseconds start_timeout{60'000};  // Longest wait for enough workers.
