@@ -2,20 +2,25 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 #include <string_view>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "cli/commands/tune_command.h"
 #include "cli/render/json_text.h"
 #include "cli/render/json_view.h"
-#include "cli/render/row_view.h"
 #include "cli/render/table.h"
+#include "cli/render/train_view.h"
 #include "cli/render/tune_view.h"
 #include "cli/run_directory.h"
+#include "runtime/clock.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/nearest_word.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
@@ -25,16 +30,8 @@
 namespace volador::cli {
 namespace {
 
-constexpr int kRowsMax = 20'000;     // Experiments of the head that are searched.
-constexpr size_t kTrialsMax = 5000;  // Rows of a run: itself and its ranks.
-
-// As train::is_training_run(); this binary does not link train/.
-bool is_training_run(std::string_view scheduler) { return scheduler == "train" || scheduler.starts_with("train: "); }
-
-std::string scheduler_of(const nlohmann::json& row) {
-  const auto scheduler = row.find("scheduler");
-  return scheduler != row.end() && scheduler->is_object() ? scheduler->value("text", "") : "";
-}
+constexpr int kRowsMax = 20'000;                  // Experiments of the head that are searched.
+constexpr std::chrono::seconds kLookInterval{1};  // Programs write the state of a run once a second at most.
 
 }  // namespace
 
@@ -52,11 +49,11 @@ CLI::App* TrainCommand::declare(CLI::App& root) {
 }
 
 CLI::App* TrainListCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("list", "List training runs of a cluster: state, best value, newest first");
+  CLI::App* app =
+      root.add_subcommand("list", "List training runs of a cluster: state, best value, time left, newest first");
   app->footer(
       "Examples:\n  volador train list --state=running\n  volador train list --json | jq '.runs[].best.value'\n"
-      "The column trials counts the run itself and its ranks. volador tune list shows runs on disk, without a "
-      "cluster.");
+      "volador tune list shows runs on disk, without a cluster.");
   app->add_option("--state", state_, "Only runs of this state")->type_name("STATE");
   app->add_option("--limit", limit_, "Show at most this many runs; 100 by default")
       ->check(CLI::Range(1, kRowsMax))
@@ -83,10 +80,10 @@ Outcome TrainListCommand::run(const Context& context) {
   const auto page = nlohmann::json::parse(reply->json(), nullptr, /*allow_exceptions=*/false);
   if (!page.is_object())
     return fail(Error{ErrorCode::kInternal, "the head answered a list of experiments that is no JSON object"});
-  auto rows = nlohmann::json::array();
+  std::vector<nlohmann::json> rows;
   int64_t total = 0;
   for (const auto& row : page.value("rows", nlohmann::json::array())) {
-    if (!row.is_object() || !is_training_run(scheduler_of(row))) continue;
+    if (!is_training_run(scheduler_of(row))) continue;
     if (++total <= limit_) rows.push_back(row);
   }
   if (wants_json()) {
@@ -96,7 +93,9 @@ Outcome TrainListCommand::run(const Context& context) {
     context.terminal.print(text_of(json));
     return {};
   }
-  context.terminal.print(experiments_text({{"rows", std::move(rows)}, {"total", total}}, table_terminal(context)));
+  context.terminal.print(train_runs_text(rows, table_terminal(context), unix_ms(SystemClock().wall())));
+  if (total > limit_)
+    context.terminal.print(context.terminal.fill("… {} more: --limit={}", total - limit_, total) + "\n");
   return {};
 }
 
@@ -104,23 +103,67 @@ CLI::App* TrainShowCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("show", "Show a training run: its state, last metrics, ranks and faults");
   app->footer(
       "Examples:\n  volador train show digits         the newest run of this name\n"
+      "  volador train show digits -f      with a bar and the time left, until the run ends\n"
       "  volador train show DIR --json | jq '.trials[0].last_result'");
   app->add_option("directory", directory_, kRunDirectoryHelp)->required();
+  app->add_flag("-f,--follow", follow_, "Show progress, faults and changes as they come, until the run ends or Ctrl-C");
   declare_wide(*app);
   declare_json(*app);
   return app;
 }
 
 Outcome TrainShowCommand::run(const Context& context) {
+  if (follow_ && wants_json())
+    return usage_error("--follow: it prints lines for people; leave --json out, or ask again and again");
   const auto directory = run_directory(directory_);
   if (!directory) return tl::unexpected(directory.error());
-  const auto run = tune::load_run(*directory);
+  auto run = tune::load_run(*directory);
   if (!run) return refuse_run(run.error());
   if (!is_training_run(run->analysis.state().scheduler))
     return refuse_run({ErrorCode::kNotFound,
                        fmt::format("{}: it is a run of tune::run, not a training run; volador tune show {} shows it",
                                    directory->string(), directory_)});
-  context.terminal.print(wants_json() ? run_json(*run) : run_text(*run, kTrialsMax, table_terminal(context)));
+  if (wants_json()) {
+    context.terminal.print(run_json(*run));
+    return {};
+  }
+  context.terminal.print(train_text(*run, table_terminal(context), SystemClock().wall()));
+  return follow_ ? follow(context, *directory, std::move(*run)) : Outcome();
+}
+
+// In a terminal the line of progress is drawn again in its place; elsewhere each report is a line.
+Outcome TrainShowCommand::follow(const Context& context, const std::filesystem::path& directory,
+                                 tune::SavedRun run) const {
+  const bool is_terminal = ::isatty(STDOUT_FILENO) == 1;
+  const auto reports_of = [](const tune::SavedRun& of) {
+    return of.analysis.state().trials.empty() ? 0 : of.analysis.state().trials.front().step;
+  };
+  int64_t reports = reports_of(run);
+  const auto last_event = [](const std::vector<TrainEvent>& events) {
+    return events.empty() ? 0 : events.back().number;
+  };
+  int64_t shown = last_event(train_events(run.analysis.state()));
+  while (run.goes_on()) {
+    if (is_terminal) {
+      const size_t columns = context.terminal.columns();
+      context.terminal.print(fmt::format(
+          "\r{}\x1b[K", train_line(run, context.terminal, SystemClock().wall(), columns > 0 ? columns - 1 : 0)));
+    }
+    std::this_thread::sleep_for(kLookInterval);
+    auto next = tune::load_run(directory);
+    if (!next) return refuse_run(next.error());
+    run = std::move(*next);
+    std::string lines;
+    for (const TrainEvent& event : train_events(run.analysis.state())) {
+      if (event.number > std::exchange(shown, std::max(shown, event.number)))
+        lines += train_event_line(event, context.terminal);
+    }
+    if (!is_terminal && reports_of(run) > std::exchange(reports, reports_of(run)))
+      lines += train_line(run, context.terminal, SystemClock().wall(), 0) + "\n";
+    if (!lines.empty()) context.terminal.print((is_terminal ? "\r\x1b[K" : "") + lines);
+  }
+  context.terminal.print(fmt::format("{}{} · {}\n", is_terminal ? "\r\x1b[K" : "", printable(run.analysis.state().name),
+                                     context.terminal.paint_state(run.state)));
   return {};
 }
 

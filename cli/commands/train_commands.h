@@ -2,11 +2,13 @@
 // with "train" (train/report/run_report.h).
 #pragma once
 
+#include <filesystem>
 #include <string>
 
 #include "cli/command.h"
 #include "cli/commands/query_commands.h"
 #include "cli/commands/tune_control_command.h"
+#include "tune/results/saved_run.h"
 
 namespace volador::cli {
 
@@ -27,14 +29,17 @@ class TrainListCommand final : public ClusterCommand {
   int limit_ = 100;
 };
 
-// A run from its directory, without a cluster.
+// A run from its directory, without a cluster. It can be followed until its end.
 class TrainShowCommand final : public Command {
  public:
   CLI::App* declare(CLI::App& root) override;
   Outcome run(const Context& context) override;
 
  private:
+  Outcome follow(const Context& context, const std::filesystem::path& directory, tune::SavedRun run) const;
+
   std::string directory_;
+  bool follow_ = false;
 };
 
 // Output of the actor of one rank.

@@ -12,6 +12,7 @@
 #include <set>
 
 #include "cli/render/cluster_view.h"
+#include "cli/render/row_json.h"
 #include "cli/render/table.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/quantities.h"
@@ -21,17 +22,6 @@ namespace volador::cli {
 namespace {
 
 using RowJson = nlohmann::json;
-
-const RowJson& member(const RowJson& row, const char* name) {
-  static const RowJson kNothing;
-  const auto found = row.is_object() ? row.find(name) : row.end();
-  return row.is_object() && found != row.end() ? *found : kNothing;
-}
-
-std::string text_member(const RowJson& row, const char* name) {
-  const RowJson& value = member(row, name);
-  return value.is_string() ? printable(value.get<std::string>()) : "";
-}
 
 int64_t integer_member(const RowJson& row, const char* name) {
   const RowJson& value = member(row, name);

@@ -158,6 +158,11 @@ std::string Table::text(size_t columns_max) const {
   return out;
 }
 
+std::string titled(const std::string& title, std::string_view value, size_t columns) {
+  const size_t width = display_width(title);
+  return fmt::format("  {}{}{}\n", title, std::string(width < columns ? columns - width : 1, ' '), value);
+}
+
 std::string fitted(const Table& table, const Terminal& terminal) {
   std::string out = table.text(terminal.columns());
   const std::vector<std::string> left_out = table.left_out(terminal.columns());

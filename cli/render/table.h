@@ -65,6 +65,9 @@ class Table {
   std::vector<std::vector<std::string>> rows_;
 };
 
+// "  scheduler   ASHA …": a line with a title, padded by its display width to `columns`, and a value.
+std::string titled(const std::string& title, std::string_view value, size_t columns = 12);
+
 // Returns the table in lines that fit the terminal, and a line that names the omitted columns.
 std::string fitted(const Table& table, const Terminal& terminal);
 

@@ -173,13 +173,6 @@ std::string trials_table(const tune::ExperimentState& state, const std::vector<c
   return text;
 }
 
-// "  scheduler   ASHA …": the title in the user's language, padded by its display width.
-std::string titled(const std::string& title, std::string_view value) {
-  constexpr size_t kTitleColumns = 12;
-  const size_t width = display_width(title);
-  return fmt::format("  {}{}{}\n", title, std::string(width < kTitleColumns ? kTitleColumns - width : 1, ' '), value);
-}
-
 std::string origin_text(const tune::RunOrigin& origin, const Terminal& terminal) {
   std::string text;
   if (!origin.arguments.empty())

@@ -162,8 +162,10 @@ TEST_F(RunReportTest, ReportsEachIterationAsAPointAndTheLastOneAsTheRow) {
   EXPECT_EQ(row.metrics.at("train_loss"), 1.5);
   EXPECT_EQ(row.metrics.at("training_iteration"), 4);
   EXPECT_FALSE(row.metrics.contains("faults"));
+  EXPECT_EQ(row.metrics.at("planned_iterations"), 10);
   const std::vector<TrialPoint> points = session_->points("train");
   ASSERT_THAT(points, SizeIs(3));
+  EXPECT_FALSE(points[1].metrics.contains("planned_iterations")) << "it is no curve";
   EXPECT_EQ(points[1].step, 2);
   EXPECT_EQ(points[1].metrics.at("samples_per_s"), 120);
   EXPECT_GE(points[2].time_s, points[1].time_s);
@@ -250,7 +252,87 @@ TEST_F(RunReportTest, ReportsEachRankWithItsActorAndMetrics) {
   EXPECT_EQ(json::parse(rank.config_json), json({{"rank", 0}}));
   EXPECT_THAT(session_->points("rank 0"), SizeIs(1));
   EXPECT_THAT(session_->points("rank 1"), IsEmpty());
-  EXPECT_EQ(session_->reports().back().trials_total, 3);
+  EXPECT_EQ(session_->reports().back().trials_total, 4) << "the run, its ranks and the event that they train";
+}
+
+TEST_F(RunReportTest, ARankHasItsProcessAndDeviceAndWhatItDoes) {
+  RunReport report(session_, options());
+  report.ranks({{.rank = 0, .pid = 4711, .device = "cuda:0"}, {.rank = 1}});
+  report.rank_activity({.rank = 0, .step = 7, .in_step_s = 0.1, .activity = "forward pass"});
+  report.rank_activity({.rank = 1, .step = 7, .in_step_s = 4.24, .activity = "barrier", .waiting_for = {0, 3}});
+  report.rank_activity({.rank = 9, .step = 7, .activity = "forward pass"});  // It has not joined.
+  report.flush();
+  EXPECT_EQ(json::parse(session_->row("rank 0").config_json), json({{"rank", 0}, {"pid", 4711}, {"device", "cuda:0"}}));
+  EXPECT_EQ(json::parse(session_->row("rank 1").config_json), json({{"rank", 1}}));
+  EXPECT_EQ(session_->row("rank 0").reason.text(), "forward pass");
+  EXPECT_EQ(session_->row("rank 0").metrics.at("step"), 7);
+  EXPECT_EQ(session_->row("rank 1").reason.text(), "barrier for 4.2 s; waits for ranks 0, 3");
+
+  report.ranks({{.rank = 0, .metrics = {{"data_wait_s", 0.5}}, .pid = 4711}, {.rank = 1}});
+  report.rank_activity({.rank = 1, .step = 8});
+  report.flush();
+  EXPECT_EQ(session_->row("rank 0").metrics.at("data_wait_s"), 0.5);
+  EXPECT_EQ(session_->row("rank 0").metrics.at("step"), 7);
+  EXPECT_TRUE(session_->row("rank 1").reason.empty());
+  EXPECT_THAT(session_->row("event 2").name, IsEmpty()) << "new metrics of the same ranks are no event";
+}
+
+TEST_F(RunReportTest, WhatTheRunDoesIsItsReasonUntilItsEnd) {
+  RunReport report(session_, options());
+  report.event("Rank 1 is slow.");
+  report.activity("The run trains.");
+  report.activity("The run waits for workers.");
+  report.flush();
+  EXPECT_EQ(session_->row("train").reason.text(), "The run waits for workers.");
+  report.fault(1, "it was killed");
+  report.flush();
+  EXPECT_EQ(session_->row("train").reason.text(), "The run waits for workers.");
+  report.end(RunOutcome::kStopped, "a user stopped it");
+  EXPECT_EQ(session_->row("train").reason.text(), "a user stopped it");
+}
+
+TEST_F(RunReportTest, FaultsAndChangesOfTheGroupAreRowsWithTheirTimes) {
+  RunReport report(session_, options());
+  const auto begin = std::chrono::floor<std::chrono::milliseconds>(SystemClock().wall());
+  report.ranks({{.rank = 0}, {.rank = 1}, {.rank = 2}}, 0);
+  report.metrics(1, {{"train_loss", 1.0}, {"step", 40}});
+  report.fault(1, "killed by signal 9\nrank 0: barrier");
+  report.ranks({{.rank = 0}, {.rank = 1}}, 42);
+  report.event("Rank 0 is slow.");
+  report.fault(-1, "a worker did not start");
+  report.ranks({{.rank = 0}, {.rank = 1}});  // The same group: no event.
+  report.flush();
+  const auto config = [&](const char* name) { return json::parse(session_->row(name).config_json); };
+  EXPECT_EQ(config("event 1"), json({{"event", "group"}, {"workers", 3}, {"step", 0}}));
+  EXPECT_EQ(session_->row("event 1").reason.text(), "The run trains with 3 workers.");
+  EXPECT_EQ(config("event 2"), json({{"event", "fault"}, {"rank", 1}, {"workers", 2}, {"step", 40}}));
+  EXPECT_EQ(session_->row("event 2").reason.text(), "killed by signal 9\nrank 0: barrier");
+  EXPECT_EQ(config("event 3"), json({{"event", "group"}, {"workers", 2}, {"step", 42}}));
+  EXPECT_EQ(session_->row("event 3").reason.text(), "The run goes on with 2 workers from step 42.");
+  EXPECT_EQ(config("event 4"), json({{"event", "note"}, {"workers", 2}, {"step", 42}}));
+  EXPECT_EQ(config("event 5"), json({{"event", "fault"}, {"workers", 2}, {"step", 42}}));
+  EXPECT_THAT(session_->row("event 6").name, IsEmpty());
+  for (const char* name : {"event 1", "event 2", "event 3", "event 4", "event 5"}) {
+    const TrialReport row = session_->row(name);
+    EXPECT_GE(row.started_ms, unix_ms(begin)) << name;
+    EXPECT_EQ(row.ended_ms, row.started_ms) << name;
+    EXPECT_EQ(row.status, "finished") << name;
+  }
+  EXPECT_THAT(tune::load_run(report.directory())->analysis.state().notices,
+              ElementsAre(Reason("rank 1 failed: killed by signal 9\nrank 0: barrier"),
+                          Reason("The run goes on with 2 workers from step 42."), Reason("Rank 0 is slow."),
+                          Reason("a worker did not start")));
+}
+
+TEST_F(RunReportTest, BoundsTheRowsOfEventsAndKeepsTheNewest) {
+  RunReport report(session_, options());
+  for (size_t i = 0; i <= RunReport::kEventsMax; ++i) report.event(std::to_string(i));
+  report.end(RunOutcome::kFinished);
+  const ExperimentReport last = session_->reports().back();
+  ASSERT_THAT(last.trials, SizeIs(1 + RunReport::kEventsMax));
+  EXPECT_EQ(last.trials[1].name, "event 201") << "in the place of the first";
+  EXPECT_EQ(last.trials[1].reason.text(), "200");
+  EXPECT_EQ(last.trials[2].name, "event 2");
 }
 
 TEST_F(RunReportTest, AFaultOfARankFailsItsRowUntilItIsBack) {

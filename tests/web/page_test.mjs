@@ -13,6 +13,7 @@ if (shots) mkdirSync(shots, { recursive: true });
 const actor = still.world.tables.actors.keys().next().value;
 const trials = [...still.world.trials.get("digits").values()];
 const stopped = trials.find((row) => row.status === "stopped");
+const [training] = still.world.trainings;
 // Page and its heading in English and Chinese.
 const kPages = {
   "/": ["heron", "heron"],
@@ -31,6 +32,9 @@ const kPages = {
   "/experiments/digits?tab=metrics": ["digits", "digits"],
   "/experiments/digits?tab=contour": ["digits", "digits"],
   "/experiments/tokenizer-baseline": ["tokenizer-baseline", "tokenizer-baseline"],
+  [`/experiments/${training.name}`]: [training.name, training.name],
+  [`/experiments/${training.name}?along=time&y=log`]: [training.name, training.name],
+  [`/experiments/${training.name}/trials/${training.rank_rows[1].id}`]: ["rank 1", "rank 1"],
   "/experiments/digits?tab=edf&split=activation": ["digits", "digits"],
   "/studies": ["Studies", "共享搜索"],
   "/studies/boosting": ["boosting", "boosting"],
@@ -209,7 +213,7 @@ await run_all("web_page", {
   "each toggle of each chart can be pressed, and a link may name it": async () => {
     const { page, wrong, go, close } = await tab();
     const charts = ["/experiments/digits", "/experiments/digits?along=time", "/experiments/digits?tab=rungs", "/experiments/digits?tab=parallel", "/experiments/digits?tab=scatter", "/experiments/digits?tab=importance",
-      "/experiments/digits?tab=gantt", `/experiments/digits/trials/${stopped.id}`, "/compare?of=digits%0Aresnet-width-sweep", "/nodes/osprey", `/actors/${actor}`];
+      "/experiments/digits?tab=gantt", `/experiments/${training.name}`, `/experiments/digits/trials/${stopped.id}`, "/compare?of=digits%0Aresnet-width-sweep", "/nodes/osprey", `/actors/${actor}`];
     let pressed = 0;
     for (const path of charts) {
       await go(path);

@@ -1,10 +1,12 @@
 // Tests charts, comparisons and the phone layout by user input, in Chromium with a simulated cluster.
 // VOLADOR_WEB_CASES=REGEX selects cases.
 import { readFile } from "node:fs/promises";
-import { check, equal, until } from "./harness.mjs";
+import { join } from "node:path";
+import { check, equal, until, web } from "./harness.mjs";
 import { over_made_up_cluster, settled } from "./tab.mjs";
 
 const { start, still, tab, run_all } = await over_made_up_cluster();
+const { TrainingRun } = await import(join(web, "dev/training.mjs"));
 const trials = [...still.world.trials.get("digits").values()];
 const hash = (page) => page.evaluate(() => location.hash);
 
@@ -143,13 +145,13 @@ await run_all("web_views", {
     const { page, wrong, go, close } = await tab({ phone: true });
     const small = [];
     const actor = still.world.tables.actors.keys().next().value;
-    for (const path of ["/", "/experiments", "/experiments/digits", "/experiments/digits?tab=trials", "/experiments/digits?tab=parallel", "/experiments/digits?tab=gantt", "/experiments/digits?tab=pareto",
+    for (const path of ["/", "/experiments", "/experiments/digits", "/experiments/digits?tab=trials", "/experiments/digits?tab=parallel", "/experiments/digits?tab=gantt", "/experiments/digits?tab=pareto", `/experiments/${still.world.trainings[0].name}`,
       `/experiments/digits/trials/${trials[0].id}`, `/experiments/digits/compare?of=${trials[0].id}%2C${trials[1].id}`, "/nodes/osprey", "/actors", `/actors/${actor}`, "/queue", "/logs?node=heron", "/logs?node=heron&view=all", "/tokens", "/audit", "/studies/boosting", "/groups/a71c0f2255d04e10", "/objects?tab=stores"]) {
       await go(path);
       await settled(page);
       await page.locator("#main .popover-button").evaluateAll((all) => all.forEach((one) => one.click()));
       // Links within text, and checkboxes whose whole cell is clickable, may be as low as their line.
-      small.push(...await page.locator("#main :is(button, select, [role=tab], a.button, input:not([type=checkbox]), .status-list a, .files a, .warnings a, .legend-entry)").evaluateAll((all, at) => all.filter((one) => one.offsetParent && !one.closest("p, .notice"))
+      small.push(...await page.locator("#main :is(button, select, summary, [role=tab], a.button, input:not([type=checkbox]), .status-list a, .files a, .warnings a, .legend-entry)").evaluateAll((all, at) => all.filter((one) => one.offsetParent && !one.closest("p, .notice"))
         .map((one) => [one.closest("label.filter, label.range") ?? one, one]).filter(([box]) => box.getBoundingClientRect().height < 39.5).map(([box, one]) => `${at}: ${one.tagName} ${one.className} ${(one.textContent || one.getAttribute("aria-label") || "").slice(0, 24)} ${Math.round(box.getBoundingClientRect().height)}`), path));
       const [left, right] = await page.evaluate(() => { const box = document.querySelector('[role=tab][aria-selected="true"]')?.getBoundingClientRect(); return [box?.left ?? 0, box?.right ?? 0]; });
       check(left >= 0 && right <= 390, `${path}: the chosen tab stands from ${left} to ${right}`);
@@ -423,6 +425,89 @@ await run_all("web_views", {
     await until("the difference", async () => (await page.textContent(".tools")).includes("in these objects; the sum above is what the stores took"));
     equal(wrong.join("\n"), "", "noted");
     await close();
+  },
+  "a training run has a view of its own: what it does, its curves, the parts of a step, its group over time, its ranks": async () => {
+    const server = await start({ trials: 40, still: true });
+    const [run] = server.world.trainings;
+    const { page, wrong, go, close } = await tab({ server });
+    const card = (title) => page.locator(`.card:has(h2:text-is("${title}"))`);
+    const tile = (name) => page.locator(`.tile:has(.tile-name:text-is("${name}")) b`).textContent();
+    await go("/experiments");
+    await until("its row", () => page.locator('tbody tr:has-text("training run")').count().then((n) => n === 1));
+    await page.click('tbody tr:has-text("training run")');
+    await until("its page", async () => (await page.textContent("h1")) === run.name);
+    equal((await page.locator(".tabs a").allTextContents()).join(), "Training,Curves,All metrics", "its tabs");
+    equal((await page.locator(".page-head .actions > button").allTextContents()).join(), "Stop,Archive", "a run cannot be paused, and has no further configurations");
+    await until("its charts", () => page.locator("figure canvas").count().then((n) => n >= 8));
+    equal((await page.locator(".stack:not(.side) .card h2").allTextContents()).join(), "loss,accuracy,Samples a second,Time of a step, by part,Workers, faults and changes over time,Ranks", "its cards");
+    check((await page.textContent(".card[aria-label='Present state']")).startsWith("8 ranks train on 3 nodes. 5 ranks wait for rank 3.The run trains in generation 4"), await page.textContent(".card[aria-label='Present state']"));
+    equal(await page.locator(".train-progress [role=meter]").getAttribute("aria-valuenow"), String(24 / 90), "what is done of the planned epochs");
+    equal([await tile("train_loss"), await tile("Epochs"), await tile("Ranks")].join(), "0.1716,24.3,8", "its numbers");
+    // The chart of steps, as a table.
+    await card("Time of a step, by part").locator("button[aria-pressed]").click();
+    equal(await card("Time of a step, by part").locator("tbody tr").count(), 24, "a row a report");
+    equal((await card("Time of a step, by part").locator("thead th").allTextContents()).join(), "step,data wait,forward,backward,communication,optimizer,other", "the parts");
+    equal((await card("Time of a step, by part").locator(".legend b").allTextContents()).join(), "6%,24%,46%,13%,5%,6%", "the shares of the last report");
+    await page.selectOption("label.select:has-text('X axis') select", "epoch");
+    await until("epochs", async () => (await card("Time of a step, by part").locator("tbody th").first().textContent()) === "24");
+    check((await hash(page)).includes("along=epoch"), "the address says so");
+    // Faults and changes: a list, and marks that say what they are.
+    const events = card("Workers, faults and changes over time");
+    equal((await events.locator("li").allTextContents()).map((text) => text.replace(/^[\d:]+/, "").slice(0, 52)).join("\n"), [
+      "Training continues with 8 ranks, from step 655", "Fault: rank 2 (member 3 on node osprey) hangs: it ha", "Training continues with 8 ranks instead of 7, from s", "Rank 3 is slow: its steps take 4.2 times those of th",
+      "Training continues with 7 ranks instead of 8, from s", "Rank 1 was lost: volador::train::RankActor 25b5441a ", "Training begins with 8 ranks"].join("\n"), "the events, newest first");
+    await events.locator("summary").click();
+    check((await events.locator("pre").textContent()).includes("Net::forward(at::Tensor) at resnet.cc:41"), "the lines of a hang");
+    const box = await events.locator(".canvas").boundingBox();
+    const at = (time) => box.x + 30 + ((time - run.started) / (server.world.now - run.started)) * (box.width - 42);
+    await page.mouse.move(at(run.at(6.4) + 900), box.y + 14 + (1 - 7 / 8) * 114);
+    await until("the cause of a change", async () => /7 ranks instead of 8, from step 257 after: volador::train::RankActor .* died/.test(await events.locator(".tip").textContent()));
+    await page.mouse.move(box.x + 31, box.y + 100);
+    await until("nothing under the pointer", () => events.locator(".tip").count().then((n) => n === 0));
+    // The ranks.
+    const ranks = card("Ranks").locator("tbody tr.opens");
+    equal((await ranks.nth(7).locator("td").allTextContents()).join(), "7,running,osprey,GPU,41119,973,914,20 ms,waits for rank 3: sum of the gradients", "the last rank");
+    equal(await ranks.nth(3).locator("td").last().textContent(), "forward pass for 2.4 s", "the slow one");
+    await ranks.nth(1).locator("td").nth(1).click();
+    await until("the page of a rank", async () => (await page.textContent("h1")) === "rank 1");
+    equal(await page.locator(".page-head button >> text=Stop").count(), 0, "a rank is not stopped alone");
+    await go("/experiments/" + run.name);
+    // It changes by itself.
+    await until("its charts again", () => page.locator("figure canvas").count().then((n) => n >= 8));
+    run.report();
+    run.put(run.rank_rows[1], { status: "failed", error: "killed by signal 9" });
+    run.event(server.world.now, "fault", "killed by signal 9", { rank: 1, workers: 7, step: 1013 });
+    run.count();
+    await until("the fault", async () => (await page.textContent(".card[aria-label='Present state']")).startsWith("A rank was lost: the group forms again; 7 ranks are left."));
+    await until("the next report", async () => (await tile("Epochs")) === "25");
+    equal(await ranks.nth(1).locator("td").last().textContent(), "killed by signal 9", "why it failed");
+    await page.click(".page-head button >> text=Stop");
+    check((await page.textContent("dialog")).includes(`volador train stop ${run.name}`), "the same in a terminal");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
+  "a training run of 64 ranks, one that has reported nothing, and one whose program left": async () => {
+    const server = await start({ trials: 40, still: true });
+    const wide = new TrainingRun(server.world, "wide", { ranks: 64 }), fresh = new TrainingRun(server.world, "fresh", { ranks: 4, epochs: 0 }), gone = new TrainingRun(server.world, "gone", { state: "crashed" });
+    const { page, wrong, go, close } = await tab({ server });
+    const state = () => page.textContent(".card[aria-label='Present state']");
+    await go("/experiments/" + wide.name);
+    await until("its ranks", () => page.locator("tbody tr.opens").count().then((n) => n > 5));
+    check((await page.locator("tbody tr.opens").count()) < 40, "only the rows in sight");
+    await page.fill("[data-filter]", "rank:63");
+    await until("one of them", () => page.locator("tbody tr.opens").count().then((n) => n === 1));
+    check((await hash(page)).includes("r_q=rank%3A63"), "the address has the filter");
+    await go("/experiments/" + fresh.name);
+    await until("that nothing was reported", async () => (await page.textContent("main")).includes("The curves begin when the first call of train() returns."));
+    check((await state()).startsWith("4 ranks train on 3 nodes."), await state());
+    await go("/experiments/" + gone.name);
+    await until("that its program left", async () => /^Its program left after 4 min 5\d s without ending the run/.test(await state()));
+    equal(await page.locator("tbody .state >> text=running").count(), 0, "ranks that still run");
+    equal(await page.locator(".page-head button >> text=Resume").count(), 0, "a run that can be resumed");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
   },
   "the overview names the request that has waited longest, in the page's language": async () => {
     const server = await start({ trials: 40, still: true });

@@ -1,6 +1,7 @@
 #include "train/report/run_report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -27,7 +28,6 @@
 #include "tune/execution/run_results.h"
 #include "tune/execution/this_program.h"
 #include "tune/loop/best_trial.h"
-#include "tune/overload.h"
 #include "tune/results/experiment_directory.h"
 #include "tune/results/experiment_journal.h"
 #include "tune/results/experiment_state.h"
@@ -46,6 +46,9 @@ constexpr std::chrono::milliseconds kIntervalMin{10};
 constexpr size_t kSentenceBytesMax = 2000;
 constexpr double kNormal95 = 1.645;  // Quantile of the normal distribution: 90 % lie within ± this.
 constexpr std::string_view kNoFiles = "none";
+constexpr std::chrono::seconds kActivityInterval{1};       // Minimum time between reports of what ranks do,
+constexpr std::chrono::milliseconds kActivityPerRank{10};  // and the same for each rank.
+constexpr double kLongStep = 1;                            // Seconds in a step that are worth a word.
 
 struct Row {
   int64_t iteration = 0;
@@ -55,13 +58,17 @@ struct Row {
 };
 struct Event {
   std::string sentence;
+  WallTime at{};
 };
 struct Fault {
   int rank = -1;
   std::string error;
+  WallTime at{};
 };
 struct Ranks {
   std::vector<RankReport> ranks;
+  int64_t step = -1;
+  WallTime at{};
 };
 struct End {
   RunOutcome outcome = RunOutcome::kStopped;
@@ -78,8 +85,33 @@ Error unsupported(std::string_view act) {
           fmt::format("{}: a training run takes only \"stop\"; its program goes on from its last checkpoint", act)};
 }
 
+constexpr const char* kStopAsked = "a user asked the run to stop";
+
 Error not_alone(const std::string& trial) {
   return {ErrorCode::kInvalidArgument, fmt::format("trial {}: a rank is not stopped alone; stop the whole run", trial)};
+}
+
+// Returns plain_text() of each line: the error of a hang has a line for each rank.
+std::string plain_lines(std::string_view text, size_t bytes_max) {
+  std::string plain;
+  for (size_t at = 0; at < text.size() && plain.size() < bytes_max;) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    if (at > 0) plain += '\n';
+    plain += plain_text(text.substr(at, end - at), bytes_max - plain.size());
+    at = end + 1;
+  }
+  return plain;
+}
+
+// "forward pass for 4.2 s", "all_reduce of 64 elements of Float; waits for ranks 1, 3". The dashboard reads it again.
+std::string activity_text(const RankActivity& activity) {
+  std::string text = activity.activity;
+  if (text.empty()) return text;
+  if (activity.in_step_s >= kLongStep) text += fmt::format(" for {:.1f} s", activity.in_step_s);
+  if (!activity.waiting_for.empty())
+    text += fmt::format("; waits for {} {}", activity.waiting_for.size() == 1 ? "rank" : "ranks",
+                        fmt::join(activity.waiting_for, ", "));
+  return plain_text(text, kSentenceBytesMax);
 }
 
 // Durations of the reports so far, for the estimate of the time left.
@@ -117,6 +149,8 @@ struct RunReport::Inbox {
   std::condition_variable wake;  // Wakes the thread: flush or end.
   std::condition_variable done;  // Wakes flush().
   std::vector<Entry> entries;
+  std::optional<std::string> doing;        // What the run does, if that has changed.
+  std::map<int, RankActivity> activities;  // By rank.
   int64_t left_out = 0;
   bool ended = false;
   uint64_t flushes_asked = 0, flushes_done = 0;
@@ -133,9 +167,10 @@ struct RunReport::Inbox {
     entries.push_back(std::move(entry));
   }
   void take(const ExperimentRequest& request) {
-    if (request.act != "stop") return put(Event{unsupported(request.act).message});
-    if (!request.trial.empty() && request.trial != train) return put(Event{not_alone(request.trial).message});
-    if (!stop.exchange(true)) put(Event{"a user asked the run to stop"});
+    const auto event = [this](std::string sentence) { put(Event{std::move(sentence), SystemClock().wall()}); };
+    if (request.act != "stop") return event(unsupported(request.act).message);
+    if (!request.trial.empty() && request.trial != train) return event(not_alone(request.trial).message);
+    if (!stop.exchange(true)) event(kStopAsked);
   }
 };
 
@@ -265,9 +300,13 @@ class RunReport::Writer {
       const uint64_t flushes = inbox_->flushes_asked;
       const int64_t left_out = std::exchange(inbox_->left_out, 0);
       taken.swap(inbox_->entries);
+      const std::optional<std::string> doing = std::exchange(inbox_->doing, std::nullopt);
+      std::map<int, RankActivity> activities;
+      const bool is_flush = flushes > 0 && flushes != flushed_;
+      if (last || is_flush || clock_.now() >= next_activity_) activities.swap(inbox_->activities);
       hold.unlock();
       try {
-        pass(taken, left_out, last, flushes > 0 && flushes != flushed_);
+        pass(taken, left_out, last, is_flush, doing, activities);
       } catch (const std::exception& exception) {  // Such as bad_alloc, or an error of the session.
         if (!std::exchange(has_lost_, true)) note(fmt::format("reports of this run are lost: {}", exception.what()));
       }
@@ -280,16 +319,16 @@ class RunReport::Writer {
     }
   }
 
-  void pass(std::vector<Entry>& taken, int64_t left_out, bool last, bool flushes) {
+  void pass(std::vector<Entry>& taken, int64_t left_out, bool last, bool flushes,
+            const std::optional<std::string>& doing, const std::map<int, RankActivity>& activities) {
     if (left_out > 0)
       note(fmt::format("{} left out: they came faster than they can be written",
                        counted(left_out, "report was", "reports were")));
     for (Entry& entry : taken) {
-      std::visit(tune::Overload{[this](Row& one) { take(one); }, [this](Event& one) { note(one.sentence); },
-                                [this](Fault& one) { take(one); }, [this](Ranks& one) { take(one); },
-                                [this](End& one) { take(one); }},
-                 entry);
+      std::visit([this](auto& one) { take(one); }, entry);
     }
+    if (doing) take_doing(*doing);
+    take(activities);
     if (files_) {
       if (!last) follow_requests();
       for (const std::string& notice : files_->results->take_disk_notices()) note(notice);
@@ -328,6 +367,7 @@ class RunReport::Writer {
       const auto found = trial.metrics.find(name);
       (found == trial.metrics.end() ? trial.metrics[name] : found->second).add(value, row.iteration);
     }
+    if (const auto steps = trial.last_result.get("step")) steps_ = static_cast<int64_t>(*steps);
     state_.left = pace_.left(options_.planned - row.iteration);
     if (files_)
       files_->results->add(trial, {.trial = trial.id, .attempt = 1, .step = row.iteration, .result = trial.last_result},
@@ -339,46 +379,111 @@ class RunReport::Writer {
   void note(const std::string& sentence) {
     if (state_.notices.size() == kNoticesMax) state_.notices.erase(state_.notices.begin());
     state_.notices.emplace_back(sentence);
-    if (!has_ended(train().status)) train().reason = sentence;
+    if (!has_ended(train().status) && !is_doing_) train().reason = sentence;
     touch(0);
   }
 
+  void add_event(std::string_view kind, WallTime at, std::string sentence, int64_t step, int rank = -1) {
+    const size_t number = events_++;
+    if (number < kEventsMax) event_rows_.push_back(add_row());
+    const size_t index = event_rows_[number % kEventsMax];
+    Trial& row = state_.trials[index];
+    row.name = fmt::format("event {}", number + 1);
+    row.config = tune::Config{{"event", std::string(kind)}};
+    if (rank >= 0) row.config.set("rank", rank);
+    row.config.set("workers", workers());
+    if (step >= 0) row.config.set("step", step);
+    row.status = TrialStatus::kFinished;
+    row.started = row.ended = at;
+    row.reason = std::move(sentence);
+    touch(index);
+  }
+
+  size_t add_row() {
+    const size_t index = state_.trials.size();
+    Trial& made = state_.trials.emplace_back();
+    made.id = tune::TrialId::of(key_, static_cast<int64_t>(index));
+    made.index = static_cast<int64_t>(index);
+    actors_.emplace_back();
+    return index;
+  }
+
+  // Ranks that have neither failed nor left.
+  int64_t workers() const {
+    return std::count_if(row_of_rank_.begin(), row_of_rank_.end(),
+                         [this](const auto& row) { return state_.trials[row.second].status == TrialStatus::kRunning; });
+  }
+
+  void take(const Event& event) {
+    note(event.sentence);
+    add_event("note", event.at, event.sentence, steps_);
+  }
+
   void take(const Fault& fault) {
-    const WallTime now = clock_.wall();
     ++train().failures;
     const std::string sentence =
         fault.rank < 0 ? fault.error : fmt::format("rank {} failed: {}", fault.rank, fault.error);
     note(sentence);
     if (files_)
-      files_->results->logger().log_error(train().id, now, fmt::format("after step {}: {}", train().step, sentence));
-    const auto found = row_of_rank_.find(fault.rank);
-    if (found == row_of_rank_.end()) return;
-    Trial& rank = state_.trials[found->second];
-    rank.status = TrialStatus::kFailed;
-    rank.error = fault.error;
-    rank.ended = now;
-    ++rank.failures;
-    touch(found->second);
+      files_->results->logger().log_error(train().id, fault.at,
+                                          fmt::format("after step {}: {}", train().step, sentence));
+    if (const auto found = row_of_rank_.find(fault.rank); found != row_of_rank_.end()) {
+      Trial& rank = state_.trials[found->second];
+      rank.status = TrialStatus::kFailed;
+      rank.error = fault.error;
+      rank.reason = {};
+      rank.ended = fault.at;
+      ++rank.failures;
+      touch(found->second);
+    }
+    add_event("fault", fault.at, fault.error, steps_, fault.rank);
+  }
+
+  void take_doing(const std::string& sentence) {
+    is_doing_ = !sentence.empty();
+    if (has_ended(train().status) || train().reason.text() == sentence) return;
+    train().reason = sentence;
+    touch(0);
+  }
+
+  void take(const std::map<int, RankActivity>& activities) {
+    if (activities.empty()) return;
+    next_activity_ = clock_.now() + std::max<std::chrono::nanoseconds>(
+                                        kActivityInterval, kActivityPerRank * static_cast<int64_t>(activities.size()));
+    for (const auto& [number, activity] : activities) {
+      const auto found = row_of_rank_.find(number);
+      if (found == row_of_rank_.end()) continue;
+      Trial& rank = state_.trials[found->second];
+      if (rank.status != TrialStatus::kRunning) continue;
+      steps_ = std::max(steps_, activity.step);
+      std::string text = activity_text(activity);
+      if (rank.last_result.get("step") == static_cast<double>(activity.step) && rank.reason.text() == text) continue;
+      rank.last_result.set("step", static_cast<double>(activity.step));
+      rank.reason = std::move(text);
+      touch(found->second);
+    }
   }
 
   void take(Ranks& given) {
-    const WallTime now = clock_.wall();
+    const WallTime now = given.at;
+    std::map<int, ActorId> group;
+    if (given.step >= 0) steps_ = given.step;
     std::vector<bool> is_there(state_.trials.size(), false);
     for (RankReport& one : given.ranks) {
       if (one.rank < 0 || one.rank >= kRanksMax) continue;
       const auto [found, is_new] = row_of_rank_.try_emplace(one.rank, state_.trials.size());
       const size_t index = found->second;
       if (is_new) {
-        Trial& made = state_.trials.emplace_back();
-        made.id = tune::TrialId::of(key_, static_cast<int64_t>(index));
-        made.index = static_cast<int64_t>(index);
-        made.name = fmt::format("rank {}", one.rank);
-        made.config = tune::Config{{"rank", one.rank}};
-        actors_.emplace_back();
+        add_row();
+        state_.trials[index].name = fmt::format("rank {}", one.rank);
         is_there.push_back(true);
       }
       is_there[index] = true;
+      group.insert_or_assign(one.rank, one.actor);
       Trial& rank = state_.trials[index];
+      rank.config = tune::Config{{"rank", one.rank}};
+      if (one.pid > 0) rank.config.set("pid", one.pid);
+      if (!one.device.empty()) rank.config.set("device", plain_text(one.device, kSentenceBytesMax));
       if (rank.status != TrialStatus::kRunning || actors_[index] != one.actor) {
         rank.status = TrialStatus::kRunning;
         ++rank.attempt;
@@ -388,7 +493,11 @@ class RunReport::Writer {
       }
       actors_[index] = one.actor;
       rank.node = std::move(one.node);
-      if (!one.metrics.empty()) rank.last_result = std::move(one.metrics);
+      if (!one.metrics.empty()) {
+        const auto step = rank.last_result.get("step");
+        rank.last_result = std::move(one.metrics);
+        if (step && !rank.last_result.contains("step")) rank.last_result.set("step", *step);
+      }
       if (train().step > rank.step) {
         rank.step = rank.step_max = train().step;
         rank.time_total_s = train().time_total_s;
@@ -399,6 +508,13 @@ class RunReport::Writer {
     for (size_t index = 1; index < is_there.size(); ++index) {
       if (!is_there[index]) leave(index, TrialStatus::kStopped, "it left the group", now);
     }
+    if (group == group_) return;
+    const bool is_first = std::exchange(group_, std::move(group)).empty();
+    std::string sentence =
+        fmt::format("The run {} with {}{}.", is_first ? "trains" : "goes on", counted(workers(), "worker", "workers"),
+                    given.step > 0 ? fmt::format(" from step {}", given.step) : "");
+    if (!is_first) note(sentence);
+    add_event("group", now, std::move(sentence), given.step);
   }
 
   void leave(size_t index, TrialStatus status, const char* why, WallTime now) {
@@ -441,7 +557,7 @@ class RunReport::Writer {
       } else if (asked.trial && *asked.trial != train().id) {
         tune::answer_request(asked, not_alone(to_string(*asked.trial)));
       } else {
-        if (!inbox_->stop.exchange(true)) note("a user asked the run to stop");
+        if (!inbox_->stop.exchange(true)) take(Event{kStopAsked, clock_.wall()});
         tune::answer_request(asked);
       }
     }
@@ -498,6 +614,7 @@ class RunReport::Writer {
     for (const size_t index : changed_) {
       TrialReport row = tune::report_of(state_.trials[index]);
       row.actor = actors_[index];
+      if (index == 0 && options_.planned > 0) row.metrics["planned_iterations"] = static_cast<double>(options_.planned);
       if (const auto points = points_.find(index); points != points_.end()) row.points = std::move(points->second);
       report.trials.push_back(std::move(row));
     }
@@ -517,12 +634,17 @@ class RunReport::Writer {
   tune::ExperimentState state_;  // The first trial is "train"; the others are ranks.
   std::vector<ActorId> actors_;  // By trial.
   std::map<int, size_t> row_of_rank_;
+  std::map<int, ActorId> group_;    // As last passed to ranks().
+  std::vector<size_t> event_rows_;  // Rows of events, at most kEventsMax.
+  size_t events_ = 0;
+  int64_t steps_ = -1;                                // Optimizer steps done, as last heard; -1: unknown.
   std::set<size_t> changed_;                          // Trials to report.
   std::map<size_t, std::vector<TrialPoint>> points_;  // New points by trial.
   Pace pace_;
-  BootTime started_{}, next_state_{};
+  BootTime started_{}, next_state_{}, next_activity_{};
   bool is_timed_ = false;  // A report was made, which the next one is timed from.
   bool is_state_due_ = false, state_trouble_ = false, tags_sent_ = false;
+  bool is_doing_ = false;  // The run's reason is what it does.
   bool has_lost_ = false;  // A pass has failed.
   bool first_ = true;      // The first pass does not wait.
   uint64_t flushed_ = 0;
@@ -547,11 +669,27 @@ void RunReport::metrics(int64_t iteration, const tune::Metrics& metrics) {
   inbox_->put(Row{iteration, metrics, clock.now(), clock.wall()});
 }
 
-void RunReport::event(std::string sentence) { inbox_->put(Event{plain_text(sentence, kSentenceBytesMax)}); }
+void RunReport::event(std::string sentence) {
+  inbox_->put(Event{plain_text(sentence, kSentenceBytesMax), SystemClock().wall()});
+}
 
-void RunReport::fault(int rank, std::string error) { inbox_->put(Fault{rank, plain_text(error, kSentenceBytesMax)}); }
+void RunReport::fault(int rank, std::string error) {
+  inbox_->put(Fault{rank, plain_lines(error, kSentenceBytesMax), SystemClock().wall()});
+}
 
-void RunReport::ranks(std::vector<RankReport> ranks) { inbox_->put(Ranks{std::move(ranks)}); }
+void RunReport::ranks(std::vector<RankReport> ranks, int64_t step) {
+  inbox_->put(Ranks{std::move(ranks), step, SystemClock().wall()});
+}
+
+void RunReport::activity(std::string sentence) {
+  const std::lock_guard<std::mutex> hold(inbox_->mutex);
+  inbox_->doing = plain_lines(sentence, kSentenceBytesMax);
+}
+
+void RunReport::rank_activity(RankActivity activity) {
+  const std::lock_guard<std::mutex> hold(inbox_->mutex);
+  inbox_->activities.insert_or_assign(activity.rank, std::move(activity));
+}
 
 bool RunReport::stop_requested() const { return inbox_->stop.load(std::memory_order_relaxed); }
 

@@ -1,7 +1,13 @@
 // Report of a training run to the cluster's lists and dashboard, and to result files in the layout of tune::run.
 //
-// To the head a training run is an experiment whose scheduler text begins with kTrainKind. It has one trial named
-// "train" with the run's metrics, and one named "rank 0", "rank 1", … for each rank passed to ranks().
+// To the head a training run is an experiment whose scheduler text begins with kTrainKind. Its trials have these names:
+//   train        the run with its metrics; its reason is what it does, or else the last event. To the head it has
+//                planned_iterations beside its metrics, if known
+//   rank 0, …    a rank passed to ranks(); its reason is what it does. Configuration, without what is unknown:
+//                {"rank": 1, "pid": 4711, "device": "cuda:0"}
+//   event 1, …   a fault, a change of the group ("group") or a sentence ("note") with its time as start and end, and
+//                its text as reason. Configuration, without what is unknown:
+//                {"event": "fault", "rank": 3, "workers": 3, "step": 95}   workers that are left, optimizer steps done
 //
 //   <storage>/<name>_<time>/experiment_state.json    state, notices, last metrics; as read by `volador tune show`
 //   <storage>/<name>_<time>/journal.vlj              locked while the program runs; has no events
@@ -51,6 +57,17 @@ struct RankReport {
   ActorId actor = {};          // Nil: it runs in the program itself.
   std::string node = {};       // Name of its node; empty: unknown.
   tune::Metrics metrics = {};  // Such as samples_per_s, data_wait_s; drawn as curves of the rank.
+  int pid = 0;                 // Process id on the node; 0: unknown.
+  std::string device = {};     // "cpu", "cuda:0"; empty: unknown.
+};
+
+// What a rank does at the moment.
+struct RankActivity {
+  int rank = 0;
+  int64_t step = 0;                   // Optimizer steps done.
+  double in_step_s = 0;               // Seconds since the last of them.
+  std::string activity = {};          // "forward pass", "all_reduce of …"; empty: idle.
+  std::vector<int> waiting_for = {};  // Ranks that have not entered the collective operation that this one is in.
 };
 
 enum class RunOutcome : uint8_t {
@@ -66,6 +83,7 @@ class RunReport {
  public:
   static constexpr size_t kWaitingMax = 20'000;  // Reports in the queue.
   static constexpr size_t kNoticesMax = 200;     // Events kept for lists, newest last; error.txt has all faults.
+  static constexpr size_t kEventsMax = 200;      // Events that have a row: a newer one replaces the oldest.
   static constexpr int kRanksMax = 4096;         // Ranks that have a row.
 
   // Creates the directory and reports the run as running. `session` null: files only. Throws
@@ -78,13 +96,19 @@ class RunReport {
 
   // Iterations grow: a repeated or older one is ignored, so that a step that is done again after a fault counts once.
   void metrics(int64_t iteration, const tune::Metrics& metrics);
-  // A sentence for the user: "The run goes on with 3 ranks." It becomes the trial's reason until the next one.
+  // A sentence for the user: "Rank 1 is slow." Without activity() it is the run's reason until the next one.
   void event(std::string sentence);
   // As event(), for a fault of the run or of a rank; -1: not of a rank. The rank's row becomes failed until ranks() has
   // it again, and the head lists the failure among its events. Points get the metric `faults`, the number so far.
   void fault(int rank, std::string error);
-  // The ranks that train now. The rows of others that had not failed become stopped.
-  void ranks(std::vector<RankReport> ranks);
+  // The ranks that train now, from optimizer step `step` on (-1: unknown). The rows of others that had not failed
+  // become stopped. If ranks or actors differ from the last call's, that is an event, and after the first call a notice:
+  // "The run goes on with 3 workers from step 95." Otherwise only their metrics are new.
+  void ranks(std::vector<RankReport> ranks, int64_t step = -1);
+  // What the run, or a rank, does or waits for. Only the newest counts. That of ranks is passed on once a second, and
+  // less often for more than 100 ranks.
+  void activity(std::string sentence);
+  void rank_activity(RankActivity activity);
 
   // Whether a user asked the run to stop: in the dashboard, or with `volador tune stop`. The loop should look between
   // iterations, save its state and call end(kStopped).

@@ -101,7 +101,9 @@ struct Trainer::Impl {
     ActorHandle<RankActor> actor;
     std::shared_ptr<void> watch;  // Subscription of the actor's state.
     std::optional<RankReady> ready;
-    std::optional<RankView> seen;  // The last status.
+    std::optional<RankView> seen;    // The last status.
+    int rank = -1;                   // As last reported; -1: it has not been in a group.
+    double data_s = 0, samples = 0;  // In this call of train().
     SegmentOffer offer;
     int bundle = -1;  // Bundle of the group; -1: outside.
     bool may_differ = false;
@@ -167,9 +169,7 @@ struct Trainer::Impl {
   void lose(MemberId id, const std::string& cause) {
     const auto found = members.find(id);
     if (found == members.end()) return;
-    const auto ranks = coordinator.members();
-    const auto rank = std::find(ranks.begin(), ranks.end(), id);
-    if (report != nullptr) report->fault(rank == ranks.end() ? -1 : static_cast<int>(rank - ranks.begin()), cause);
+    if (report != nullptr) report->fault(found->second.rank, cause);
     drop(id);
     handle(elastic::MemberLost{id, cause});
   }
@@ -191,6 +191,7 @@ struct Trainer::Impl {
     for (const elastic::Action& action : actions) {
       std::visit([this](const auto& one) { perform(one); }, action);
     }
+    if (report != nullptr) report->activity(coordinator.explain());
     const std::string picture = describe_waiting();
     const std::lock_guard<std::mutex> hold(shown_mutex);
     shown = picture.empty() ? coordinator.explain() : fmt::format("{}\n{}", coordinator.explain(), picture);
@@ -288,7 +289,10 @@ struct Trainer::Impl {
       const std::string picture = describe_waiting();
       const std::string reason = picture.empty() ? action.reason : fmt::format("{}\n{}", action.reason, picture);
       log::warn("train", reason, {{"run", options.name}});
-      if (report != nullptr) report->fault(-1, reason);
+      if (report != nullptr) {
+        const auto found = members.find(action.id);
+        report->fault(found == members.end() ? -1 : found->second.rank, reason);
+      }
       last_hang = reason;
     }
     drop(action.id);
@@ -456,7 +460,10 @@ struct Trainer::Impl {
       total = {};
     }
     part = {};
-    if (report != nullptr && action.generation != reported_generation) report_ranks(action);
+    if (report != nullptr && action.generation != reported_generation) {
+      reported_generation = action.generation;
+      report_ranks();
+    }
     if (first_ready->is_sharded && !kept.is_valid()) keep_state();  // A loss in the first segment goes back to here.
     const auto box = inbox;
     for (const MemberId id : action.members) {
@@ -478,6 +485,8 @@ struct Trainer::Impl {
     if (!reply) return on_failure(id, generation, reply.error());
     if (generation == coordinator.generation() && segment == coordinator.segment()) {
       part.add_rank(reply->metrics);
+      found->second.data_s += reply->times.data;
+      found->second.samples += reply->metrics.samples;
       if (!coordinator.members().empty() && coordinator.members().front() == id) add_times(reply->times);
       step = std::max(step, reply->step);
       if (reply->end == SegmentEnd::kFinished) {
@@ -508,6 +517,13 @@ struct Trainer::Impl {
               if (!view) return impl.handle(elastic::NoStatus{id, round});
               if (const auto member = impl.members.find(id); member != impl.members.end()) member->second.seen = *view;
               const RankStatus& status = view->loop;
+              if (const auto member = impl.members.find(id); impl.report != nullptr && member != impl.members.end()) {
+                impl.report->rank_activity({.rank = member->second.rank,
+                                            .step = status.step,
+                                            .in_step_s = status.in_step_s,
+                                            .activity = status.activity,
+                                            .waiting_for = status.waiting_for});
+              }
               elastic::Status event{.id = id, .generation = generation, .round = round, .progress = {status.step}};
               event.in_step_for =
                   std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(status.in_step_s));
@@ -747,19 +763,24 @@ struct Trainer::Impl {
             .directory = options.storage});
   }
 
-  void report_ranks(const elastic::Run& action) {
-    if (reported_generation != 0)
-      report->event(fmt::format("The run goes on with {} workers from step {}.", action.members.size(), step));
-    reported_generation = action.generation;
+  // `seconds`: length of the call of train() that has ended; 0: none has.
+  void report_ranks(double seconds = 0) {
+    for (auto& [id, member] : members) member.rank = -1;
     std::vector<RankReport> ranks;
-    for (const MemberId id : action.members) {
+    for (const MemberId id : coordinator.members()) {
       const auto found = members.find(id);
-      if (found == members.end()) continue;
-      ranks.push_back({.rank = static_cast<int>(ranks.size()),
-                       .actor = found->second.actor.id(),
-                       .node = found->second.ready->node});
+      if (found == members.end() || !found->second.ready) continue;
+      found->second.rank = static_cast<int>(ranks.size());
+      RankReport& rank = ranks.emplace_back(RankReport{.rank = found->second.rank,
+                                                       .actor = found->second.actor.id(),
+                                                       .node = found->second.ready->node,
+                                                       .pid = found->second.ready->pid,
+                                                       .device = use_gpu ? "cuda" : "cpu"});
+      if (seconds <= 0) continue;
+      rank.metrics.set("samples_per_s", found->second.samples / seconds);
+      rank.metrics.set("data_wait_s", found->second.data_s);
     }
-    report->ranks(std::move(ranks));
+    report->ranks(std::move(ranks), step);
   }
 
   void add_times(const StepTimes& more) {
@@ -778,6 +799,7 @@ struct Trainer::Impl {
     metrics.set("mean_backward_s", sums.backward / count);
     metrics.set("mean_communication_s", sums.communication / count);
     metrics.set("mean_optimizer_s", sums.optimizer / count);
+    metrics.set("mean_step_s", sums.total / count);
   }
 
   // The metrics of a train() are reported with those of the validate() that follows, or when none followed.
@@ -803,6 +825,7 @@ struct Trainer::Impl {
     MetricSums sums;
     std::map<int64_t, MetricSums> sums_at;  // At the steps of the copies of this call.
     times = {};
+    for (auto& [id, member] : members) member.data_s = member.samples = 0;
     const int64_t first_step = step, first_epoch = epoch;
     const int64_t until = asked.num_steps < 0 ? -1 : step + asked.num_steps;
     bool goes_on = true;
@@ -833,6 +856,7 @@ struct Trainer::Impl {
     if (report != nullptr) {
       waiting_report = metrics;
       add_profile(*waiting_report, times, step - first_step);
+      if (coordinator.members().size() == coordinator.world()) report_ranks(seconds);
     }
     return metrics;
   }

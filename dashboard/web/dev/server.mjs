@@ -17,7 +17,7 @@ const kRoles = { "vt1.dev": "operator", "vt1.operator": "operator", "vt1.viewer"
 
 export async function start({ port = 0, trials = 240, still = false, seed = 7, every = 200, empty = false, view = "", heartbeat = 2000 } = {}) {
   const world = new World({ trials, seed });
-  if (empty) { for (const table of Object.values(world.tables)) if (table !== world.tables.cluster) table.clear(); world.series.clear(); world.logs = []; world.refresh_cluster(); }
+  if (empty) { for (const table of Object.values(world.tables)) if (table !== world.tables.cluster) table.clear(); world.series.clear(); world.trainings = []; world.logs = []; world.refresh_cluster(); }
   const state = { view, instance: "i1", seq: 0, sockets: new Set(), asked: [], silent: false, away: false, audit: empty ? [] : audit_of(world), tokens: [{ id: "t-7f21c0", role: "operator", created_ms: world.now - 3e6, expires_ms: world.now + 8e7, state: "active", note: "" }, { id: "t-1a0b9c", role: "viewer", created_ms: world.now - 9e7, expires_ms: world.now - 1e6, state: "expired", note: "notebook" }] };
   const server = createServer((request, response) => void answer(world, state, request, response));
   const live = new WebSocketServer({ noServer: true });

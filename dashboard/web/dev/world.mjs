@@ -1,5 +1,6 @@
 // A simulated cluster that changes over time: an experiment under ASHA, nodes, actors, events. The same seed gives the same cluster.
 import { reasoned } from "./reasons.mjs";
+import { TrainingRun } from "./training.mjs";
 
 const kTrainers = ["name.named_group", "trainers", "52eceb10"];
 const kBehind = ["joined.clauses", ["waits.reserved_before", "osprey", { amounts: { cpus: 2, gpus: 1 } }, kTrainers], ["waits.behind_higher", 1, kTrainers]];
@@ -43,6 +44,7 @@ export class World {
     this.experiment("digits", { trials, metric: "accuracy", mode: "max", state: "running", share: 0.62 });
     this.experiment("resnet-width-sweep", { trials: 48, metric: "loss", mode: "min", state: "finished", share: 1, names: true });
     this.experiment("tokenizer-baseline", { trials: 12, metric: "loss", mode: "min", state: "failed", share: 1 });
+    this.trainings = [new TrainingRun(this, "resnet50-imagenet-train_2026-11-26_10-02-11")];
     this.make_actors();
     this.make_queue();
     this.make_groups();
@@ -336,6 +338,7 @@ export class World {
       });
       this.put("experiments", this.count(sim, this.tables.experiments.get(sim.name)));
     }
+    for (const training of this.trainings) training.tick(ms);
     if (this.ticks % Math.max(1, Math.round(1000 / ms)) === 0) this.second();
     this.line(1400 + this.ticks);
   }

@@ -106,6 +106,17 @@ export function round_ticks(low: number, high: number, about: number): number[] 
   return found;
 }
 
+// Steps of a time axis: 1, 2, 5, 10, 15, 30 s, 1 min, …
+const kTimeSteps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400].map((s) => s * 1000);
+
+// Returns at most about `most` round times between two times in ms.
+export function time_ticks(from: number, to: number, most: number): number[] {
+  const step = kTimeSteps.find((one) => (to - from) / one <= Math.max(1, most)) ?? Math.ceil((to - from) / Math.max(1, most) / 86_400_000) * 86_400_000;
+  const found: number[] = [];
+  for (let time = Math.ceil(from / step) * step; time <= to; time += step) found.push(time);
+  return found;
+}
+
 // Spearman's rank correlation; null for fewer than five pairs or a constant variable.
 export function rank_correlation(pairs: [number, number][]): number | null {
   if (pairs.length < 5) return null;

@@ -48,24 +48,45 @@ export function use_topic<K extends Topic>(topic: K | null, filter: Filter = {},
   useLayoutEffect(() => {
     if (topic && part) connection.want(topic, filter, part);
   }, [topic, key, part?.trials.join()]);
-  useEffect(() => {
-    if (!topic) return undefined;
-    let timer: ReturnType<typeof setTimeout> | null = null;
-    let last = 0;
-    const draw = () => {
-      timer = null;
-      last = performance.now();
-      redraw((n) => n + 1);
-    };
-    const stop = collection.version.subscribe(() => {
-      if (timer === null) timer = setTimeout(draw, Math.max(0, last + pace.current - performance.now()));
-    });
-    return () => {
-      stop();
-      if (timer !== null) clearTimeout(timer);
-    };
-  }, [collection]);
+  useEffect(() => (topic ? when_changed([collection], pace, () => redraw((n) => n + 1)) : undefined), [collection]);
   return collection;
+}
+
+// As use_topic for several filters of one topic, with one redraw for the changes of all. `drawn` changes with each of these redraws, but not
+// with others: values derived from the rows may be kept until then.
+export function use_topics<K extends Topic>(topic: K, filters: Filter[], every: number, part?: Part): { all: Collection<Topics[K]>[]; drawn: string } {
+  const key = JSON.stringify(filters) + (part?.as ?? "");
+  const [redraws, redraw] = useState(0);
+  const pace = useRef(every);
+  pace.current = every;
+  const all = useMemo(() => filters.map((filter) => connection.peek(topic, filter, part)), [topic, key]);
+  useLayoutEffect(() => {
+    for (const filter of filters) connection.hold(topic, filter, part);
+    return () => { for (const filter of filters) connection.release(topic, filter, part); };
+  }, [topic, key]);
+  useLayoutEffect(() => {
+    if (part) for (const filter of filters) connection.want(topic, filter, part);
+  }, [topic, key, part?.trials.join()]);
+  useEffect(() => when_changed(all, pace, () => redraw((n) => n + 1)), [all]);
+  return { all, drawn: `${redraws} ${key}` };
+}
+
+// Calls `draw` after changes of the collections, at most once in `pace` ms. Returns a function that ends this.
+function when_changed(collections: Pick<Collection<never>, "version">[], pace: { current: number }, draw: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | null = null;
+  let last = 0;
+  const run = () => {
+    timer = null;
+    last = performance.now();
+    draw();
+  };
+  const stops = collections.map((one) => one.version.subscribe(() => {
+    if (timer === null) timer = setTimeout(run, Math.max(0, last + pace.current - performance.now()));
+  }));
+  return () => {
+    for (const stop of stops) stop();
+    if (timer !== null) clearTimeout(timer);
+  };
 }
 
 // Redraws every `ms`, to update ages.

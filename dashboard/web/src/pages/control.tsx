@@ -1,4 +1,4 @@
-// Controls of a running experiment or trial: pause, resume, stop; add a configuration to the experiment beside those of its searcher, or
+// Controls of a running experiment or trial (a training run can only be stopped, as a whole): pause, resume, stop; add a configuration to the experiment beside those of its searcher, or
 // clone a trial with changes.
 import { useState } from "preact/hooks";
 import { call, may } from "../api";
@@ -8,6 +8,7 @@ import type { Config, Experiment, Trial } from "../live/protocol";
 import { Confirm, use_act } from "../ui/confirm";
 import { Code, Dialog } from "../ui/parts";
 import { toast } from "../ui/toast";
+import { is_training } from "./training_rows";
 import { changed_parameters, has_ended, shown_name } from "./trials";
 
 type Act = "stop" | "pause" | "resume";
@@ -19,7 +20,8 @@ const paused_by_hand = (trial: Trial) => trial.status === "paused" && (says(tria
 export function Control({ experiment, trial }: { experiment: Experiment; trial?: Trial }) {
   const [asking, set_asking] = useState(false);
   const { busy, run } = use_act();
-  if (!may("operator") || !is_open(experiment)) return null;
+  const training = is_training(experiment);
+  if (!may("operator") || !is_open(experiment) || (training && trial)) return null;
   if (trial && has_ended(trial)) return <Add experiment={experiment} trial={trial} />;
   const name = trial ? trial.id : experiment.name;
   const control = async (act: Act) => {
@@ -33,11 +35,11 @@ export function Control({ experiment, trial }: { experiment: Experiment; trial?:
   const turn: Act | null = paused ? "resume" : trial?.status === "paused" ? null : "pause";
   return (
     <>
-      {turn && <button type="button" class="button" disabled={busy} onClick={() => void control(turn)}>{t(`control.${turn}`)}</button>}
+      {turn && !training && <button type="button" class="button" disabled={busy} onClick={() => void control(turn)}>{t(`control.${turn}`)}</button>}
       <button type="button" class="button" disabled={busy} onClick={() => set_asking(true)}>{t("control.stop")}</button>
-      <Add experiment={experiment} trial={trial} />
+      {!training && <Add experiment={experiment} trial={trial} />}
       {asking && (
-        <Confirm title={t("control.stop.title", { name })} explain={t(trial ? "control.stop.trial" : "control.stop.all")} command={`volador tune stop ${experiment.name}${trial ? " " + trial.id : ""}`}
+        <Confirm title={t("control.stop.title", { name })} explain={t(training ? "control.stop.train" : trial ? "control.stop.trial" : "control.stop.all")} command={`volador ${training ? "train" : "tune"} stop ${experiment.name}${trial ? " " + trial.id : ""}`}
           act={t("control.stop")} danger busy={busy} on_act={() => void control("stop")} on_close={() => set_asking(false)} />
       )}
     </>

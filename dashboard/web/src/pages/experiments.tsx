@@ -25,6 +25,8 @@ import { Rungs } from "./rungs";
 import { SavedViews } from "./saved_views";
 import { Scatter } from "./scatter";
 import { Slice } from "./slice";
+import { Training, TrainingConfig, TrainingSummary, workers_shown } from "./training";
+import { is_event, is_training } from "./training_rows";
 import { TrialTable } from "./trial_table";
 import { differs, ended_count, flatten, left_ms, shown_name } from "./trials";
 
@@ -37,14 +39,14 @@ export function Experiments() {
   const columns: Column<Experiment>[] = [
     { key: "name", title: t("col.name"), width: 220, small: true, look: (row: Experiment) => row.name, cell: (row: Experiment) => <RowLink path={["experiments", row.name]}>{row.name}</RowLink> },
     { key: "state", card: "side", title: t("col.state"), width: 110, small: true, look: (row: Experiment) => row.state, cell: (row: Experiment) => <State of={row.state} /> },
-    { key: "trials", title: t("col.trials"), width: 66, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => <span class="num">{count(row.trials_total)}</span> },
-    { key: "progress", title: t("col.progress"), width: 110, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => <StateBar counts={row.trials_by_status} total={row.trials_total} /> },
+    { key: "trials", title: t("col.trials"), width: 66, right: true, look: (row: Experiment) => row.trials_total, cell: (row: Experiment) => (is_training(row) ? <span class="soft">–</span> : <span class="num">{count(row.trials_total)}</span>) },
+    { key: "progress", title: t("col.progress"), width: 110, look: (row: Experiment) => row.trials_by_status.running ?? 0, cell: (row: Experiment) => (is_training(row) ? <span class="soft">{t("train.run")}</span> : <StateBar counts={row.trials_by_status} total={row.trials_total} />) },
     { key: "metric", title: t("col.metric"), width: 96, look: (row: Experiment) => row.metric },
     { key: "best", title: t("col.best"), width: 88, right: true, small: true, look: (row: Experiment) => row.best?.value, cell: (row: Experiment) => <b class="num">{num(row.best?.value)}</b> },
     { key: "started", title: t("col.started"), width: 116, look: (row: Experiment) => row.started_ms, cell: (row: Experiment) => <span class="num" title={row.started_ms ? date_time(row.started_ms, locale()) : undefined}>{row.started_ms ? day_time(row.started_ms, head_now(), locale()) : "–"}</span> },
     { key: "time", title: t("col.took"), width: 100, right: true, look: took, cell: (row: Experiment) => <span class="num">{span(took(row))}</span> },
     { key: "tags", title: t("col.tags"), width: 126, look: (row: Experiment) => (row.tags ?? []).join(" "), cell: (row: Experiment) => <TagList tags={row.tags} /> },
-    { key: "searcher", title: t("experiment.scheduler"), width: 130, look: (row: Experiment) => row.scheduler?.text, cell: (row: Experiment) => <span class="soft" title={row.scheduler?.text}>{row.scheduler?.text ?? "–"}</span> },
+    { key: "searcher", title: t("experiment.scheduler"), width: 130, look: (row: Experiment) => row.scheduler?.text, cell: (row: Experiment) => <span class="soft" title={row.scheduler?.text}>{(is_training(row) ? workers_shown(row) : row.scheduler?.text) || "–"}</span> },
   ];
   return (
     <>
@@ -72,16 +74,17 @@ export function ExperimentPage({ name }: { name: string }) {
   const experiments = use_topic("experiments", {}, 100);
   const experiment = experiments.list().find((row) => row.name === name || row.id === name);
   const trials = use_topic("trials", { experiment: name }, (experiment?.trials_total ?? 0) > 2000 ? 240 : 100);
-  const tab = query("tab", "curves");
+  const training = experiment !== undefined && is_training(experiment);
+  const tab = query("tab", training ? "training" : "curves");
   const trail = [{ text: t("nav.experiments"), path: ["experiments"] }];
   if (!experiment) {
     return <Missing of={experiments} trail={trail} title={name} what={t("experiment.unknown", { name })} next={t("experiment.unknown.next")} />;
   }
-  const keys = ["curves", "metrics", "trials", "rungs", "parallel", "scatter", "contour", "slice", "history", "pareto", "edf", "importance", "gantt"] as const;
+  const keys = training ? (["training", "curves", "metrics"] as const) : (["curves", "metrics", "trials", "rungs", "parallel", "scatter", "contour", "slice", "history", "pareto", "edf", "importance", "gantt"] as const);
   const fills = tab === "trials";
   return (
     <>
-      <Head trail={trail} title={name} state={experiment.state} facts={<Summary experiment={experiment} />} actions={<><Control experiment={experiment} /><ResumeButton experiment={experiment} /><ExperimentDownloads experiment={experiment} /><ArchiveButton experiment={experiment} /></>}>
+      <Head trail={trail} title={name} state={experiment.state} facts={training ? <TrainingSummary experiment={experiment} /> : <Summary experiment={experiment} />} actions={<><Control experiment={experiment} />{!training && <ResumeButton experiment={experiment} />}<ExperimentDownloads experiment={experiment} /><ArchiveButton experiment={experiment} /></>}>
         <WaitingTrials experiment={experiment} />
         <div class="tab-row">
           <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />
@@ -90,18 +93,23 @@ export function ExperimentPage({ name }: { name: string }) {
       </Head>
       <div class={`page-body${fills ? " fill" : ""}`}>
         <Rows of={trials}>
-          {(rows) => {
+          {(all) => {
+            const rows = training && tab !== "training" ? all.filter((one) => !is_event(one)) : all;
             if (!rows.length) return <Empty icon="experiments" title={t("trials.none")}>{t("trials.none.next")}</Empty>;
             if (tab === "trials") return <TrialTable trials={rows} experiment={experiment} />;
-            const view = tab === "rungs" ? <Rungs trials={rows} experiment={experiment} /> : tab === "parallel" ? <Parallel trials={rows} experiment={experiment} />
+            const view = training && tab === "training" ? <Training trials={rows} experiment={experiment} /> : tab === "rungs" ? <Rungs trials={rows} experiment={experiment} /> : tab === "parallel" ? <Parallel trials={rows} experiment={experiment} />
               : tab === "metrics" ? <AllMetrics trials={rows} experiment={experiment} /> : tab === "scatter" || tab === "contour" || tab === "history" || tab === "pareto" ? <Scatter key={tab} trials={rows} experiment={experiment} preset={tab} /> : tab === "slice" ? <Slice trials={rows} experiment={experiment} /> : tab === "edf" ? <Edf trials={rows} experiment={experiment} /> : tab === "importance" ? <Importance trials={rows} experiment={experiment} /> : tab === "gantt" ? <Gantt trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
             return (
               <div class="columns">
                 <div class="stack">{view}</div>
                 <div class="stack side">
-                  <BestCard experiment={experiment} trials={rows} />
-                  <StatusCard experiment={experiment} />
-                  <ResumeCard experiment={experiment} />
+                  {training ? <TrainingConfig trials={rows} /> : (
+                    <>
+                      <BestCard experiment={experiment} trials={rows} />
+                      <StatusCard experiment={experiment} />
+                      <ResumeCard experiment={experiment} />
+                    </>
+                  )}
                   <NotesCard experiment={experiment} />
                   <AboutCard experiment={experiment} />
                   <RunCard experiment={experiment} />
@@ -185,7 +193,7 @@ function AboutCard({ experiment }: { experiment: Experiment }) {
     <Card title={t("experiment.about")}>
       <Facts of={[
         ["col.metric", `${experiment.metric} (${word(experiment.mode)})`],
-        ["experiment.scheduler", experiment.scheduler?.text ?? ""],
+        is_training(experiment) ? ["train.workers", workers_shown(experiment)] : ["experiment.scheduler", experiment.scheduler?.text ?? ""],
         ["experiment.started", experiment.started_ms ? date_time(experiment.started_ms, locale()) : ""],
         ["col.program", program && <a href={link(["drivers", program.id])} title={program.program}>{program_name(program.program)}</a>],
         ["col.directory", experiment.directory && <span class="wrap">{experiment.directory}</span>],

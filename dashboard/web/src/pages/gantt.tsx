@@ -6,6 +6,7 @@ import { locale, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { head_now, use_tick } from "../live/use";
 import { go, query, set_query } from "../router";
+import { time_ticks } from "../charts/axes";
 import { Canvas, type Paper } from "../charts/canvas";
 import { css, status_color } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
@@ -77,14 +78,10 @@ export function Gantt({ trials, experiment }: { trials: Trial[]; experiment: Exp
   );
 }
 
-// Steps of the time axis: 1, 2, 5, 10, 15, 30 s, 1 min, …
-const kSteps = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400, 21600, 43200, 86400].map((s) => s * 1000);
-
 function paint({ canvas, width, height }: Paper, rows: ReturnType<typeof slots_of<TrialRun>>, { from, to, row_height, x_of }: { from: number; to: number; row_height: number; height: number; x_of: (time: number) => number }): void {
-  const step = kSteps.find((one) => (to - from) / one <= Math.max(3, (width - kLeft) / 110)) ?? 86_400_000;
   canvas.textBaseline = "middle";
   canvas.textAlign = "center";
-  for (let time = Math.ceil(from / step) * step; time <= to; time += step) {
+  for (const time of time_ticks(from, to, Math.max(3, (width - kLeft) / 110))) {
     const x = Math.round(x_of(time));
     canvas.fillStyle = css("grid");
     canvas.fillRect(x, kTop - 6, 1, height);

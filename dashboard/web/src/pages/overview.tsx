@@ -9,6 +9,8 @@ import { group_color } from "../charts/colors";
 import { Icon } from "../ui/icons";
 import { Card, count, Empty, Head, Loading, Meter, amount, num, resource_name, resources_text, share, span, State, StateBar } from "../ui/parts";
 import { EventLine, gathered } from "./events";
+import { workers_shown } from "./training";
+import { is_training } from "./training_rows";
 import { ended_count, left_ms } from "./trials";
 import { request_name } from "./queue";
 
@@ -73,7 +75,8 @@ function Warnings({ nodes, experiments, queue }: { nodes: Node[]; experiments: E
   }
   for (const one of experiments) {
     const failed = one.trials_by_status.failed ?? 0;
-    if (failed > 0 && one.state === "running") found.push({ key: "e" + one.id, tone: "warn", text: t("warn.failed", { n: failed, experiment: one.name }), href: link(["experiments", one.name], { tab: "trials", q: "status:failed" }) });
+    const training = is_training(one);
+    if (failed > 0 && one.state === "running") found.push({ key: "e" + one.id, tone: "warn", text: t(training ? "warn.ranks" : "warn.failed", { n: failed, experiment: one.name }), href: link(["experiments", one.name], training ? {} : { tab: "trials", q: "status:failed" }) });
   }
   const stuck = queue.filter((row) => head_now() - row.since_ms > 60_000).sort((a, b) => a.since_ms - b.since_ms);
   if (stuck.length) found.push({ key: "q", tone: "warn", text: t("warn.waiting", { n: stuck.length, first: request_name(stuck[0]), reason: reason_of(stuck[0]) }), href: link(["queue"]) });
@@ -133,9 +136,9 @@ function ExperimentList({ rows, loading }: { rows: Experiment[]; loading: boolea
                 <State of={one.state} quiet />
                 <span class="best">{one.best ? <>{one.metric} <b>{num(one.best.value)}</b></> : t("experiment.no_best")}</span>
               </span>
-              <StateBar counts={one.trials_by_status} total={one.trials_total} />
+              {!is_training(one) && <StateBar counts={one.trials_by_status} total={one.trials_total} />}
               <span class="row small">
-                <span>{t("experiment.done", { done: count(done), total: count(one.trials_total) })}</span>
+                <span>{is_training(one) ? [t("train.run"), workers_shown(one)].filter(Boolean).join(" · ") : t("experiment.done", { done: count(done), total: count(one.trials_total) })}</span>
                 <span class="end">{left !== null ? t("experiment.left", { time: span(left.point) }) : one.started_ms ? t("experiment.took", { time: span((one.state === "running" ? head_now() : one.updated_ms ?? head_now()) - one.started_ms) }) : ""}</span>
               </span>
             </a>

@@ -58,7 +58,7 @@ export const varying = (trial: Trial, params: Parameter[], show: (value: unknown
   params.filter((one) => one.varies).slice(0, most).map((one) => [one.path, show(flat(trial)[one.path])]);
 
 const kBookkeeping = new Set(["training_iteration", "time_this_iter_s", "time_total_s", "done"]);
-const kNoMeasures = new Set(["timestamp", "pid"]);  // Numbers of the training loop that make no useful curve.
+const kNoMeasures = new Set(["timestamp", "pid", "planned_iterations"]);  // Numbers of the training loop that make no useful curve.
 // Returns the names of metrics, the experiment's own first, those of the training loop last.
 export function metrics(trials: Trial[], experiment: Experiment | undefined): string[] {
   const names = new Set<string>(experiment?.metrics ?? []);
