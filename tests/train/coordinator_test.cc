@@ -804,5 +804,20 @@ TEST(Coordinator, ExplainsEachPhase) {
   EXPECT_THAT(driver.core().explain(), HasSubstr("pauses generation 1"));
 }
 
+TEST(Coordinator, TrainsWithAMemberWithNoticeInLaterSegmentsUntilItsReplacementIsReady) {
+  Driver driver = trained({.min_workers = 2, .max_workers = 2}, 2, 10);
+  driver.send(MemberNotice{1});
+  driver.stopped({1, 2}, 20, Stop::kFinished);
+  EXPECT_FALSE(driver.has<Kill>());
+  driver.send(SegmentStart{10});
+  EXPECT_THAT(driver.get<elastic::Run>()->members, ElementsAre(1, 2));
+  driver.ready({3});
+  EXPECT_TRUE(driver.has<Pause>());
+  driver.stopped({1, 2}, 21, Stop::kPaused);
+  EXPECT_THAT(driver.get<Form>()->members, ElementsAre(2, 3));
+  driver.joined({2, 3}, 21);
+  EXPECT_EQ(driver.get<Kill>()->id, 1U);
+}
+
 }  // namespace
 }  // namespace volador::train

@@ -109,7 +109,9 @@ void Coordinator::on(const MemberReady& event) {
 }
 
 void Coordinator::on(const MemberLost& event) {
-  if (find(event.id)) lose(event.id, event.cause.empty() ? "cause unknown" : event.cause, true);
+  if (!find(event.id)) return;
+  if (!event.is_failure) count_early_loss(event.id);  // For the back-off.
+  lose(event.id, event.cause.empty() ? "cause unknown" : event.cause, event.is_failure);
 }
 
 void Coordinator::on(const NoRoom& event) {
@@ -629,9 +631,12 @@ void Coordinator::kill(MemberId id, KillCause cause, const std::string& reason) 
 }
 
 void Coordinator::retire_leaving() {
+  const std::vector<MemberId> kept = wanted();  // Leaving members help until their replacements are ready.
   std::vector<MemberId> gone;
-  for (const auto& [id, member] : members_)
-    if (member.leaving && (member.rank < 0 || phase_ == Phase::kIdle)) gone.push_back(id);
+  for (const auto& [id, member] : members_) {
+    if (!member.leaving || std::find(kept.begin(), kept.end(), id) != kept.end()) continue;
+    if (member.rank < 0 || phase_ == Phase::kIdle) gone.push_back(id);
+  }
   for (const MemberId id : gone)
     kill(id, KillCause::kLeaving, name(id) + " leaves: its node leaves soon, and other members hold its state.");
 }

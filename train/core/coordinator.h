@@ -72,6 +72,7 @@ struct MemberReady {  // The member's constructor and set-up are done.
 struct MemberLost {  // The member died, was killed, or its node is lost.
   MemberId id = 0;
   std::string cause = {};
+  bool is_failure = true;  // false: it could not even be asked for, as while the head is away.
 };
 struct NoRoom {  // The cluster cannot place this member now; it does not exist. A member may also wait for its place.
   MemberId id = 0;

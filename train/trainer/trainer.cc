@@ -30,6 +30,7 @@ using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
 constexpr auto kStatusTimeout = 2s;    // Limit for a rank to answer what it does.
+constexpr auto kTickMin = 1ms;         // Least time before a tick: the coordinator's clock may stand still.
 constexpr auto kWriteTimeout = 10min;  // Limit for files of save_async() at the end of the trainer.
 
 // The first line in which two descriptions of parameters differ.
@@ -77,6 +78,8 @@ void check_options(const TrainerOptions& options) {
   if (options.copy_every_steps < 0)
     tune::throw_refusal(fmt::format("copy_every_steps is {}; it must be 0 (only at the end of each train()) or more",
                                     options.copy_every_steps));
+  if (options.planned_epochs < 0)
+    tune::throw_refusal(fmt::format("planned_epochs is {}; it must be 0 (unknown) or more", options.planned_epochs));
   if (options.max_failures < -1)
     tune::throw_refusal(fmt::format("max_failures is {}; it must be -1 (any number) or more", options.max_failures));
   if (options.start_timeout <= 0ms) tune::throw_refusal("start_timeout must be above 0");
@@ -106,6 +109,7 @@ struct Trainer::Impl {
     double data_s = 0, samples = 0;  // In this call of train().
     SegmentOffer offer;
     int bundle = -1;  // Bundle of the group; -1: outside.
+    bool is_placed = false;
     bool may_differ = false;
     bool has_state =
         false;         // It can give the whole state: as SegmentReply::has_state, or the state it was formed with.
@@ -150,7 +154,8 @@ struct Trainer::Impl {
                                              .hang_timeout = options.hang_timeout}));
   }
 
-  static Coordinator::Time now() { return Clock::now().time_since_epoch(); }
+  // Stands still while the head is away: ranks are parked then and answer nothing.
+  static Coordinator::Time now() { return Clock::now().time_since_epoch() - Session::current()->time_without_head(); }
 
   // ---- Events.
 
@@ -178,10 +183,9 @@ struct Trainer::Impl {
     const auto found = members.find(id);
     if (found == members.end()) return;
     if (found->second.bundle >= 0) bundle_used[static_cast<size_t>(found->second.bundle)] = false;
-    try {
-      found->second.actor.kill();
-    } catch (const Exception&) {  // The head ends it with this program.
-    }
+    // Without waiting: the head may be away. It ends the actor with this program at the latest.
+    if (const auto session = Session::current_or_none())
+      session->kill_later(found->second.actor.id(), true, 0ms, [](const Result<void>&) {});
     members.erase(found);
   }
 
@@ -191,6 +195,7 @@ struct Trainer::Impl {
     for (const elastic::Action& action : actions) {
       std::visit([this](const auto& one) { perform(one); }, action);
     }
+    fill_bundles();
     if (report != nullptr) report->activity(coordinator.explain());
     const std::string picture = describe_waiting();
     const std::lock_guard<std::mutex> hold(shown_mutex);
@@ -210,9 +215,27 @@ struct Trainer::Impl {
         if (!is_started) throw;
         // The head is away, for instance: the coordinator asks again later.
         inbox->post([id, cause = exception.error().message](Impl& impl) {
-          impl.handle(elastic::MemberLost{id, cause});
+          impl.handle(elastic::MemberLost{id, cause, false});
         });
       }
+    }
+  }
+
+  std::optional<int> free_bundle() const {
+    const auto free = std::find(bundle_used.begin(), bundle_used.end(), false);
+    return free == bundle_used.end() ? std::nullopt : std::optional(static_cast<int>(free - bundle_used.begin()));
+  }
+
+  // Workers that wait for room move into bundles that have become free, whose resources are reserved.
+  void fill_bundles() {
+    std::vector<MemberId> waiting;
+    for (const auto& [id, member] : members) {
+      if (member.bundle < 0 && !member.is_placed) waiting.push_back(id);
+    }
+    for (const MemberId id : waiting) {
+      if (!free_bundle()) return;
+      drop(id);
+      perform(elastic::Spawn{{id}});
     }
   }
 
@@ -225,9 +248,8 @@ struct Trainer::Impl {
                        .concurrency_group<&RankActor::pause, &RankActor::abort, &RankActor::status>("control", 1)
                        .concurrency_group<&RankActor::stored_copy>("copies", 1);
     for (const auto& [key, value] : options.env) std::move(builder).env(key, value);
-    const auto free = std::find(bundle_used.begin(), bundle_used.end(), false);
-    if (free != bundle_used.end()) {
-      member.bundle = static_cast<int>(free - bundle_used.begin());
+    if (const auto bundle = free_bundle()) {
+      member.bundle = *bundle;
       std::move(builder)
           .in(options.group ? *options.group : *group, options.first_bundle + member.bundle)
           .resources(options.resources_per_worker);
@@ -238,15 +260,31 @@ struct Trainer::Impl {
     member.actor = std::move(builder).spawn();
     if (member.bundle >= 0) bundle_used[static_cast<size_t>(member.bundle)] = true;
     const auto box = inbox;
-    member.watch = Session::current()->on_status(member.actor.id(), [box, id](const ActorStatus& status) {
-      if (status.state == ActorState::kDead)
-        box->post([id, cause = status.death.message](Impl& impl) { impl.lose(id, cause); });
+    const ActorId actor = member.actor.id();
+    member.watch = Session::current()->on_status(actor, [box, id, actor](const ActorStatus& status) {
+      if (status.state == ActorState::kDead) {
+        box->post([id, actor, cause = status.death.message](Impl& impl) {
+          if (impl.is_of(id, actor)) impl.lose(id, cause);
+        });
+      } else if (status.state != ActorState::kPending) {
+        box->post([id, actor](Impl& impl) {
+          if (impl.is_of(id, actor)) impl.members.at(id).is_placed = true;
+        });
+      }
       if (status.node_leaves) box->post([id, node = status.node_name](Impl& impl) { impl.on_notice(id, node); });
     });
-    member.actor.call<&RankActor::prepare>().then([box, id](Result<RankReady> ready) {
-      box->post([id, ready = std::move(ready)](Impl& impl) { impl.on_ready(id, ready); });
+    member.actor.call<&RankActor::prepare>().then([box, id, actor](Result<RankReady> ready) {
+      box->post([id, actor, ready = std::move(ready)](Impl& impl) {
+        if (impl.is_of(id, actor)) impl.on_ready(id, ready);
+      });
     });
     members.insert_or_assign(id, std::move(member));
+  }
+
+  // Whether the actor is still the member's: one that waited for room may have been made again.
+  bool is_of(MemberId id, const ActorId& actor) const {
+    const auto found = members.find(id);
+    return found != members.end() && found->second.actor.id() == actor;
   }
 
   void on_ready(MemberId id, const Result<RankReady>& ready) {
@@ -470,6 +508,7 @@ struct Trainer::Impl {
       const auto found = members.find(id);
       if (found == members.end()) continue;
       found->second.has_state = false;
+      found->second.seen.reset();  // What it did in the generation before.
       found->second.actor.call<&RankActor::run>(action.generation, request)
           .then([box, id, generation = action.generation, segment = action.segment](Result<SegmentReply> reply) {
             box->post([id, generation, segment, reply = std::move(reply)](Impl& impl) {
@@ -599,7 +638,7 @@ struct Trainer::Impl {
         std::unique_lock<std::mutex> hold(inbox->mutex);
         const auto wakeup = coordinator.next_wakeup();
         std::optional<Clock::time_point> deadline;
-        if (wakeup) deadline = Clock::time_point(std::chrono::duration_cast<Clock::duration>(*wakeup));
+        if (wakeup) deadline = Clock::now() + std::max<Coordinator::Time>(*wakeup - now(), kTickMin);
         internal::wait_lending(inbox->arrived, hold, deadline, [&] { return !inbox->messages.empty(); });
         messages.swap(inbox->messages);
       }
@@ -755,6 +794,7 @@ struct Trainer::Impl {
             .config = options.config,
             .metric = "train_loss",
             .mode = tune::Mode::kMin,
+            .planned = options.planned_epochs,
             .resources = fmt::format("{} workers with {} each",
                                      options.num_workers.min == options.num_workers.max
                                          ? std::to_string(options.num_workers.min)

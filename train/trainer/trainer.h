@@ -57,6 +57,7 @@ struct TrainerOptions {
   int first_bundle = 0;
   int priority = 0;                             // Higher goes first when resources are short.
   std::map<std::string, std::string> env = {};  // Environment of the workers.
+  int64_t planned_epochs = 0;                   // For the estimate of the time left in lists; 0: unknown.
   bool report = true;                           // Shows the run on the dashboard and in `volador list experiments`.
   std::string storage = {};  // Parent of the folder with result files. Default: ~/volador_results; "none": no files.
 };
