@@ -661,8 +661,8 @@ TEST(NodeWireStrangers, OneThatListensInPlaceOfANodeGetsNothing) {
 // Passes on the bytes of the connections to an address.
 class Relay {
  public:
-  // Called with all bytes that clients have sent to one connection so far, and the number of the last ones, which it may
-  // change. False: the connection is cut.
+  // Called with all bytes that the client of a connection has sent so far, and the number of the last ones, which it
+  // may change. False: the connection is cut.
   using Edit = std::function<bool(std::string& bytes, size_t last)>;
 
   Relay(std::string target, Edit edit) : target_(std::move(target)), edit_(std::move(edit)) {

@@ -246,14 +246,20 @@ Result<void> NodeLink::start() {
 Result<void> NodeLink::write(std::span<const std::byte> bytes, Time deadline) {
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), kPieceBytes));
-    if (buffer_bytes_ - used_ < piece.size() + kTagBytes) VOLADOR_TRY(send_all(deadline, MSG_MORE));
+    if (used_ - sent_ >= send_bytes_ || buffer_bytes_ - used_ < kSealedBytes) {
+      VOLADOR_TRY(send_all(deadline, MSG_MORE));
+      send_bytes_ = std::min(2 * send_bytes_, buffer_bytes_);
+    }
     VOLADOR_TRY(seal(piece));
     bytes = bytes.subspan(piece.size());
   }
   return {};
 }
 
-Result<void> NodeLink::flush(Time deadline) { return send_all(deadline, 0); }
+Result<void> NodeLink::flush(Time deadline) {
+  send_bytes_ = kPieceBytes;
+  return send_all(deadline, 0);
+}
 
 Result<void> NodeLink::read(std::span<std::byte> to, Time deadline) {
   while (!to.empty()) {

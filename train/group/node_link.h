@@ -1,10 +1,10 @@
 // Encrypted byte stream from one node to another over TCP. Without LibTorch.
 //
-// TLS 1.3 with a key that both nodes have, and no certificates, authenticates the nodes, carries their hellos and agrees
-// on keys. What follows is data in one direction, from the TLS client to the server, in pieces of AES-128-GCM under
-// keys exported from the TLS session (RFC 8446, 7.5), with the number of the piece as nonce: a piece that is changed,
-// left out, repeated or moved ends the link. Pieces have no headers, as both ends pass the same sizes to write() and
-// read(). They take a third less time than TLS records, which are copied and at most 16 KiB long.
+// TLS 1.3 with a key that both nodes have, and no certificates, authenticates the nodes, carries their hellos and
+// agrees on keys. What follows is data in one direction, from the TLS client to the server, in pieces of AES-128-GCM
+// under keys exported from the TLS session (RFC 8446, 7.5), with the number of the piece as nonce: a piece that is
+// changed, left out, repeated or moved ends the link. Pieces have no headers, as both ends pass the same sizes to
+// write() and read(). They take a third less time than TLS records, which are copied and at most 16 KiB long.
 #pragma once
 
 #include <chrono>
@@ -76,8 +76,8 @@ class NodeLink {
 
   // Begins the data. The client must have heard everything that the server said.
   [[nodiscard]] Result<void> start();
-  // For the client: encrypts the bytes, and sends when several pieces have come together. kTimeout: the deadline passed.
-  // kUnavailable: the connection is lost.
+  // For the client: encrypts the bytes, and sends when several pieces have come together. kTimeout: the deadline
+  // passed. kUnavailable: the connection is lost.
   [[nodiscard]] Result<void> write(std::span<const std::byte> bytes, Time deadline);
   [[nodiscard]] Result<void> flush(Time deadline);  // Sends the rest.
   // For the server: fills `to`. The client must write as many bytes in one call. Errors as write(), and
@@ -115,6 +115,7 @@ class NodeLink {
   const size_t buffer_bytes_;
   std::unique_ptr<std::byte[]> buffer_;
   size_t sent_ = 0, used_ = 0;
+  size_t send_bytes_ = kPieceBytes;  // Sent at once: the first ones early, many in one call later.
 };
 
 }  // namespace volador::train

@@ -1,14 +1,16 @@
 // Wire between the leaders of nodes: encrypted, and closed to everyone who is not in the group.
 //
 // Node 0 draws a key and puts it into the rendezvous, which only members of the cluster can read. Each node listens at
-// a port of its own until all have joined; a connection there is worth nothing without the key. Links are TLS 1.3 with
-// that key (node_link.h); schedules of the operations are in train/core/wire_schedule.h.
+// a port of its own until all have joined; a connection there is worth nothing without the key. TLS 1.3 with that key
+// begins each link, AES-128-GCM encrypts what it carries (node_link.h); the schedules of the operations are in
+// train/core/wire_schedule.h.
 //
 // - Sums are equal on all nodes bit for bit. Those of small tensors are added in the order of the nodes; in large ones
 //   the order depends on the position of the element.
 // - Operations run in the order in which they were started, two threads for all: one sends, one receives. Those of
 //   overlapping memory wait for one another; others overlap in time.
-// - All nodes start the same operations with tensors of equal size and type; this is not compared.
+// - All nodes start the same operations with tensors of equal size and type. Other sizes end the wire; other types of
+//   the same size are not noticed.
 // - After the first error every operation fails; the error names the node. The wires of all other nodes fail with it.
 // - An operation that was given up may still write to its tensor until `ended` has been called; it keeps the tensor.
 #pragma once

@@ -187,7 +187,8 @@ int bench_main(int argc, char** argv) {
     return 0;
   }
   std::vector<Bench> benches = step_benches();
-  for (const auto& more : {local_benches(), recover_benches(), checkpoint_benches()}) benches.insert(benches.end(), more.begin(), more.end());
+  for (const auto& more : {local_benches(), recover_benches(), checkpoint_benches()})
+    benches.insert(benches.end(), more.begin(), more.end());
   if (command.list) {
     for (const Bench& bench : benches) fmt::print("{}\n", bench.name);
     return 0;
