@@ -47,7 +47,7 @@ mkdir -p "$build"
 sources=(
   train/core/{bucket_plan,sampler,schedule}.cc
   train/data/{dataset,loader}.cc
-  train/group/{backend_group,gradient_reducer,rendezvous,shared_group,shared_segment}.cc
+  train/group/{backend_group,gradient_reducer,power_sgd,rendezvous,shared_group,shared_segment}.cc
   train/operator/{metric_means,rank_loop,sharded_optimizer,sync_batch_norm,training_operator}.cc
   train/optim/{clip,grad_scaler,optimizers,state_dict,torch_archive,torch_pickle}.cc
   runtime/{ids,make_directory,paths,quantities,random,result}.cc

@@ -63,6 +63,7 @@ PAGES = {
     "training-operator": ("TrainingOperator", "What a training run does with a batch: models, optimizers and data of one rank.", [
         ("train/operator/training_operator.h", ["TrainingOperator", "DataOptions", "BatchInfo", "EpochInfo", "StepOptions", "LoadedStep", "BatchIterator", "ScheduleStep", "NanPolicy",
                                                 "Criterion", "cross_entropy", "nll_loss", "mse_loss", "bce_with_logits", "OptimizerFactory", "sgd", "adam", "adamw", "SgdSettings", "AdamSettings"]),
+        ("train/group/compression.h", ["Compression", "PowerSgdOptions"]),
         ("train/operator/sync_batch_norm.h", ["convert_sync_batch_norm"]),
         ("train/optim/clip.h", ["clip_grad_norm_", "clip_grad_value_"]),
         ("train/optim/grad_scaler.h", ["GradScaler", "GradScalerOptions", "AutocastGuard"]),

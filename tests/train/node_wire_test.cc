@@ -451,9 +451,10 @@ TEST(NodeWireErrors, DifferentLayoutsAreRefusedOnAllNodes) {
   run_ranks(3, [&](int node) {
     NodeWireOptions options = nodes.options(node);
     options.layout = node == 2 ? 7 : 8;
-    expect_refused([&] { join_node_wire(options); },
-                   "the parameters of node 2 differ from those of node 0 in number, shape or type: setup() must "
-                   "register equal models on all ranks");
+    expect_refused(
+        [&] { join_node_wire(options); },
+        "the parameters of node 2 differ from those of node 0 in number, shape, type or compression: setup() "
+        "must register equal models and call compress_gradients() alike on all ranks");
   });
 }
 

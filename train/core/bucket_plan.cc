@@ -29,7 +29,7 @@ BucketPlan plan_buckets(const std::vector<ParameterShape>& parameters, const Buc
     bucket.slots.push_back({.parameter = i, .offset = bucket.elements, .elements = parameter.elements});
     bucket.elements += aligned(parameter.elements, parameter.element_bytes);
   }
-  if (plan.buckets.empty()) plan.buckets.emplace_back();
+  if (plan.buckets.empty() || options.control_apart) plan.buckets.emplace_back();
   Bucket& last = plan.buckets.back();
   plan.control_offset = last.elements;
   if (options.control_words > 0) last.elements += aligned(options.control_words, last.element_bytes);

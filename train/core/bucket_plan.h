@@ -27,8 +27,8 @@ struct BucketSlot {
 struct Bucket {
   int kind = 0;
   int64_t element_bytes = 4;
-  int64_t elements = 0;  // With padding and, in the last bucket, the control words.
-  std::vector<BucketSlot> slots;
+  int64_t elements = 0;           // With padding and, in the last bucket, the control words.
+  std::vector<BucketSlot> slots;  // Empty: holds control words only, of float elements.
   int64_t bytes() const { return elements * element_bytes; }
 };
 
@@ -36,6 +36,7 @@ struct BucketOptions {
   int64_t first_bytes = 1 << 20;  // Limit of the first bucket, so that the first reduction starts early.
   int64_t bytes = 4 << 20;        // Limit of the others; a larger parameter has a bucket of its own.
   int64_t control_words = 0;      // Elements added at the end of the last bucket.
+  bool control_apart = false;     // Makes a last bucket for them alone, of float elements.
 };
 
 struct BucketPlan {
@@ -45,7 +46,7 @@ struct BucketPlan {
 
 // Buckets in reverse order of the parameters, which is about the order in which their gradients become ready. The
 // result depends on the arguments only, so that sums are equal on every rank and after a restart. Without parameters
-// there is one bucket for the control words, of float elements.
+// there is one bucket, for the control words.
 BucketPlan plan_buckets(const std::vector<ParameterShape>& parameters, const BucketOptions& options);
 
 }  // namespace volador::train

@@ -641,8 +641,8 @@ std::shared_ptr<Engine> connect(const BackendOptions& options, torch::Device dev
   for (int i = 1; i < options.world; ++i) {
     if (layouts[static_cast<size_t>(i)] == layouts[0]) continue;
     refuse(
-        fmt::format("the parameters of rank {} differ from those of rank 0 in number, shape or type: setup() must "
-                    "register equal models on all ranks",
+        fmt::format("the parameters of rank {} differ from those of rank 0 in number, shape, type or compression: "
+                    "setup() must register equal models and call compress_gradients() alike on all ranks",
                     i));
   }
   return engine;

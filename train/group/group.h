@@ -73,6 +73,9 @@ class Group {
   // Ends the waiting of all ranks; every later operation throws GroupAborted. Any thread.
   virtual void abort(const std::string& reason) = 0;
   virtual CollectiveState state() const = 0;  // Any thread.
+
+  // Device of the buckets that exchange() takes for parameters on this device. By default the same.
+  virtual torch::Device reduces_on(torch::Device parameters) const { return parameters; }
 };
 
 // A group of one rank: every operation is the identity.

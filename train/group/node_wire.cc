@@ -514,8 +514,8 @@ std::shared_ptr<Wire> join_node_wire(const NodeWireOptions& options) {
     for (int node = 1; node < options.nodes; ++node) {
       if (layouts[static_cast<size_t>(node)] == layouts[0]) continue;
       tune::throw_refusal(
-          fmt::format("the parameters of node {} differ from those of node 0 in number, shape or type: setup() must "
-                      "register equal models on all ranks",
+          fmt::format("the parameters of node {} differ from those of node 0 in number, shape, type or compression: "
+                      "setup() must register equal models and call compress_gradients() alike on all ranks",
                       node));
     }
     return wire;

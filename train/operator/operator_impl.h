@@ -47,6 +47,8 @@ struct OperatorImpl {
   bool has_data = false;
   NanPolicy nan_policy = NanPolicy::kRaise;
   StepOptions clipping;
+  Compression compression = Compression::kNone;
+  PowerSgdOptions power_sgd;  // For Compression::kPowerSgd.
   std::optional<torch::ScalarType> autocast;
   std::unique_ptr<GradScaler> scaler;
   bool is_set_up = false;
@@ -98,6 +100,7 @@ struct OperatorImpl {
     return std::any_of(optimizers.begin(), optimizers.end(), [](const auto& entry) { return entry.shard != nullptr; });
   }
   void apply_schedule(Optimizer& entry) const;
+  std::string describe_compression() const;
   void clear_gradients() {
     for (Optimizer& entry : optimizers) entry.reducer->clear();
   }

@@ -212,7 +212,10 @@ RankLoop::RankLoop(const RankOptions& options, const Config& config)
     for (const auto& group : entry.optimizer->param_groups()) {
       parameters.insert(parameters.end(), group.params().begin(), group.params().end());
     }
-    entry.reducer = std::make_unique<GradientReducer>(std::move(parameters), impl_->optimizers.size() > 1);
+    entry.reducer = std::make_unique<GradientReducer>(std::move(parameters),
+                                                      ReducerOptions{.is_one_of_many = impl_->optimizers.size() > 1,
+                                                                     .compression = impl_->compression,
+                                                                     .power_sgd = impl_->power_sgd});
   }
   if (impl_->has_data) {
     const DataOptions& data = impl_->data;
@@ -235,7 +238,7 @@ RankLoop::~RankLoop() = default;
 
 int64_t RankLoop::arena_bytes(int ranks_of_node) const {
   int64_t bytes = 0;
-  for (const auto& entry : impl_->optimizers) bytes += exchange_bytes(entry.reducer->plan(), ranks_of_node);
+  for (const auto& entry : impl_->optimizers) bytes += entry.reducer->arena_bytes(ranks_of_node);
   return bytes;
 }
 
@@ -247,7 +250,7 @@ uint64_t RankLoop::layout() const {
 }
 
 std::string RankLoop::describe_parameters() const {
-  std::string text;
+  std::string text = fmt::format("compression {}\n", impl_->describe_compression());
   for (const auto& model : impl_->models) {
     for (const auto& item : model.module->named_parameters()) {
       text += fmt::format("{}.{} [{}] {}\n", model.name, item.key(), fmt::join(item.value().sizes(), ", "),
@@ -296,7 +299,7 @@ void RankLoop::form(std::shared_ptr<Group> group) {
   impl_->exchanges_late = group->transport().starts_with("shared memory and") &&
                           (impl_->sync_layers > 0 || (impl_->is_sharded() && impl_->optimizers.size() > 1));
   impl_->pause_requested.store(false);
-  for (auto& entry : impl_->optimizers) entry.reducer->attach(*group);
+  for (auto& entry : impl_->optimizers) entry.reducer->attach(*group, impl_->step.load());
 }
 
 SegmentReply RankLoop::run(const SegmentRequest& request) {

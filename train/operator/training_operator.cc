@@ -171,6 +171,24 @@ void OperatorImpl::apply_schedule(Optimizer& entry) const {
   }
 }
 
+std::string OperatorImpl::describe_compression() const {
+  switch (compression) {
+    case Compression::kNone:
+      return "none";
+    case Compression::kHalf:
+      return "float16";
+    case Compression::kBFloat16:
+      return "bfloat16";
+    case Compression::kPowerSgd:
+      break;
+  }
+  return fmt::format(
+      "PowerSGD {{.rank = {}, .start_step = {}, .min_compression_rate = {}, .error_feedback = {}, .warm_start = {}, "
+      ".seed = {}}}",
+      power_sgd.rank, power_sgd.start_step, power_sgd.min_compression_rate, power_sgd.error_feedback,
+      power_sgd.warm_start, power_sgd.seed);
+}
+
 TrainingOperator::TrainingOperator() : impl_(std::make_unique<OperatorImpl>()) {}
 TrainingOperator::~TrainingOperator() = default;
 
@@ -297,6 +315,16 @@ void TrainingOperator::register_data(DataOptions data) {
 
 void TrainingOperator::on_nan(NanPolicy policy) { impl_->nan_policy = policy; }
 void TrainingOperator::clip_gradients(const StepOptions& options) { impl_->clipping = options; }
+
+void TrainingOperator::compress_gradients(Compression compression, const PowerSgdOptions& power_sgd) {
+  if (impl_->is_set_up) {
+    tune::throw_refusal(
+        "compress_gradients(): setup() is over, and all ranks must agree how gradients travel; call it in setup()");
+  }
+  check_options(ReducerOptions{.compression = compression, .power_sgd = power_sgd});
+  impl_->compression = compression;
+  impl_->power_sgd = power_sgd;
+}
 
 void TrainingOperator::use_autocast(torch::ScalarType type) {
   if (type != torch::kBFloat16 && (type != torch::kHalf || !impl_->device.is_cuda())) {

@@ -28,6 +28,7 @@
 #include "train/core/schedule.h"
 #include "train/data/dataset.h"
 #include "train/data/loader.h"
+#include "train/group/compression.h"
 #include "train/operator/metric_means.h"
 #include "tune/space/config.h"
 
@@ -186,6 +187,15 @@ class TrainingOperator {
   void on_nan(NanPolicy policy);
   // Gradients are clipped in the default train_batch().
   void clip_gradients(const StepOptions& options);
+  // Sets how gradients travel between the ranks; by default as they are. All ranks must set the same. Micro-batches are
+  // added before the compression, and parameters and optimizers keep their types. With kHalf or kBFloat16 gradients of
+  // float32 take half the bytes; an element of a sum over n ranks is off by at most n * u times the sum of the ranks'
+  // absolute values, where u is 2^-11 for float16, whose values above 65504 become infinite, and 2^-8 for bfloat16. With
+  // kPowerSgd matrices travel as factors (Vogels et al., NeurIPS 2019, arXiv:1905.13727): a sum has no bound, but what a
+  // step leaves out is added to the next one. A group that is formed anew (a worker was lost or joined, a state was
+  // loaded) starts without that remainder, so that such runs do not repeat bit for bit. Throws kInvalidArgument (an
+  // option is out of range, or setup() is over).
+  void compress_gradients(Compression compression, const PowerSgdOptions& power_sgd = {});
   // The forward pass of the default methods runs in this type under autocast: torch::kBFloat16, or torch::kHalf on a
   // GPU with a gradient scaler.
   void use_autocast(torch::ScalarType type);
