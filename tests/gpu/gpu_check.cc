@@ -173,6 +173,9 @@ class Task : public TrainingOperator {
     if (!autocast.empty()) use_autocast(autocast == "float16" ? torch::kHalf : torch::kBFloat16);
     if (config.contains("clip")) clip_gradients({.clip_norm = config.real("clip")});
     if (config.contains("policy")) on_nan(static_cast<NanPolicy>(config.integer("policy")));
+    const std::string compression = config.get_or("compression", "");
+    if (compression == "bfloat16") compress_gradients(Compression::kBFloat16);
+    if (compression == "PowerSGD") compress_gradients(Compression::kPowerSgd, {.rank = 4, .start_step = 4});
   }
   Metrics train_batch(const Batch& batch, const BatchInfo& info) override {
     if (info.step != config().get_or("nan_at", -1)) return TrainingOperator::train_batch(batch, info);
@@ -193,6 +196,21 @@ BackendOptions backend_options(const std::string& backend, int rank, int world, 
           .timeout = 30s};
 }
 
+// A group of ranks that are threads. group: "gloo", "nccl" or "shared" (memory).
+struct Meeting {
+  std::unique_ptr<Group> join(const std::string& group, int rank, int world, int64_t arena_bytes,
+                              uint64_t layout) const {
+    if (group != "shared") return join_backend_group(backend_options(group, rank, world, table));
+    return join_shared_group({.segment = file.offer(),
+                              .rank = rank,
+                              .node_of_rank = std::vector<int>(static_cast<size_t>(world)),
+                              .arena_bytes = arena_bytes,
+                              .layout = layout});
+  }
+  SegmentFile file = SegmentFile::create().value();
+  std::shared_ptr<Rendezvous> table = std::make_shared<LocalRendezvous>();
+};
+
 // Calls function(rank) in a thread for each rank; throws what one of them throws.
 template <class Function>
 auto each_rank(int world, Function function) -> std::vector<decltype(function(0))> {
@@ -207,29 +225,18 @@ auto each_rank(int world, Function function) -> std::vector<decltype(function(0)
 // A training run whose ranks are threads and share the device. They start with equal parameters.
 class Run {
  public:
-  // group: "gloo", "nccl", "shared" (memory), or empty for one rank alone.
-  explicit Run(const Config& config, int world = 1, const std::string& group = "", bool use_gpu = !on_cpu)
-      : file_(SegmentFile::create().value()) {
+  // group: as Meeting's, or empty for one rank alone.
+  explicit Run(const Config& config, int world = 1, const std::string& group = "", bool use_gpu = !on_cpu) {
     for (int rank = 0; rank < world; ++rank) {
       loops_.push_back(std::make_unique<RankLoop>(
           RankOptions{.operator_name = OperatorEntry<Task>::name, .seed = 5, .use_gpu = use_gpu}, config));
     }
     const std::string first = to_bytes(loops_[0]->state());
-    const auto table = std::make_shared<LocalRendezvous>();
     each_rank(world, [&](int rank) {
       RankLoop& loop = *loops_[static_cast<size_t>(rank)];
       loop.load(from_bytes(first));
-      if (group.empty()) {
-        loop.form(single_rank_group());
-      } else if (group == "shared") {
-        loop.form(join_shared_group({.segment = file_.offer(),
-                                     .rank = rank,
-                                     .node_of_rank = std::vector<int>(static_cast<size_t>(world)),
-                                     .arena_bytes = loop.arena_bytes(world),
-                                     .layout = loop.layout()}));
-      } else {
-        loop.form(join_backend_group(backend_options(group, rank, world, table)));
-      }
+      loop.form(group.empty() ? single_rank_group()
+                              : meeting_.join(group, rank, world, loop.arena_bytes(world), loop.layout()));
       return 0;
     });
   }
@@ -262,7 +269,7 @@ class Run {
   }
 
  private:
-  SegmentFile file_;
+  const Meeting meeting_;
   std::vector<std::unique_ptr<RankLoop>> loops_;
 };
 
@@ -566,7 +573,7 @@ std::string nccl_run() {
 }
 
 // Gradients of ranks with parts of a batch, against those of the whole batch.
-std::string hooks(const std::string& backend, int world) {
+std::string hooks(const std::string& group_name, int world, const ReducerOptions& options = {}, double limit = 1e-5) {
   constexpr int64_t kRows = 64;
   constexpr int kSteps = 10;
   const auto rows_of = [&](int rank) { return rank == 0 ? kRows - 24 * (world - 1) : int64_t{24}; };  // Unequal shares.
@@ -586,14 +593,14 @@ std::string hooks(const std::string& backend, int world) {
   }
   model->zero_grad();
   const auto state = module_state(*model);
-  const auto table = std::make_shared<LocalRendezvous>();
+  const Meeting meeting;
   const auto differences = each_rank(world, [&](int rank) {
     auto own = make_model("mlp");
     own->to(device());
     load_module_state(*own, state);
-    GradientReducer reducer(own->parameters());
+    GradientReducer reducer(own->parameters(), options);
     expect(reducer.plan().buckets.size() > 1, "the model has one bucket only");
-    const auto group = join_backend_group(backend_options(backend, rank, world, table));
+    const auto group = meeting.join(group_name, rank, world, reducer.arena_bytes(world), reducer.layout());
     reducer.attach(*group);
     int64_t from = 0;
     for (int i = 0; i < rank; ++i) from += rows_of(i);
@@ -621,7 +628,7 @@ std::string hooks(const std::string& backend, int world) {
   double largest = 0;
   for (const double difference : differences)
     largest = std::isnan(difference) ? difference : std::max(largest, difference);
-  return near(fmt::format("{} steps of {} ranks: gradients", kSteps, world), largest, 1e-5);
+  return near(fmt::format("{} steps of {} ranks: gradients", kSteps, world), largest, limit);
 }
 
 // Runs of several ranks on one device against one rank with the whole batch.
@@ -668,15 +675,18 @@ std::string nccl_two_ranks() {
   return hooks("nccl", 2) + "; " + ranks_equal_one("nccl", 2);
 }
 
-std::string shared_memory_refuses() {
-  std::string said;
-  try {
-    ranks_equal_one("shared", 2);
-  } catch (const std::exception& e) {
-    said = e.what();
-  }
-  expect(said.find("cannot meet in shared memory") != std::string::npos, "tensors of a GPU were not refused: " + said);
-  return said;
+// Two ranks whose gradients are compressed: they learn, and their parameters are equal bit for bit.
+std::string compressed_run(const std::string& compression) {
+  Config config{{"rows", 2048}};
+  Run whole(config, 2, "shared");
+  config.set("compression", compression);
+  Run compressed(config, 2, "shared");
+  const double expected = whole.train(3).second;
+  const auto [first, last] = compressed.train(3);
+  near("parameters of ranks 0 and 1", distance(compressed.parameters(0), compressed.parameters(1)), 0);
+  expect(last < first / 2, fmt::format("the loss fell from {:.4f} to {:.4f} only", first, last));
+  expect(distance(whole.parameters(), compressed.parameters()) > 0, "nothing was compressed");
+  return fmt::format("loss {:.4f} -> {:.4f}, of whole gradients {:.4f}", first, last, expected);
 }
 
 std::string nccl_refuses_two_ranks() {
@@ -738,19 +748,24 @@ std::string step_time(const std::string& name) {
   };
   const double ours = of(run);
   const StepTimes parts = times;
-  Config with_threads = config, with_autocast = config;
+  Config with_threads = config, with_autocast = config, with_cast = config, with_factors = config;
   with_threads.set("threads", 2);
   with_autocast.set("autocast", "bfloat16");
-  Run threads(with_threads), autocast(with_autocast), gloo(config, 2, "gloo");
+  with_cast.set("compression", "bfloat16");
+  with_factors.set("compression", "PowerSGD");
+  Run threads(with_threads), autocast(with_autocast), gloo(config, 2, "gloo"), shared(config, 2, "shared");
+  Run cast(with_cast, 2, "shared"), factors(with_factors, 2, "shared");
   const double by_hand = step_by_hand<AdamW>(name, rows, batch);
   const double plain = step_by_hand<torch::optim::AdamW>(name, rows, batch);
   const auto part = [&](double seconds) { return seconds * 1e3 / static_cast<double>(steps); };
   return fmt::format(
       "{:.1f} M parameters: RankLoop {:.3f} ms, by hand {:.3f} ms (torch::optim::AdamW {:.3f} ms); two loader threads "
-      "{:.3f} ms, bfloat16 {:.3f} ms, two ranks by Gloo {:.3f} ms; host: data {:.3f}, forward {:.3f}, backward {:.3f}, "
-      "optimizer {:.3f} ms",
+      "{:.3f} ms, bfloat16 {:.3f} ms; two ranks by Gloo {:.3f} ms, through shared memory {:.3f} ms, compressed to "
+      "bfloat16 "
+      "{:.3f} ms, by PowerSGD {:.3f} ms; host: data {:.3f}, forward {:.3f}, backward {:.3f}, optimizer {:.3f} ms",
       static_cast<double>(run.loop().parameter_count()) / 1e6, ours, by_hand, plain, of(threads), of(autocast),
-      of(gloo, 1), part(parts.data), part(parts.forward), part(parts.backward), part(parts.optimizer));
+      of(gloo, 1), of(shared, 2), of(cast, 2), of(factors, 2), part(parts.data), part(parts.forward),
+      part(parts.backward), part(parts.optimizer));
 }
 
 struct Check {
@@ -781,7 +796,20 @@ const std::vector<Check>& checks() {
       {"gloo, gradient hooks of two ranks", [] { return hooks("gloo", 2); }},
       {"gloo, gradient hooks of three ranks", [] { return hooks("gloo", 3); }},
       {"gloo, two ranks equal one", [] { return ranks_equal_one("gloo", 2); }},
-      {"shared memory, refusal of tensors of a GPU", shared_memory_refuses},
+      {"shared memory, gradient hooks of two ranks", [] { return hooks("shared", 2); }},
+      {"shared memory, gradient hooks of three ranks", [] { return hooks("shared", 3); }},
+      {"shared memory, two ranks equal one", [] { return ranks_equal_one("shared", 2); }},
+      {"shared memory, gradient hooks in bfloat16",
+       [] { return hooks("shared", 2, {.compression = Compression::kBFloat16}, 1e-3); }},
+      {"shared memory, gradient hooks by PowerSGD",
+       [] {
+         return hooks("shared", 2,
+                      {.compression = Compression::kPowerSgd,
+                       .power_sgd = {.rank = 64, .start_step = 0, .min_compression_rate = 0.1}},
+                      1e-4);
+       }},
+      {"shared memory, training in bfloat16", [] { return compressed_run("bfloat16"); }},
+      {"shared memory, training by PowerSGD", [] { return compressed_run("PowerSGD"); }},
       {"step time of a wide MLP", [] { return step_time("wide"); }},
       {"step time of a deep MLP", [] { return step_time("deep"); }},
       {"nccl, one rank",

@@ -228,11 +228,7 @@ class SharedExchange final : public GradientExchange {
     wired_ = reinterpret_cast<BucketWords*>(take(static_cast<int64_t>(count * sizeof(BucketWords))));
     for (size_t i = 0; i < count; ++i) {
       const Bucket& bucket = plan.buckets[i];
-      if (!types[i].device().is_cpu()) {
-        tune::throw_refusal(
-            fmt::format("gradients on {} cannot meet in shared memory of the ranks; use join_backend_group()",
-                        types[i].device().str()));
-      }
+      VOLADOR_CHECK(types[i].device().is_cpu(), types[i].device().str());
       const auto view = [&](std::byte* data) {
         const auto owner = shared_;
         return torch::from_blob(
@@ -407,6 +403,8 @@ class SharedGroup final : public Group {
   std::string_view transport() const override {
     return shared_->is_wired() ? "shared memory and tls" : "shared memory";
   }
+  // Ranks with GPUs copy full buckets to the shared memory, and the sums from it.
+  torch::Device reduces_on(torch::Device) const override { return torch::kCPU; }
 
   void all_reduce(torch::Tensor tensor) override {
     in_pieces(Operation::kAllReduce, tensor, -1, [&](torch::Tensor piece, const std::vector<torch::Tensor>& slots) {
@@ -650,11 +648,11 @@ std::unique_ptr<Group> join_shared_group(const SharedGroupOptions& options) {
       missing);
   for (int i = 0; i < shared->local_count(); ++i) {
     if (header.ranks[i].layout.load() == options.layout) continue;
-    throw Exception(
-        Error{ErrorCode::kInvalidArgument,
-              fmt::format("the parameters of rank {} differ from those of rank {} in number, shape or type: setup() "
-                          "must register equal models on all ranks",
-                          shared->locals[static_cast<size_t>(i)], options.rank)});
+    throw Exception(Error{
+        ErrorCode::kInvalidArgument,
+        fmt::format("the parameters of rank {} differ from those of rank {} in number, shape, type or compression: "
+                    "setup() must register equal models and call compress_gradients() alike on all ranks",
+                    shared->locals[static_cast<size_t>(i)], options.rank)});
   }
   return std::make_unique<SharedGroup>(std::move(shared));
 }

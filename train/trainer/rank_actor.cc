@@ -107,7 +107,7 @@ void RankActor::join(RankLoop& loop, const Formation& formation, const StateByte
     const std::string address = self().node_address.empty() ? "127.0.0.1" : self().node_address;
     const auto rendezvous = std::make_shared<ActorRendezvous>(formation.rendezvous, join_cancelled_);
     const std::string run = std::to_string(formation.generation);
-    if (spec_.use_gpu) {  // Their tensors are not in memory that ranks could share.
+    if (spec_.use_gpu && spec_.backend != "shared") {
       return loop.form(join_backend_group({.backend = spec_.backend,
                                            .rank = formation.rank,
                                            .world = static_cast<int>(nodes.size()),

@@ -27,8 +27,8 @@ struct RankSpec {
   Config config;
   uint64_t seed = 0;
   bool use_gpu = false;
-  std::string backend = "gloo";  // Between ranks with GPUs.
-  double long_step_s = 2;        // The status of a rank that is in a step for longer has the stack.
+  std::string backend = "shared";  // Between ranks with GPUs.
+  double long_step_s = 2;          // The status of a rank that is in a step for longer has the stack.
 };
 VOLADOR_FIELDS(RankSpec, operator_name, config, seed, use_gpu, backend, long_step_s);
 

@@ -85,8 +85,9 @@ void check_options(const TrainerOptions& options) {
   if (options.start_timeout <= 0ms) tune::throw_refusal("start_timeout must be above 0");
   if (options.hang_timeout <= 0ms) tune::throw_refusal("hang_timeout must be above 0");
   const double gpus = options.resources_per_worker.gpus;
-  if (options.backend != "gloo" && options.backend != "nccl")
-    tune::throw_refusal(fmt::format("backend is \"{}\"; it must be \"gloo\" or \"nccl\"", options.backend));
+  if (options.backend != "shared" && options.backend != "nccl" && options.backend != "gloo") {
+    tune::throw_refusal(fmt::format("backend is \"{}\"; it must be \"shared\", \"nccl\" or \"gloo\"", options.backend));
+  }
   if (options.backend == "nccl" && gpus < 1) {
     tune::throw_refusal(
         fmt::format("backend \"nccl\" needs a whole GPU for each worker, resources_per_worker asks for {}", gpus));
@@ -296,7 +297,8 @@ struct Trainer::Impl {
     } else if (first_ready->layout != ready->layout) {
       return handle(elastic::UserError{
           id, 0,
-          fmt::format("setup() registered different parameters on two ranks: {}; all ranks must register equal models",
+          fmt::format("setup() registered different parameters or compression on two ranks: {}; all ranks must "
+                      "register equal models and compress alike",
                       first_difference(first_ready->parameters, ready->parameters))});
     }
     if (ready->is_sharded && !options.copy_state) {

@@ -40,9 +40,10 @@ struct TrainerOptions {
   std::string name = {};             // In lists, on the dashboard and of the folder. Default: the operator's class.
   uint64_t seed = 0;                 // For shuffling, initialisation and dropout: equal seeds, equal results.
   std::optional<bool> use_gpu = {};  // Default: whether resources_per_worker asks for a GPU.
-  // Between workers with GPUs: "gloo", or "nccl" with the plug-in libvolador_nccl.so and a whole GPU for each. Workers
-  // without GPUs meet in shared memory, and over TLS between nodes.
-  std::string backend = "gloo";
+  // Between workers with GPUs. "shared": gradients meet in shared memory of a node and travel encrypted between nodes, as
+  // those of workers without GPUs do. "nccl": between the GPUs, with the plug-in libvolador_nccl.so and a whole GPU for
+  // each worker. "gloo": over TCP. The last two do not encrypt.
+  std::string backend = "shared";
   int max_failures = -1;                            // Lost workers that the run survives; -1: any number.
   std::chrono::milliseconds start_timeout{60'000};  // Longest wait for enough workers.
   std::chrono::milliseconds hang_timeout{

@@ -3,10 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <train/train.h>
 
 #include <string>
 #include <thread>
+
+#include "tests/temporary_directory.h"
 
 namespace {
 
@@ -29,6 +32,10 @@ class CompressedDigits : public train::TrainingOperator {
     if (name == "float16") compress_gradients(Compression::kHalf);
     if (name == "power_sgd") compress_gradients(Compression::kPowerSgd, {.rank = 4, .start_step = 10});
     if (name == "rank 0") compress_gradients(Compression::kPowerSgd, {.rank = 0});
+    if (name == "unequal") {
+      const bool is_first = ::mkdir(config.text("folder").c_str(), 0700) == 0;
+      compress_gradients(is_first ? Compression::kHalf : Compression::kNone);
+    }
     late_ = name == "late";
   }
   train::Metrics train_batch(const train::Batch& batch, const train::BatchInfo& info) override {
@@ -104,7 +111,10 @@ TEST_P(CompressedRun, GoesOnWithEqualParametersAfterTheLossOfAWorker) {
 }
 
 std::string error_of(const std::string& compression) {
-  DigitsTrainer trainer(options_for(compression));
+  const volador::TemporaryDirectory folder;
+  train::TrainerOptions options = options_for(compression);
+  options.config.set("folder", (folder.path() / "first").string());
+  DigitsTrainer trainer(options);
   try {
     trainer.train();
   } catch (const volador::Exception& e) {
@@ -115,6 +125,11 @@ std::string error_of(const std::string& compression) {
 
 TEST(CompressGradients, NamesAnOptionOutOfRange) {
   EXPECT_THAT(error_of("rank 0"), HasSubstr("power_sgd.rank is 0; it must be at least 1"));
+}
+
+TEST(CompressGradients, NamesCompressionThatDiffersBetweenRanks) {
+  EXPECT_THAT(error_of("unequal"), testing::AllOf(HasSubstr("different parameters or compression on two ranks"),
+                                                  HasSubstr("compression float16"), HasSubstr("compression none")));
 }
 
 TEST(CompressGradients, IsRefusedAfterSetup) {

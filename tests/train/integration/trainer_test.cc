@@ -858,6 +858,8 @@ TEST_F(TorchTrainer, RefusesOptions) {
   EXPECT_THAT(refused([](auto& given) { given.start_timeout = 0s; }), HasSubstr("start_timeout"));
   EXPECT_THAT(refused([](auto& given) { given.hang_timeout = -1s; }), HasSubstr("hang_timeout"));
   EXPECT_THAT(refused([](auto& given) { given.use_gpu = true; }), HasSubstr("asks for no GPU"));
+  EXPECT_THAT(refused([](auto& given) { given.backend = "mpi"; }), HasSubstr("\"shared\", \"nccl\" or \"gloo\""));
+  EXPECT_THAT(refused([](auto& given) { given.backend = "nccl"; }), HasSubstr("needs a whole GPU for each worker"));
 }
 
 TEST_F(TorchTrainer, RefusesWorkersThatTheClusterCouldNeverHold) {
