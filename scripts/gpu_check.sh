@@ -4,7 +4,10 @@
 # no network, none of our other dependencies, whose headers --bundle brings along.
 #
 #   scripts/gpu_check.sh --bundle [DIR]    here: copies the headers of fmt, tl-expected, nlohmann-json and zlib (by default to build-gpu/include)
+#   scripts/gpu_check.sh --bundle-runtime  here: packs what actors need from the folder "build", and the shared libraries below it, into
+#                                          build-gpu/runtime.tar.xz; the other machine must have the same processor architecture and a libc as new
 #   scripts/gpu_check.sh [OPTIONS] [NAME]  there: options of the program, and parts of the names of checks to run; by default all run
+#   scripts/gpu_check.sh --trainer         there: builds tests/gpu/gpu_trainer.cc with that runtime and runs it: training by actors
 #
 #   PYTHON=python3                 the Python that has torch; its folder "nvidia" is also searched for the headers of CUDA and NCCL
 #   CUDA_HOME=/usr/local/cuda      another place for them, beside that of nvcc; without them the check of NCCL is skipped
@@ -22,20 +25,40 @@ fail() { printf 'gpu_check: %s\n' "$*" >&2; exit 2; }
 bundle() {
   local to=$1 name from
   mkdir -p "$to"
-  for name in fmt tl nlohmann zlib.h zconf.h; do
+  for name in fmt tl nlohmann openssl zlib.h zconf.h; do
     for from in /usr/include "/usr/include/$(gcc -print-multiarch)" /usr/local/include; do
       [ -e "$from/$name" ] && break
     done
     [ -e "$from/$name" ] || fail "$name is not among this machine's headers: run scripts/setup.sh"
     cp -rL "$from/$name" "$to/"
   done
+  # Debian keeps the headers that depend on the architecture apart.
+  from=/usr/include/$(gcc -print-multiarch)/openssl
+  [ ! -d "$from" ] || cp -L "$from"/*.h "$to/openssl/"
   printf 'gpu_check: %s holds the headers (%s)\n' "$to" "$(du -sh "$to" | cut -f1)"
 }
 
-if [ "${1:-}" = --bundle ]; then
-  bundle "${2:-$build/include}"
-  exit
-fi
+# Our libraries without LibTorch, and the shared libraries that they use.
+bundle_runtime() {
+  local program=build/bin/train_trainer to=$build/runtime archive
+  [ -e "$program" ] || fail "$program is missing: build train_trainer"
+  rm -rf "$to" && mkdir -p "$to"
+  while read -r archive; do
+    cp "build/$archive" "$to/"
+  done < <(ninja -C build -t commands train_trainer | tail -1 | tr ' ' '\n' | grep '^[^/].*libvolador_.*\.a$' | grep -v '^train/libvolador_train\.a$' | sort -u)
+  strip --strip-debug "$to"/*.a
+  ldd "$program" | awk '$3 ~ /^\// {print $3}' | grep -v -e '/torch' -e '/nvidia' | grep -v -E '/(libc|libm|libdl|librt|libpthread|libstdc\+\+|libgcc_s)\.so' |
+    xargs -I{} cp -L {} "$to/"
+  tar -C "$build" -cJf "$build/runtime.tar.xz" runtime
+  printf 'gpu_check: %s (%s)\n' "$build/runtime.tar.xz" "$(du -sh "$build/runtime.tar.xz" | cut -f1)"
+}
+
+is_trainer=
+case ${1:-} in
+  --bundle) bundle "${2:-$build/include}"; exit ;;
+  --bundle-runtime) bundle_runtime; exit ;;
+  --trainer) is_trainer=yes; shift ;;
+esac
 
 torch=$("$python" -c 'import torch; print(torch.__path__[0])') || fail "$python cannot import torch: name one that can in PYTHON"
 [ -e "$torch/include/torch/version.h" ] || [ -e "$torch/include/torch/csrc/api/include/torch/version.h" ] ||
@@ -57,6 +80,20 @@ sources=(
   tune/space/config.cc
   tests/gpu/gpu_check.cc
 )
+program=gpu_check
+if [ -n "$is_trainer" ]; then
+  program=gpu_trainer
+  [ -e "$build/runtime.tar.xz" ] || fail "$build/runtime.tar.xz is missing: run scripts/gpu_check.sh --bundle-runtime where Volador is built, and bring it here"
+  tar -C "$build" -xJf "$build/runtime.tar.xz"
+  sources=(
+    train/data/{dataset,file_bytes,loader}.cc
+    train/group/*.cc
+    train/operator/*.cc
+    train/optim/*.cc
+    train/trainer/{rank_actor,rendezvous_actor,trainer}.cc
+    tests/gpu/gpu_trainer.cc
+  )
+fi
 flags=(-std=c++20 -O2 -Wall -Wno-array-bounds -Wno-stringop-overflow -DNOMINMAX -DFMT_HEADER_ONLY -I"$root")
 [ -d "$build/include" ] && flags+=(-isystem "$build/include")
 flags+=(-idirafter "$torch/include/torch/csrc/api/include" -idirafter "$torch/include")
@@ -140,7 +177,7 @@ if [ ! -e "$header.gch" ]; then
   { g++ "${flags[@]}" -x c++-header "$header" -o "$header.gch.new" && mv "$header.gch.new" "$header.gch"; } & precompiled=$!
 fi
 plugin=
-if [ -e "$torch/lib/libtorch_cuda.so" ]; then compile_plugin & plugin=$!; fi
+if [ -z "$is_trainer" ] && [ -e "$torch/lib/libtorch_cuda.so" ]; then compile_plugin & plugin=$!; fi
 status=0
 ( compile_all "${without[@]}" ) || status=1
 if [ -n "${precompiled:-}" ]; then wait "$precompiled" || fail "LibTorch's header does not compile"; fi
@@ -148,12 +185,18 @@ if [ -n "${precompiled:-}" ]; then wait "$precompiled" || fail "LibTorch's heade
 [ "$status" = 0 ] || fail "not compiled; see above"
 objects=()
 for source in "${sources[@]}"; do object=$build/${source//\//_}; objects+=("${object%.cc}.o"); done
-g++ "${objects[@]}" -o "$build/gpu_check" "${link[@]}" -l:libz.so.1 -ldl -lpthread
+if [ -n "$is_trainer" ]; then
+  runtime=$(realpath "$build/runtime")
+  libraries=(-Wl,--start-group "$runtime"/*.a -Wl,--end-group "$runtime"/*.so* -Wl,--disable-new-dtags -Wl,-rpath,"$runtime")
+else
+  libraries=(-l:libz.so.1)
+fi
+g++ "${objects[@]}" -o "$build/$program" "${link[@]}" "${libraries[@]}" -ldl -lpthread
 if [ -n "$plugin" ] && wait "$plugin"; then VOLADOR_NCCL_PLUGIN=$(realpath "$build/libvolador_nccl.so") && export VOLADOR_NCCL_PLUGIN; fi
 printf 'gpu_check: compiled in %d s against %s\n' $((SECONDS - begin)) "$torch"
 
 command -v nvidia-smi > /dev/null && nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader || true
 # Libraries that CUDA's libraries open by name.
-libraries=$(printf '%s:' "$torch/lib" "$nvidia"/*/lib)
-export LD_LIBRARY_PATH=$libraries${LD_LIBRARY_PATH:-}
-exec "$build/gpu_check" "$@"
+library_path=$(printf '%s:' "$torch/lib" "$nvidia"/*/lib)
+export LD_LIBRARY_PATH=$library_path${LD_LIBRARY_PATH:-}
+exec "$build/$program" "$@"
