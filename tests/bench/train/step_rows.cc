@@ -12,6 +12,8 @@
 #include "tests/bench/train/models.h"
 #include "tests/bench/train/peer.h"
 #include "tests/bench/train/rows.h"
+#include "train/group/gradient_reducer.h"
+#include "train/group/power_sgd.h"
 #include "train/optim/optimizers.h"
 #include "train/trainer/trainer.h"
 
@@ -45,6 +47,28 @@ class FixedBatch final : public Dataset {
   train::Batch batch_;
 };
 
+ReducerOptions compression_of(const std::string& name) {
+  if (name == "float16") return {.compression = Compression::kHalf};
+  if (name == "bfloat16") return {.compression = Compression::kBFloat16};
+  if (name == "power_sgd") return {.compression = Compression::kPowerSgd, .power_sgd = {.rank = 4, .start_step = 0}};
+  return {};
+}
+
+// Bytes of gradients that a rank contributes to a step, without flags and padding.
+int64_t bytes_of(const BenchModel& model, const ReducerOptions& options) {
+  int64_t bytes = 0;
+  for (const torch::Tensor& parameter : model.module->parameters()) {
+    const bool is_cast = options.compression == Compression::kHalf || options.compression == Compression::kBFloat16;
+    int64_t elements = parameter.numel();
+    if (options.compression == Compression::kPowerSgd) {
+      if (const auto shape = factor_shape(parameter, options.power_sgd))
+        elements = shape->left_elements() + shape->right_elements();
+    }
+    bytes += elements * (is_cast ? 2 : 4);
+  }
+  return bytes;
+}
+
 // Trains a model on one batch a rank and measures the steps of each call of train().
 class Steps final : public TrainingOperator {
  public:
@@ -56,6 +80,8 @@ class Steps final : public TrainingOperator {
     const int64_t batch = kBatch * config.integer("ranks");
     data_ = std::make_shared<FixedBatch>(batch * config.integer("steps"));
     register_data({.train = data_, .batch_size = batch, .shuffle = false});
+    const ReducerOptions options = compression_of(config.get_or("compression", ""));
+    compress_gradients(options.compression, options.power_sgd);
   }
 
   Metrics train_epoch(BatchIterator& batches, const EpochInfo&) override {
@@ -100,8 +126,11 @@ class Steps final : public TrainingOperator {
 };
 VOLADOR_TRAINING_OPERATOR(Steps);
 
-TrainerOptions trainer_options(const std::string& model, int ranks, int64_t steps) {
-  return {.num_workers = ranks, .config = {{"model", model}, {"ranks", ranks}, {"steps", steps}}, .storage = "none"};
+TrainerOptions trainer_options(const std::string& model, int ranks, int64_t steps,
+                               const std::string& compression = "") {
+  return {.num_workers = ranks,
+          .config = {{"model", model}, {"ranks", ranks}, {"steps", steps}, {"compression", compression}},
+          .storage = "none"};
 }
 
 struct Trained {
@@ -109,8 +138,8 @@ struct Trained {
   Metrics metrics;  // Times of the measured steps.
 };
 
-Trained train_ours(const std::string& model, int ranks, int64_t steps) {
-  TorchTrainer<Steps> trainer(trainer_options(model, ranks, kWarmup + steps));
+Trained train_ours(const std::string& model, int ranks, int64_t steps, const std::string& compression = "") {
+  TorchTrainer<Steps> trainer(trainer_options(model, ranks, kWarmup + steps, compression));
   Trained trained;
   trained.loss = trainer.train({.num_steps = kCompared}).at("loss");
   trainer.train({.num_steps = kWarmup - kCompared});
@@ -202,6 +231,28 @@ std::vector<Row> measure_steps(const Options& options, const std::string& model,
   }
   if (is_single) return {row, bare};
   return {row};
+}
+
+// Steps with compressed gradients beside those with whole ones. The ranks are on one machine: its memory takes the place
+// of a network.
+std::vector<Row> measure_compression(const Options& options, const std::string& compression) {
+  std::vector<Row> rows;
+  for (const std::string model : {"mlp", "mlp_large"}) {
+    const int64_t steps = model == "mlp_large" ? options.steps / 4 : options.steps;
+    Row row{.name = fmt::format("ddp_compressed/{}/{}", compression, model), .unit = "ms", .beside = "whole gradients"};
+    for (int round = 0; round < options.rounds; ++round) {
+      const Metrics found = train_ours(model, options.ranks, steps, compression).metrics;
+      row.ours.push_back(found.at("step_ms"));
+      row.peers.push_back(train_ours(model, options.ranks, steps).metrics.at("step_ms"));
+      if (found.at("differing") > 0) note_wrong(row, "parameters differ between ranks");
+    }
+    const BenchModel made = make(model);
+    row.note = fmt::format("{:.3f} MB of gradients a rank and step against {:.3f} MB",
+                           static_cast<double>(bytes_of(made, compression_of(compression))) / 1e6,
+                           static_cast<double>(bytes_of(made, {})) / 1e6);
+    rows.push_back(std::move(row));
+  }
+  return rows;
 }
 
 std::vector<Row> measure_start(const Options& options) {
@@ -331,6 +382,10 @@ std::vector<Bench> step_benches() {
     const std::string model(name);
     benches.push_back(
         {"ddp_single/" + model, [model](const Options& options) { return measure_steps(options, model, 1, 0); }});
+  }
+  for (const std::string compression : {"bfloat16", "float16", "power_sgd"}) {
+    benches.push_back({"ddp_compressed/" + compression,
+                       [compression](const Options& options) { return measure_compression(options, compression); }});
   }
   benches.push_back({"ddp_start", measure_start});
   benches.push_back({"train_overhead", measure_overhead});
