@@ -16,6 +16,7 @@
 #include "train/group/gradient_reducer.h"
 #include "train/operator/rank_loop.h"
 #include "train/operator/sharded_optimizer.h"
+#include "train/operator/state_copy.h"
 #include "train/operator/sync_batch_norm.h"
 #include "train/optim/grad_scaler.h"
 
@@ -74,6 +75,10 @@ struct OperatorImpl {
   std::atomic<bool> pause_requested{false};
   bool stop_requested = false;
 
+  std::vector<std::weak_ptr<StateCopy>> copies;  // Copies of the state that may not be finished.
+  // User code changes parameters before step(): see StateCopy.
+  const std::shared_ptr<std::atomic<bool>> changes_early = std::make_shared<std::atomic<bool>>(false);
+
   // The running batch and segment.
   BatchInfo batch;
   bool is_batch_finite = true;
@@ -98,6 +103,13 @@ struct OperatorImpl {
   int64_t passes_of(int64_t rows) const;
   bool is_sharded() const {
     return std::any_of(optimizers.begin(), optimizers.end(), [](const auto& entry) { return entry.shard != nullptr; });
+  }
+  // Before anything that changes parameters or the state of optimizers.
+  void finish_copies() {
+    for (const auto& one : copies) {
+      if (const auto copy = one.lock()) copy->finish();
+    }
+    copies.clear();
   }
   void apply_schedule(Optimizer& entry) const;
   std::string describe_compression() const;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "train/group/shared_group.h"
 #include "train/operator/operator_impl.h"
@@ -138,6 +139,7 @@ class SegmentIterator final : public BatchIterator {
   void commit() {
     if (!is_open_) return;
     is_open_ = false;
+    impl_.finish_copies();  // For a batch without a step.
     impl_.samples += static_cast<double>(impl_.batch.rows);
     ++impl_.batches;
     ++batch_index_;
@@ -287,6 +289,7 @@ void RankLoop::form(std::shared_ptr<Group> group) {
                     impl_->data.batch_size, group->world()));
   }
   impl_->clear_gradients();
+  impl_->finish_copies();
   for (auto& entry : impl_->optimizers) {
     if (entry.shard != nullptr) entry.shard->form(group->rank(), group->world());
   }
@@ -310,6 +313,8 @@ SegmentReply RankLoop::run(const SegmentRequest& request) {
     tune::throw_refusal(fmt::format("{}: {} registered no {} data; call register_data() in setup()", name,
                                     impl.options.operator_name, request.is_training ? "training" : "validation"));
   }
+  if (!request.is_training)
+    impl.finish_copies();  // An operator may validate an average of the parameters in their place.
   for (auto& model : impl.models) model.module->train(request.is_training);
   impl.sums = {};
   impl.times = {};
@@ -398,6 +403,7 @@ Metrics RankLoop::call(const std::string& name, const Config& arguments) {
   OperatorImpl& impl = *impl_;
   VOLADOR_CHECK(impl.group != nullptr);
   impl.set_activity("on_call()");
+  impl.finish_copies();
   struct Ended {
     OperatorImpl& impl;
     ~Ended() { impl.set_activity(""); }
@@ -443,7 +449,36 @@ c10::IValue RankLoop::state() const {
   return state;
 }
 
+std::shared_ptr<StateCopy> RankLoop::copy_state() {
+  std::vector<torch::Tensor> parameters;
+  std::unordered_set<const void*> shared;  // Memory of these.
+  if (impl_->device.is_cpu() && !*impl_->changes_early) {
+    for (const auto& entry : impl_->optimizers) {
+      for (const torch::Tensor& parameter : entry.reducer->parameters()) {
+        // Others, such as an average of another model, may change at any time.
+        if (!parameter.requires_grad()) continue;
+        parameters.push_back(parameter);
+        shared.insert(parameter.storage().data());
+      }
+    }
+  }
+  const auto is_shared = [&](const torch::Tensor& tensor) {
+    return tensor.has_storage() && shared.contains(tensor.storage().data());
+  };
+  auto value = dictionary();
+  for (const auto& entry : state().toGenericDict()) {
+    const std::string& key = entry.key().toStringRef();
+    const bool is_stepped = !parameters.empty() && key == "optimizers_state_dict";
+    value.insert(key, is_stepped ? entry.value() : clone_tensors(entry.value(), is_shared));
+  }
+  auto copy = std::make_shared<StateCopy>(value, std::move(parameters), impl_->changes_early);
+  std::erase_if(impl_->copies, [](const auto& one) { return one.expired(); });
+  impl_->copies.push_back(copy);
+  return copy;
+}
+
 void RankLoop::load(const c10::IValue& state) {
+  impl_->finish_copies();
   const auto models = list_of(state, "models_state_dict", impl_->models.size(), "models");
   const auto optimizers = list_of(state, "optimizers_state_dict", impl_->optimizers.size(), "optimizers");
   const IValue place = entry_of(state, "volador");

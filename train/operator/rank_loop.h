@@ -64,6 +64,8 @@ struct RankStatus {
 };
 VOLADOR_FIELDS(RankStatus, step, in_step_s, activity, waiting_for);
 
+class StateCopy;
+
 class RankLoop {
  public:
   // Runs setup(). Throws its exceptions, and kInvalidArgument for what it registered.
@@ -99,6 +101,9 @@ class RankLoop {
   // state_dict.pth, the same with and without sharded optimizers and for every number of ranks. kInvalidArgument:
   // has_state() is false.
   c10::IValue state() const;
+  // Copy of the state as it is now. Another thread writes it, while the next batch is computed. Parameters of optimizers
+  // and the state of these are copied until the first step of the batch, on the CPU only; all else is copied at once.
+  std::shared_ptr<StateCopy> copy_state();
   // Throws kInvalidArgument if it is of other models or optimizers; nothing has changed then.
   void load(const c10::IValue& state);
 

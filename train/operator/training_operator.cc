@@ -400,6 +400,11 @@ bool TrainingOperator::step(const OptimizerPtr& optimizer, const StepOptions& op
   impl.times.communication += entry.reducer->take_communication_seconds();
   if (sums.pause > 0) impl.pause_seen = true;
   if (sums.user > 0) impl.stop_seen = true;
+  if (!impl.copies.empty()) {
+    impl.set_activity("copy of the state");
+    const Timer timer(impl.times.optimizer);
+    impl.finish_copies();
+  }
   if (++impl.optimizer_steps <= impl.steps_applied) {  // The batch was given up after this step and is repeated.
     entry.reducer->clear();
     return true;
@@ -457,6 +462,7 @@ void TrainingOperator::synchronize_gradients(const OptimizerPtr& optimizer) {
   impl.times.communication += entry.reducer->take_communication_seconds();
   if (sums.pause > 0) impl.pause_seen = true;
   if (sums.user > 0) impl.stop_seen = true;
+  impl.finish_copies();
   ++impl.optimizer_steps;
 }
 

@@ -209,7 +209,8 @@ class TrainingOperator {
   void backward(const torch::Tensor& loss, const OptimizerPtr& optimizer = nullptr, int64_t rows = -1,
                 bool last = true);
   // Waits for the sum of the gradients over the ranks and steps the optimizer; the gradients are gone afterwards.
-  // Collective. Returns false if the step was left out (NanPolicy, gradient scaler).
+  // In a batch, parameters of optimizers may change from the first step() on, not before: the state is copied until
+  // then. Collective. Returns false if the step was left out (NanPolicy, gradient scaler).
   bool step(const OptimizerPtr& optimizer = nullptr, const StepOptions& options = {});
   // The same, without the step: gradients are then this rank's own copies and can be changed; call optimizer->step()
   // and clear_gradients() afterwards. Not for a sharded optimizer.

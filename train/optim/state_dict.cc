@@ -562,10 +562,13 @@ PackedState::~PackedState() = default;
 size_t PackedState::size() const { return impl_->archive->size(); }
 void PackedState::write(std::span<char> out) const {
   VOLADOR_CHECK(out.size() == size());
-  impl_->archive->write([&out](std::string_view piece) {
-    std::memcpy(out.data(), piece.data(), piece.size());
-    out = out.subspan(piece.size());
-  });
+  for (const auto& [data, offset] : places()) std::memcpy(out.data() + offset, data.data(), data.size());
+  write_around(out);
+}
+std::vector<ArchivePlace> PackedState::places() const { return impl_->archive->places(); }
+void PackedState::write_around(std::span<char> out) const {
+  VOLADOR_CHECK(out.size() == size());
+  impl_->archive->write_around(out);
 }
 
 namespace {
@@ -762,9 +765,13 @@ void load_optimizer_state(Optimizer& optimizer, const IValue& state) {
 }
 
 IValue clone_tensors(const IValue& value) {
-  return mapped(value, [](const Tensor& tensor) {
+  return clone_tensors(value, [](const Tensor&) { return false; });
+}
+
+IValue clone_tensors(const IValue& value, const std::function<bool(const Tensor&)>& is_shared) {
+  return mapped(value, [&](const Tensor& tensor) {
     const at::NoGradGuard no_grad;
-    return tensor.detach().clone();
+    return is_shared(tensor) ? tensor.detach() : tensor.detach().clone();
   });
 }
 

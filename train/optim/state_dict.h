@@ -8,12 +8,15 @@
 #include <ATen/core/ivalue.h>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/files/durable_file.h"
+#include "train/optim/torch_archive.h"
 
 namespace torch::nn {
 class Module;
@@ -49,6 +52,9 @@ void load_optimizer_state(torch::optim::Optimizer& optimizer, const c10::IValue&
 
 // Returns the value with copies of all tensors, which later steps do not change.
 [[nodiscard]] c10::IValue clone_tensors(const c10::IValue& value);
+// As above, but tensors for which `is_shared` returns true stay those of the value.
+[[nodiscard]] c10::IValue clone_tensors(const c10::IValue& value,
+                                        const std::function<bool(const at::Tensor&)>& is_shared);
 
 // A state as to_bytes(), of a size that is known before the bytes are written. The value's tensors must not change
 // until then.
@@ -63,6 +69,11 @@ class PackedState {
   size_t size() const;
   // `out` has size() bytes.
   void write(std::span<char> out) const;
+
+  // As write() in two parts: copy the data of each place to its offset in `out`, in any order and by any threads, then
+  // write_around(). The tensors may change between the parts.
+  std::vector<ArchivePlace> places() const;
+  void write_around(std::span<char> out) const;
 
   struct Impl;
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <limits>
 #include <utility>
 
@@ -87,18 +88,44 @@ TorchArchive::TorchArchive(std::vector<ArchiveRecord> records) {
 void TorchArchive::write(const std::function<void(std::string_view piece)>& sink) const {
   std::vector<uint32_t> checksums;
   for (const Entry& entry : entries_) {
-    const auto& [name, data] = entry.record;
-    const uint64_t size = data.size();
-    checksums.push_back(checksum(data));
-    Fields header;
-    header.four(0x04034b50).two(is_large(size) ? kVersion64 : kVersion).two(0).two(0).two(0).two(kDate);
-    header.four(checksums.back()).four(std::min(size, kMost32)).four(std::min(size, kMost32));
-    header.two(name.size()).two((is_large(size) ? kExtraHead + kSizes64 : 0) + kExtraHead + entry.padding).text(name);
-    if (is_large(size)) header.two(kZip64).two(kSizes64).eight(size).eight(size);
-    header.two(kPadding).two(entry.padding).zeros(entry.padding);
-    sink(header.bytes());
-    if (size > 0) sink(data);
+    checksums.push_back(checksum(entry.record.data));
+    sink(header_of(entry, checksums.back()));
+    if (!entry.record.data.empty()) sink(entry.record.data);
   }
+  sink(directory_of(checksums));
+}
+
+std::vector<ArchivePlace> TorchArchive::places() const {
+  std::vector<ArchivePlace> places;
+  for (const Entry& entry : entries_) places.push_back({entry.record.data, entry.offset + header_of(entry, 0).size()});
+  return places;
+}
+
+void TorchArchive::write_around(std::span<char> out) const {
+  std::vector<uint32_t> checksums;
+  const std::vector<ArchivePlace> places = this->places();
+  for (size_t i = 0; i < entries_.size(); ++i) {
+    checksums.push_back(checksum({out.data() + places[i].offset, places[i].data.size()}));
+    const std::string header = header_of(entries_[i], checksums.back());
+    std::memcpy(out.data() + entries_[i].offset, header.data(), header.size());
+  }
+  const std::string directory = directory_of(checksums);
+  std::memcpy(out.data() + directory_, directory.data(), directory.size());
+}
+
+std::string TorchArchive::header_of(const Entry& entry, uint32_t checksum) {
+  const std::string& name = entry.record.name;
+  const uint64_t size = entry.record.data.size();
+  Fields header;
+  header.four(0x04034b50).two(is_large(size) ? kVersion64 : kVersion).two(0).two(0).two(0).two(kDate);
+  header.four(checksum).four(std::min(size, kMost32)).four(std::min(size, kMost32));
+  header.two(name.size()).two((is_large(size) ? kExtraHead + kSizes64 : 0) + kExtraHead + entry.padding).text(name);
+  if (is_large(size)) header.two(kZip64).two(kSizes64).eight(size).eight(size);
+  header.two(kPadding).two(entry.padding).zeros(entry.padding);
+  return header.bytes();
+}
+
+std::string TorchArchive::directory_of(const std::vector<uint32_t>& checksums) const {
   Fields directory;
   for (size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
@@ -123,7 +150,7 @@ void TorchArchive::write(const std::function<void(std::string_view piece)>& sink
   }
   directory.four(0x06054b50).two(0).two(0).two(std::min(count, kMost16)).two(std::min(count, kMost16));
   directory.four(std::min(bytes, kMost32)).four(std::min(directory_, kMost32)).two(0);
-  sink(directory.bytes());
+  return directory.bytes();
 }
 
 }  // namespace volador::train

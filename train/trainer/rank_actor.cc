@@ -154,21 +154,23 @@ volador::Ref<StateBytes> RankActor::stored_state() { return put_state(loop()->st
 void RankActor::load(StateBytes state) { loop()->load(from_bytes({state.data(), state.size()})); }
 
 uint64_t RankActor::copy_state() {
-  c10::IValue copy = clone_tensors(loop()->state());
+  auto copy = loop()->copy_state();
   const std::lock_guard<std::mutex> hold(mutex_);
   copies_.emplace(++copy_count_, std::move(copy));
   return copy_count_;
 }
 
 volador::Ref<StateBytes> RankActor::stored_copy(uint64_t number) {
-  c10::IValue copy;
+  std::shared_ptr<StateCopy> copy;
   {
     const std::lock_guard<std::mutex> hold(mutex_);
     const auto node = copies_.extract(number);
     if (node.empty()) tune::throw_refusal(fmt::format("this rank has no copy {} of its state", number));
     copy = node.mapped();
   }
-  return put_state(copy);
+  volador::ArrayDraft<char> draft(copy->size());
+  copy->write(draft.span());
+  return std::move(draft).put();
 }
 
 void RankActor::pause(uint64_t generation) {

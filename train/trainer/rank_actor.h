@@ -1,8 +1,6 @@
 // Actor that runs one rank of a training run in its own process.
 #pragma once
 
-#include <ATen/core/ivalue.h>
-
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -18,6 +16,7 @@
 #include "runtime/store/array.h"
 #include "train/group/shared_segment.h"
 #include "train/operator/rank_loop.h"
+#include "train/operator/state_copy.h"
 #include "train/trainer/rendezvous_actor.h"
 
 namespace volador::train {
@@ -89,9 +88,9 @@ class RankActor {
   SegmentReply run(uint64_t generation, SegmentRequest request);
   volador::Ref<StateBytes> stored_state();
   void load(StateBytes state);
-  // Copies the state in memory, so that later steps do not change it. Returns the number of the copy.
+  // Begins a copy of the state, which later steps do not change. Returns its number.
   uint64_t copy_state();
-  // Puts a copy into the object store and forgets it. On a thread of its own, while steps run.
+  // Copies into the object store; the copy is forgotten. On a thread of its own, while steps run.
   volador::Ref<StateBytes> stored_copy(uint64_t number);
 
   // On a thread of their own, while the others run. The first two have no effect for another generation.
@@ -113,7 +112,7 @@ class RankActor {
   uint64_t aborted_generation_ = 0;
   std::atomic<bool> join_cancelled_{false};
   std::shared_ptr<RankLoop> loop_;  // Null before prepare().
-  std::map<uint64_t, c10::IValue> copies_;
+  std::map<uint64_t, std::shared_ptr<StateCopy>> copies_;
   uint64_t copy_count_ = 0;
 };
 VOLADOR_ACTOR(RankActor, &RankActor::prepare, &RankActor::form, &RankActor::run, &RankActor::stored_state,

@@ -247,7 +247,7 @@ struct Trainer::Impl {
                                 std::min(2.0, std::chrono::duration<double>(options.hang_timeout).count() / 2)})
                        .priority(options.priority)
                        .concurrency_group<&RankActor::pause, &RankActor::abort, &RankActor::status>("control", 1)
-                       .concurrency_group<&RankActor::stored_copy>("copies", 1);
+                       .concurrency_group<&RankActor::stored_copy>("copies", 2);
     for (const auto& [key, value] : options.env) std::move(builder).env(key, value);
     if (const auto bundle = free_bundle()) {
       member.bundle = *bundle;
@@ -723,6 +723,7 @@ struct Trainer::Impl {
     actor.call<&RankActor::copy_state>().then([box, actor, loads = loads, step = step](const Result<uint64_t>& number) {
       if (!number) return;
       actor.call<&RankActor::stored_copy>(*number).then([box, loads, step](Result<volador::Ref<StateBytes>> state) {
+        if (!state && state.error().code == ErrorCode::kApplication) log::warn("train", state.error().message);
         if (!state) return;
         // This program's node gets a copy of its own, which outlives the rank's node.
         state->any().when_ready([] {});

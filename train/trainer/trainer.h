@@ -49,7 +49,7 @@ struct TrainerOptions {
   std::chrono::milliseconds hang_timeout{
       5'000};  // A worker that the others wait for is ended after this time, or 10 usual steps.
   // Keeps a copy of the state in the object store at the end of each train(), for the loss of all workers. Steps go on
-  // while it is stored.
+  // while it is copied and stored.
   bool copy_state = true;
   int64_t copy_every_steps = 0;         // Copies the state after so many steps too; 0: only at the end of each train().
   Strategy strategy = Strategy::kPack;  // Placement of the workers.
@@ -95,9 +95,10 @@ class Trainer {
   // Writes the state of rank 0 to a file that torch.load reads: models_state_dict, optimizers_state_dict,
   // lr_schedulers_state_dict, and the place in the data. Replaces the file at once when it is complete.
   void save(const std::filesystem::path& file);
-  // As save(), while training goes on: returns as soon as rank 0 has copied its state in memory. The file has the state
-  // of this moment and is complete when the future is ready; get() throws what save() would, and kActorDied if rank 0
-  // was lost meanwhile. The trainer's end waits for the file.
+  // As save(), while training goes on: the state is copied during the next forward and backward passes. The file has the
+  // state of this moment and is complete when the future is ready; get() throws what save() would, kActorDied if rank 0
+  // was lost meanwhile, and kApplication if a parameter was changed in a batch before step(). The trainer's end waits
+  // for the file.
   std::future<void> save_async(const std::filesystem::path& file);
   // Continues from such a file, with any number of workers.
   void load(const std::filesystem::path& file);

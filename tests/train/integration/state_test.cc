@@ -83,6 +83,24 @@ TEST_F(TrainerState, OfAMomentIsWrittenWhileTrainingGoesOn) {
   EXPECT_EQ(step_of(train::load_file(file("second.pt"))), 2);
 }
 
+TEST_F(TrainerState, OfAKilledWorkerIsWrittenOrIsAnErrorOfTheFuture) {
+  train::TorchTrainer<Wide> trainer(options_);
+  trainer.train({.num_steps = 1});
+  const std::string before = trainer.state();
+  std::future<void> written = trainer.save_async(file("killed.pt"));
+  for (const int pid : trainer.worker_pids()) ::kill(pid, SIGKILL);
+  trainer.train({.num_steps = 1});
+  EXPECT_GE(trainer.step(), 1);
+  try {
+    written.get();
+    const c10::IValue saved = train::load_file(file("killed.pt"));
+    EXPECT_EQ(step_of(saved), 1);
+    EXPECT_TRUE(torch::equal(bias_of(saved), bias_of(train::from_bytes(before))));
+  } catch (const volador::Exception&) {
+    EXPECT_FALSE(std::filesystem::exists(file("killed.pt")));
+  }
+}
+
 TEST_F(TrainerState, IsCompleteInItsFileWhenTheTrainerHasEnded) {
   {
     train::TorchTrainer<Wide> trainer(options_);
