@@ -71,7 +71,7 @@ sources=(
   train/core/{bucket_plan,sampler,schedule}.cc
   train/data/{dataset,loader}.cc
   train/group/{backend_group,gradient_reducer,power_sgd,rendezvous,shared_group,shared_segment}.cc
-  train/operator/{metric_means,rank_loop,sharded_optimizer,sync_batch_norm,training_operator}.cc
+  train/operator/{metric_means,rank_loop,sharded_optimizer,state_copy,sync_batch_norm,training_operator}.cc
   train/optim/{clip,grad_scaler,optimizers,state_dict,torch_archive,torch_pickle}.cc
   runtime/{ids,make_directory,paths,quantities,random,result}.cc
   runtime/files/{durable_file,results_mode}.cc
