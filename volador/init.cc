@@ -28,6 +28,7 @@
 #include "runtime/standard_streams.h"
 #include "runtime/task/task_submitter.h"
 #include "runtime/version.h"
+#include "volador/embedding.h"
 #include "volador/local_cluster.h"
 #include "volador/program.h"
 #include "volador/program_settings.h"
@@ -53,8 +54,8 @@ net::UniqueFd take_fd(const char* name) {
   return net::UniqueFd(text.empty() ? -1 : std::atoi(text.c_str()));
 }
 
-// Does not return in processes started for a role.
-void play_role() {
+// Does not return in processes started for a role. `embedding`: null unless the executable is an interpreter.
+void play_role(const Embedding* embedding) {
   const std::string role = environment("VOLADOR_ROLE");
   if (role.empty()) return;
   unsetenv("VOLADOR_ROLE");
@@ -66,7 +67,7 @@ void play_role() {
               fmt::format(
                   "VOLADOR_ROLE is \"{}\" but VOLADOR_CONTROL_FD is not set: these are for Volador itself, unset both",
                   role)});
-  if (role == "template") run_template(std::move(control));
+  if (role == "template") run_template(std::move(control), embedding);
   if (role == "host") run_host(std::move(control), std::move(lease_page));
   if (role == "local") run_local_cluster(std::move(control));
   throw Exception(
@@ -172,10 +173,11 @@ struct Cluster::Impl {
     local.reset();
   }
 
-  Result<void> connect(const Access& access, const InitOptions& options) {
+  // `embedding`: null unless the executable is an interpreter.
+  Result<void> connect(const Access& access, const InitOptions& options, const Embedding* embedding) {
     auto token = security::parse_token(access.token);
     if (!token) return make_error(std::move(token).error());
-    auto program = describe_program();
+    auto program = describe_program(embedding);
     if (!program) return make_error(std::move(program).error());
     control::JoinOptions join;
     join.address = access.address;
@@ -292,9 +294,11 @@ void Cluster::shutdown() { impl_->shutdown(); }
 
 Cluster init(int, char**, const InitOptions& options) { return init(options); }
 
-Cluster init(const InitOptions& given) {
-  open_closed_standard_streams();
-  play_role();
+void start_role(const Embedding& embedding) { play_role(&embedding); }
+
+namespace {
+
+Cluster connect_program(const InitOptions& given, const Embedding* embedding) {
   raise_descriptor_limit(kUserProcessDescriptors);
   const Paths paths = value_or_throw(Paths::from(PathEnvironment::of_this_process()));
   auto settings = value_or_throw(
@@ -325,7 +329,7 @@ Cluster init(const InitOptions& given) {
     }
     const auto connect = [&] {
       impl = std::make_unique<Cluster::Impl>();
-      return impl->connect(access, options);
+      return impl->connect(access, options, embedding);
     };
     if (is_known) access.cluster = known->cluster;
     value_or_throw(is_known ? connect_to_known(paths, access, value_or_throw(head_wait(options)), connect) : connect());
@@ -339,7 +343,7 @@ Cluster init(const InitOptions& given) {
       const milliseconds wait = value_or_throw(head_wait(options));
       const auto connected = connect_to_known(paths, *known, wait, [&] {
         impl = std::make_unique<Cluster::Impl>();
-        return impl->connect(*known, options);
+        return impl->connect(*known, options, embedding);
       });
       if (connected) return Cluster(std::move(impl));
       // A stopped cluster is normal for a program that starts its own.
@@ -356,14 +360,27 @@ Cluster init(const InitOptions& given) {
   local.memory_threshold = *options.memory_threshold;  // This setting has a default.
   local.object_store_memory = options.object_store_memory;
   local.object_spill_limit = options.object_spill_limit;
-  impl->local = value_or_throw(LocalCluster::start(local));
+  impl->local = value_or_throw(LocalCluster::start(local, embedding));
   if (access.address.empty()) {
     write_to_stderr(
         "volador: no cluster runs here: this program has a private one, which ends with it (`volador start --head` "
         "starts one that stays; VOLADOR_ADDRESS=local asks for a private one)\n");
   }
-  value_or_throw(impl->connect(value_or_throw(access_of_this_machine(impl->local->paths())), options));
+  value_or_throw(impl->connect(value_or_throw(access_of_this_machine(impl->local->paths())), options, embedding));
   return Cluster(std::move(impl));
+}
+
+}  // namespace
+
+Cluster init(const InitOptions& options) {
+  open_closed_standard_streams();
+  play_role(nullptr);
+  return connect_program(options, nullptr);
+}
+
+Cluster init(const InitOptions& options, const Embedding& embedding) {
+  open_closed_standard_streams();
+  return connect_program(options, &embedding);
 }
 
 }  // namespace volador

@@ -17,6 +17,7 @@
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/stop_signal.h"
+#include "volador/embedding.h"
 #include "worker/hosts/host_sockets.h"
 #include "worker/shell/worker_process.h"
 
@@ -68,7 +69,8 @@ std::vector<std::string> own_arguments() {
 
 }  // namespace
 
-Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOptions& options) {
+Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOptions& options,
+                                                          const Embedding* embedding) {
   auto home = make_home();
   if (!home) return make_error(std::move(home).error());
   auto paths = paths_of(*home, memory_run_of(*home));
@@ -78,7 +80,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(*paths));
 
   // Allocate everything before the fork.
-  const std::vector<std::string> arguments = own_arguments();
+  const std::vector<std::string> arguments = embedding != nullptr ? embedding->argv : own_arguments();
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
@@ -90,6 +92,9 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
   if (control < 0)
     return make_error(ErrorCode::kUnavailable,
                       fmt::format("no descriptor for a private cluster: {}", std::strerror(errno)));
+  if (embedding != nullptr) {
+    for (const auto& [name, value] : embedding->env) variables.push_back(fmt::format("{}={}", name, value));
+  }
   variables.push_back("VOLADOR_ROLE=local");
   variables.push_back(fmt::format("VOLADOR_CONTROL_FD={}", control));
   variables.push_back(fmt::format("VOLADOR_HOME={}", home->string()));

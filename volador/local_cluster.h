@@ -17,6 +17,8 @@ namespace volador {
 // The value of an environment variable; empty if unset.
 std::string environment(const char* name);
 
+struct Embedding;
+
 // As in InitOptions.
 struct LocalClusterOptions {
   std::optional<double> num_cpus;
@@ -29,7 +31,8 @@ struct LocalClusterOptions {
 class LocalCluster {
  public:
   // Returns when head and worker are ready: typically after 0.1 s, plus the time of code before init().
-  static Result<std::unique_ptr<LocalCluster>> start(const LocalClusterOptions& options);
+  // `embedding`: null unless the executable is an interpreter.
+  static Result<std::unique_ptr<LocalCluster>> start(const LocalClusterOptions& options, const Embedding* embedding);
   // Stops the cluster and waits for its end.
   ~LocalCluster();
 

@@ -8,6 +8,7 @@
 
 #include "runtime/control/program_transfer.h"
 #include "runtime/machine.h"
+#include "volador/embedding.h"
 
 namespace volador {
 namespace {
@@ -22,7 +23,7 @@ bool travels(std::string_view name) {
 
 }  // namespace
 
-Result<ProgramDescription> describe_program() {
+Result<ProgramDescription> describe_program(const Embedding* embedding) {
   std::error_code failed;
   const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failed);
   if (failed) return make_error(ErrorCode::kUnavailable, "cannot read /proc/self/exe: is /proc mounted?");
@@ -38,15 +39,23 @@ Result<ProgramDescription> describe_program() {
   description.set_size_bytes(static_cast<int64_t>(std::filesystem::file_size("/proc/self/exe", failed)));
   description.set_cwd(std::filesystem::current_path(failed));
   description.set_machine_id(*machine);
-  std::ifstream arguments("/proc/self/cmdline", std::ios::binary);
-  std::string argument;
-  while (std::getline(arguments, argument, '\0')) description.add_argv(argument);
+  if (embedding != nullptr) {
+    program.name = embedding->name;
+    for (const std::string& argument : embedding->argv) description.add_argv(argument);
+  } else {
+    std::ifstream arguments("/proc/self/cmdline", std::ios::binary);
+    std::string argument;
+    while (std::getline(arguments, argument, '\0')) description.add_argv(argument);
+  }
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view pair = *entry;
     const size_t equals = pair.find('=');
     if (equals != std::string_view::npos && travels(pair.substr(0, equals))) {
       (*description.mutable_env())[std::string(pair.substr(0, equals))] = std::string(pair.substr(equals + 1));
     }
+  }
+  if (embedding != nullptr) {
+    for (const auto& [name, value] : embedding->env) (*description.mutable_env())[name] = value;
   }
   return program;
 }

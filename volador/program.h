@@ -8,13 +8,15 @@
 
 namespace volador {
 
+struct Embedding;
+
 struct ProgramDescription {
   std::string name;  // File name, for messages.
   protocol::Program description;
 };
 
 // Reads hash, path, arguments, working directory, and the environment variables for actors (without VOLADOR_* and
-// secrets).
-Result<ProgramDescription> describe_program();
+// secrets). `embedding`: null unless the executable is an interpreter.
+Result<ProgramDescription> describe_program(const Embedding* embedding);
 
 }  // namespace volador

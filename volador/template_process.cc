@@ -18,6 +18,7 @@
 #include "runtime/log.h"
 #include "runtime/net/fd_passing.h"
 #include "runtime/protocol/host.pb.h"
+#include "volador/embedding.h"
 
 namespace volador {
 namespace {
@@ -25,7 +26,8 @@ namespace {
 constexpr std::chrono::milliseconds kPrepareMax{100};  // Limit of the preparation, for which the first actor waits.
 
 // Runs in the new host: sets up descriptors, environment and session, then runs the actor.
-[[noreturn]] void become_host(net::UniqueFd template_control, const protocol::Fork& request, net::FdMessage message) {
+[[noreturn]] void become_host(net::UniqueFd template_control, const protocol::Fork& request, net::FdMessage message,
+                              const Embedding* embedding) {
   template_control.reset();
   setsid();  // The worker kills the whole process group.
   dup2(message.fds[1].get(), STDOUT_FILENO);
@@ -34,6 +36,7 @@ constexpr std::chrono::milliseconds kPrepareMax{100};  // Limit of the preparati
   message.fds[2].reset();
   for (const std::string& name : request.unset_env()) unsetenv(name.c_str());
   enter_host_environment(request.env(), request.cwd());
+  if (embedding != nullptr) embedding->after_fork_in_host();
   net::UniqueFd control = std::move(message.fds[0]);
   net::UniqueFd lease_page = std::move(message.fds[3]);
   run_host(std::move(control), std::move(lease_page), request.spare());
@@ -86,7 +89,8 @@ pid_t fork_twice() {
   return result;
 }
 
-void serve_fork(net::UniqueFd& control, const protocol::Fork& request, net::FdMessage message) {
+void serve_fork(net::UniqueFd& control, const protocol::Fork& request, net::FdMessage message,
+                const Embedding* embedding) {
   protocol::FromTemplate answer;
   auto& forked = *answer.mutable_forked();
   forked.set_host_id(request.host_id());
@@ -94,9 +98,11 @@ void serve_fork(net::UniqueFd& control, const protocol::Fork& request, net::FdMe
     forked.set_error("the fork request did not carry four descriptors");
   } else {
     std::fflush(nullptr);
+    if (embedding != nullptr) embedding->before_fork();
     pid_t pid = clone_into_parent();
     if (pid == -ENOSYS || pid == -EPERM || pid == -EINVAL) pid = fork_twice();
-    if (pid == 0) become_host(std::move(control), request, std::move(message));
+    if (pid == 0) become_host(std::move(control), request, std::move(message), embedding);
+    if (embedding != nullptr) embedding->after_fork_in_template();
     if (pid > 0) {
       forked.set_pid(pid);
     } else {
@@ -119,7 +125,7 @@ int count_threads() {
   return count;
 }
 
-void run_template(net::UniqueFd control) {
+void run_template(net::UniqueFd control, const Embedding* embedding) {
   std::signal(SIGINT, SIG_IGN);
   std::signal(SIGPIPE, SIG_IGN);
   const int threads = count_threads();
@@ -136,7 +142,7 @@ void run_template(net::UniqueFd control) {
     if (!message) _exit(0);  // The worker has ended or closed its end.
     protocol::ToTemplate request;
     if (request.ParseFromString(message->bytes) && request.has_fork())
-      serve_fork(control, request.fork(), std::move(*message));
+      serve_fork(control, request.fork(), std::move(*message), embedding);
   }
 }
 

@@ -6,9 +6,11 @@
 
 namespace volador {
 
+struct Embedding;
+
 // Serves fork requests (host.proto) until the worker closes its end. Never returns, neither in the template nor in a
-// host.
-[[noreturn]] void run_template(net::UniqueFd control);
+// host. `embedding`: null unless the executable is an interpreter.
+[[noreturn]] void run_template(net::UniqueFd control, const Embedding* embedding);
 
 // Number of threads, from /proc/self/task; a process with more than one cannot be forked.
 int count_threads();

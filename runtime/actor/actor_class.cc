@@ -1,6 +1,7 @@
 #include "runtime/actor/actor_class.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <exception>
 
@@ -31,6 +32,13 @@ std::vector<std::string> ActorClassRegistry::names() const {
   std::vector<std::string> all;
   for (const auto& [name, actor_class] : classes_) all.push_back(name);
   return all;
+}
+
+Result<const ActorClass*> ActorClassRegistry::load(const std::string& name, std::string_view arguments) const {
+  if (const ActorClass* found = find(name)) return found;
+  if (source_) return source_(name, arguments);
+  return make_error(ErrorCode::kNotFound,
+                    fmt::format("the program has no actor class \"{}\"; it has: {}", name, fmt::join(names(), ", ")));
 }
 
 Result<std::string> guarded(const std::function<Result<std::string>()>& code) {

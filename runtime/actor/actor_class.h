@@ -54,7 +54,15 @@ class ActorClassRegistry {
   const ActorClass* find(std::string_view name) const;
   std::vector<std::string> names() const;
 
+  // Classes that a program finds at run time, as an interpreter does. Called for a class that is not declared, with the
+  // envelope of its constructor, on a thread of the host. Set before the first actor; the class is never destroyed.
+  using Source = std::function<Result<const ActorClass*>(const std::string& name, std::string_view arguments)>;
+  void set_source(Source source) { source_ = std::move(source); }
+  // find(), then the source. kNotFound: this program has no class of this name.
+  Result<const ActorClass*> load(const std::string& name, std::string_view arguments) const;
+
  private:
+  Source source_;
   std::map<std::string, ActorClass, std::less<>> classes_;
 };
 

@@ -1,20 +1,12 @@
 #include "runtime/actor/actor_start.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "runtime/paths.h"
 #include "runtime/protocol/resource_map.h"
 
 namespace volador {
-
-Result<const ActorClass*> find_class(const std::string& name) {
-  const ActorClass* found = ActorClassRegistry::instance().find(name);
-  if (found != nullptr) return found;
-  return make_error(ErrorCode::kNotFound, fmt::format("the program has no actor class \"{}\"; it has: {}", name,
-                                                      fmt::join(ActorClassRegistry::instance().names(), ", ")));
-}
 
 Result<std::shared_ptr<void>> make_object(const ActorClass& actor_class, const std::string& arguments) {
   std::shared_ptr<void> made;

@@ -13,8 +13,6 @@
 
 namespace volador {
 
-// kNotFound: this program has no class of this name.
-[[nodiscard]] Result<const ActorClass*> find_class(const std::string& name);
 // kInvalidArgument: no such constructor. kApplication: the constructor threw.
 [[nodiscard]] Result<std::shared_ptr<void>> make_object(const ActorClass& actor_class, const std::string& arguments);
 

@@ -137,7 +137,7 @@ Result<ActorId> ClusterSession::find(const std::string& name, const std::string&
   auto reply = ask(request, std::move(message));
   if (!reply) return make_error(std::move(reply).error());
   const auto id = id_from_raw<ActorId>(reply->actor().actor_id());
-  if (const std::string& its = reply->actor().class_name(); its != class_name) {
+  if (const std::string& its = reply->actor().class_name(); !class_name.empty() && its != class_name) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("the actor named \"{0}\" is of class {1}, and was asked for as {2}: find it with "
                                   "volador::get_actor<{1}>(\"{0}\"), or give the {2} another name",

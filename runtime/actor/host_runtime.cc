@@ -320,7 +320,7 @@ class Host final : public CallRunner::Actor {
   void construct() {
     set_math_threads(math_threads_);
     const protocol::ActorSpec& spec = start_.start().spec();
-    const auto found = find_class(spec.class_name());
+    const auto found = ActorClassRegistry::instance().load(spec.class_name(), spec.arguments());
     if (!found) {
       fail(protocol::DeathCause::START_FAILED, found.error().message);
       leave(kExitConstructorThrew);

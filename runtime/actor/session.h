@@ -235,7 +235,8 @@ class Session {
   // Returns when the head has accepted or rejected the request (kInfeasible, name in use, …), not when the actor is
   // alive.
   virtual Result<ActorId> spawn(const SpawnRequest& request) = 0;
-  // An empty namespace means the caller's. kNotFound; kInvalidArgument if its class is not `class_name`.
+  // An empty namespace means the caller's, an empty class name any class. kNotFound; kInvalidArgument if its class is
+  // not `class_name`.
   virtual Result<ActorId> find(const std::string& name, const std::string& actor_namespace,
                                const std::string& class_name) = 0;
   // Starts a call. Calls of this process on an actor run in the order of start(); on_end() may run before start()

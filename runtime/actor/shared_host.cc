@@ -79,7 +79,8 @@ std::optional<HostId> SharedHost::incarnation_of(const ActorId& actor) {
 
 void SharedHost::start(const protocol::HostStart& start) {
   const auto incarnation = id_from_raw<HostId>(start.start().host_id());
-  const auto found = find_class(start.start().spec().class_name());
+  const auto found =
+      ActorClassRegistry::instance().load(start.start().spec().class_name(), start.start().spec().arguments());
   static const ActorClass kUnknown;
   const auto member = std::make_shared<Member>(*this, start, found ? **found : kUnknown);
   {

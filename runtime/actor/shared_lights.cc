@@ -133,7 +133,7 @@ void SharedHost::make_light_itself(const MemberPtr& home, net::CallRequest&& req
                                    std::shared_ptr<net::Responder>&& responder) {
   auto asked = tuple_from_bytes<std::string, Bytes>(request.body);
   if (!asked) return responder->reply(make_error(std::move(asked).error()));
-  const auto type = find_class(std::get<0>(*asked));
+  const auto type = ActorClassRegistry::instance().load(std::get<0>(*asked), std::get<1>(*asked).data);
   if (!type) {
     const std::lock_guard hold(mutex_);
     remember_end(*home, request.actor, {ErrorCode::kActorDied, type.error().message});

@@ -43,6 +43,11 @@ Result<std::optional<StreamReader::Item>> StreamReader::next() {
   return item;
 }
 
+bool StreamReader::wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline) {
+  std::unique_lock<std::mutex> hold(mutex_);
+  return internal::wait_lending(changed_, hold, deadline, [this] { return !items_.empty() || end_; });
+}
+
 void StreamReader::fetch() {
   uint64_t call = 0;
   {

@@ -4,6 +4,7 @@
 //   for (const Row& row : reader.stream<&Reader::rows>(path)) …
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <deque>
 #include <iterator>
@@ -54,6 +55,8 @@ class StreamReader : public std::enable_shared_from_this<StreamReader> {
 
   // Waits for the next item; nothing: the method has returned. Errors of the method or the connection follow the items.
   Result<std::optional<Item>> next();
+  // Waits until next() would not wait; false: the deadline passed.
+  bool wait_until(const std::optional<std::chrono::steady_clock::time_point>& deadline);
   // Stops reading: the method's next push throws.
   void close();
 

@@ -224,6 +224,11 @@ class TaskBuilder {
     request_.place.bundle = bundle;
     return std::move(*this);
   }
+  // Name in messages. Default: the function's.
+  TaskBuilder&& named(std::string name) && {
+    request_.name = std::move(name);
+    return std::move(*this);
+  }
   // Number of retries after the death of its process; -1: unlimited. Default: 3.
   TaskBuilder&& max_retries(int retries) && {
     request_.max_retries = retries;

@@ -57,6 +57,25 @@ TEST(ActorClass, IsKnownByTheNameOfItsType) {
   EXPECT_NE(display_name<&Adder::add>().find("Adder::add"), std::string::npos) << display_name<&Adder::add>();
 }
 
+TEST(ActorClass, IsAskedOfTheSourceOnlyIfItIsNotDeclared) {
+  ActorClassRegistry registry;
+  const ActorClass& declared = registry.declare("Declared");
+  const auto unknown = registry.load("Other", "");
+  ASSERT_FALSE(unknown);
+  EXPECT_EQ(unknown.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(unknown.error().message.find("it has: Declared"), std::string::npos) << unknown.error().message;
+
+  static const ActorClass found{.name = "Other"};
+  std::vector<std::string> asked;
+  registry.set_source([&](const std::string& name, std::string_view arguments) -> Result<const ActorClass*> {
+    asked.push_back(name + " " + std::string(arguments));
+    return &found;
+  });
+  EXPECT_EQ(registry.load("Declared", "a").value(), &declared);
+  EXPECT_EQ(registry.load("Other", "b").value(), &found);
+  EXPECT_EQ(asked, std::vector<std::string>{"Other b"});
+}
+
 TEST(ActorClass, MethodsTakeAndGiveBytes) {
   const auto object = make_adder(10, "n");
   const auto& add = adder_class().methods.at(function_id<&Adder::add>());
