@@ -1,0 +1,33 @@
+// The interpreter lock for threads that the runtime created.
+#pragma once
+
+#include <Python.h>
+
+namespace volador::python {
+
+// Holds the lock during its lifetime. The thread keeps its Python state for ever: a state of its own for each call would
+// cost 7 µs. Nests. On a thread that the interpreter created it uses that thread's state.
+class WithGil {
+ public:
+  WithGil();
+  ~WithGil();
+  WithGil(const WithGil&) = delete;
+  WithGil& operator=(const WithGil&) = delete;
+
+ private:
+  bool nested_ = false;
+};
+
+// Releases the lock during its lifetime.
+class WithoutGil {
+ public:
+  WithoutGil() : state_(PyEval_SaveThread()) {}
+  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  WithoutGil(const WithoutGil&) = delete;
+  WithoutGil& operator=(const WithoutGil&) = delete;
+
+ private:
+  PyThreadState* const state_;
+};
+
+}  // namespace volador::python

@@ -1,0 +1,199 @@
+"""Inside hosts: actors of Python classes, and tasks. Called by the extension."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import gc
+import importlib
+import inspect
+import os
+import random
+import sys
+import threading
+from typing import TYPE_CHECKING, Any
+
+from volador import _future, _values
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+# A template computes nothing, so that it stays without threads.
+_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_set_for_template: list[str] = []
+
+
+def preload(modules: str) -> None:
+    """In a template: imports modules for its hosts."""
+    gc.disable()
+    for name in _ONE_THREAD:
+        if name not in os.environ:
+            os.environ[name] = "1"
+            _set_for_template.append(name)
+    for name in filter(None, modules.split(",")):
+        with contextlib.suppress(ImportError):  # The code that needs it says so.
+            importlib.import_module(name)
+    gc.collect()
+    gc.freeze()  # Children do not copy pages because the collector looked at them.
+
+
+def prepare(environment: dict[bytes, bytes]) -> None:
+    """Before the first Python code of a host: what the runtime set in the process, and what must differ between hosts."""
+    gc.enable()
+    for raw in environment.items():
+        name, value = os.fsdecode(raw[0]), os.fsdecode(raw[1])
+        if os.environ.get(name) != value:
+            os.environ[name] = value
+    for name in list(os.environ):
+        if os.fsencode(name) not in environment:
+            del os.environ[name]
+    for name in _set_for_template:
+        os.environ.pop(name, None)
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    random.seed()
+    if (numpy := sys.modules.get("numpy")) is not None:
+        numpy.random.seed()
+    if (torch := sys.modules.get("torch")) is not None:
+        torch.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+
+
+def flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+
+
+# ---- actors ----
+
+
+def methods_of(kind: type) -> dict[str, bool]:
+    """Names of the methods that can be called from elsewhere, and whether each is a generator."""
+    members = inspect.getmembers(kind, callable)
+    for name, member in members:
+        if inspect.isasyncgenfunction(member):
+            raise TypeError(f"{kind.__qualname__}.{name} is an asynchronous generator; an actor streams by a generator: def instead of async def")
+    return {name: inspect.isgeneratorfunction(member) for name, member in members if not name.startswith("__") or name == "__call__"}
+
+
+def load_class(packed: _values.Packed) -> tuple[type, list[str], bool, list[str]]:
+    """The class, the names of its methods, whether it saves and loads checkpoints, the names of its generators."""
+    kind = _values.unpack(packed)
+    methods = methods_of(kind)
+    plain = [name for name, streams in methods.items() if not streams]
+    saves = hasattr(kind, "save_checkpoint") and hasattr(kind, "load_checkpoint")
+    return kind, [*plain, "__volador_ready__"], saves, [name for name, streams in methods.items() if streams]
+
+
+def construct(kind: type, packed: _values.Packed) -> Instance:
+    args, kwargs = _future.join_arguments(_values.unpack(packed), [])
+    return Instance(kind(*args, **kwargs))
+
+
+class Instance:
+    """An actor: its object, and for a class with coroutines the event loop on which all its methods run."""
+
+    def __init__(self, target: Any) -> None:
+        self.target = target
+        self.is_async = any(inspect.iscoroutinefunction(member) for _, member in inspect.getmembers(type(target), callable))
+        if self.is_async:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._loop.run_forever, name="volador-asyncio", daemon=True).start()
+
+    def call(self, method: str, packed: _values.Packed, awaited: list[_values.Packed]) -> _values.Packed:
+        try:
+            args, kwargs = _future.join_arguments(_values.unpack(packed), awaited)
+            answer = self._method(method)(*args, **kwargs)
+            return _values.pack(answer)
+        except _ActorExit:
+            return _values.pack(None, _values.EXIT)
+        except BaseException as error:
+            return _values.pack_exception(_without_frames(error))
+
+    def start(self, method: str, packed: _values.Packed, awaited: list[_values.Packed], answer: Any) -> None:
+        """Runs the method on the event loop; `answer` gets its result. Calls start in order."""
+
+        async def run() -> None:
+            try:
+                args, kwargs = _future.join_arguments(_values.unpack(packed), awaited)
+                result = self._method(method)(*args, **kwargs)
+                if inspect.isawaitable(result):
+                    result = await result
+                made = _values.pack(result)
+            except BaseException as error:
+                made = _values.pack_exception(_without_frames(error))
+            answer.set(made)
+
+        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(run()))
+
+    def items(self, method: str, packed: _values.Packed, awaited: list[_values.Packed]) -> Generator[_values.Packed, None, None]:
+        """The items of a generator; its exception is the last one."""
+        items = None
+        try:
+            args, kwargs = _future.join_arguments(_values.unpack(packed), awaited)
+            items = self._method(method)(*args, **kwargs)
+            for item in items:
+                yield _values.pack(item)
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            yield _values.pack_exception(_without_frames(error))
+        finally:
+            if items is not None:
+                items.close()
+
+    def checkpoint(self, method: str, directory: str) -> None:
+        getattr(self.target, method)(directory)
+
+    def _method(self, name: str) -> Any:
+        return _nothing if name == "__volador_ready__" else getattr(self.target, name)
+
+
+def _nothing() -> None:
+    pass
+
+
+class _ActorExit(BaseException):
+    """Raised by exit_actor()."""
+
+
+def exit_actor() -> None:
+    """Ends the calling actor for good, once this call was answered with ActorDiedError."""
+    from volador import _core
+
+    if not _core.is_inside_actor():
+        raise RuntimeError("volador.exit_actor() has a meaning inside an actor only; this process is a driver")
+    raise _ActorExit
+
+
+def _without_frames(error: BaseException) -> BaseException:
+    """Leaves the frames of this module out of the traceback."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return error.with_traceback(trace)
+
+
+# ---- tasks ----
+
+
+@functools.lru_cache(maxsize=256)
+def _function(pickled: bytes) -> tuple[Any, bool | tuple[type[BaseException], ...]]:
+    return _values.unpack((_values.VALUE, pickled, [], [], []))  # type: ignore[no-any-return]
+
+
+def run_task(code: _values.Packed, packed: _values.Packed, awaited: list[_values.Packed]) -> _values.Packed | str:
+    """Runs a task: its answer, or the text of an exception after which it may be retried."""
+    retried: bool | tuple[type[BaseException], ...] = False
+    try:
+        function, retried = _function(code[1]) if not code[2] and not code[3] and not code[4] else _values.unpack(code)
+        args, kwargs = _future.join_arguments(_values.unpack(packed), awaited)
+        return _values.pack(function(*args, **kwargs))
+    except BaseException as error:
+        _without_frames(error)
+        if retried is True or (retried and isinstance(error, retried)):
+            return _values.exception_text(error)
+        return _values.pack_exception(error)
+    finally:
+        flush()

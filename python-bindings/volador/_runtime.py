@@ -1,0 +1,147 @@
+"""Connection of this process to its cluster."""
+
+from __future__ import annotations
+
+import atexit
+import html
+import os
+import sys
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from volador import _core
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+_lock = threading.Lock()
+_context: Context | None = None
+_process: int | None = None  # That made the connection: a forked child has none.
+
+# Modules that a template imports for its hosts where the driver has imported them: slow to import, and safe to fork.
+_PRELOADED = ("numpy", "pandas", "scipy", "torch", "pyarrow", "sklearn")
+
+
+class Context:
+    """What init() returns. As a context manager it ends the connection."""
+
+    def __init__(self, cluster: str, address: str, is_private: bool) -> None:
+        self.cluster = cluster
+        self.address = address
+        self.is_private = is_private  # The cluster belongs to this process and ends with it.
+
+    def __enter__(self) -> Context:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        shutdown()
+
+    def __repr__(self) -> str:
+        return f"<volador.Context {'private cluster' if self.is_private else f'cluster {self.cluster} at {self.address}'}>"
+
+    def _repr_html_(self) -> str:
+        resources = ", ".join(f"{name} {amount:g}" for name, amount in cluster_resources().items() if name != "memory")
+        title = "Private cluster" if self.is_private else f"Cluster {self.cluster}"
+        return f"<div><strong>Volador · {html.escape(title)}</strong><br>{html.escape(self.address)} · {html.escape(resources)}</div>"
+
+
+def init(
+    address: str | None = None,
+    *,
+    token: str | None = None,
+    namespace: str | None = None,
+    num_cpus: float | None = None,
+    num_gpus: int | None = None,
+    object_store_memory: int | None = None,
+    log_to_driver: bool = True,
+    ignore_reinit_error: bool = False,
+) -> Context:
+    """Connects this process to a cluster.
+
+    address: host:port of a head; "local" for a private cluster of this process. Default: VOLADOR_ADDRESS, else the last
+    cluster started on this machine, else a private one. token: default VOLADOR_TOKEN, else the file that `volador start
+    --head` wrote. num_cpus, num_gpus, object_store_memory (bytes): of a private cluster. log_to_driver: prints what
+    actors and tasks print.
+
+    Raises UnavailableError (no head; the message lists what was tried), UnauthenticatedError, InvalidArgumentError.
+    Python's own functions call init() where the program did not."""
+    global _context, _process
+    with _lock:
+        if _context is not None and _process == os.getpid():
+            if ignore_reinit_error:
+                return _context
+            raise RuntimeError("volador.init() was called before in this process; call volador.shutdown() first, or pass ignore_reinit_error=True")
+        if _core.is_inside_actor():
+            raise RuntimeError("volador.init() was called inside an actor or task, which belongs to a cluster already: leave it out")
+        options = _core.InitOptions()
+        options.address = address or ""
+        options.token = token or ""
+        options.namespace = namespace or ""
+        options.num_cpus = None if num_cpus is None else float(num_cpus)
+        options.num_gpus = num_gpus
+        options.object_store_memory = object_store_memory
+        options.log_to_driver = log_to_driver
+        _context = Context(*_core.connect(options, _program_name(), _host_command(), _host_environment()))
+        _process = os.getpid()
+        atexit.register(shutdown)
+        return _context
+
+
+def shutdown() -> None:
+    """Ends the connection: actors that are not detached end, and so does a private cluster. Repeated: no effect."""
+    global _context
+    with _lock:
+        if _context is None or _process != os.getpid():
+            return
+        _context = None
+        atexit.unregister(shutdown)
+        _core.shutdown()
+
+
+def is_initialized() -> bool:
+    """Whether this process belongs to a cluster; always true inside actors and tasks."""
+    return (_context is not None and _process == os.getpid()) or _core.is_inside_actor()
+
+
+def ensure() -> None:
+    """init() with its defaults, unless this process belongs to a cluster."""
+    if not is_initialized():
+        init(ignore_reinit_error=True)
+
+
+def cluster_resources() -> dict[str, float]:
+    """Resources of the cluster: "cpus", "gpus", custom ones; "memory" in bytes."""
+    ensure()
+    return dict(_core.cluster_resources())
+
+
+def available_resources() -> dict[str, float]:
+    """Resources that are not in use."""
+    total = cluster_resources()
+    used = _core.used_resources()
+    return {name: round(amount - used.get(name, 0.0), 4) for name, amount in total.items()}
+
+
+def get_runtime_context() -> dict[str, Any]:
+    """Where this code runs: "cluster"; inside an actor or task also "actor_id", "class_name", "name", "namespace",
+    "restarts", "node", "node_id", "resources", "gpus" (indices) and "scratch", a folder that ends with the actor."""
+    ensure()
+    return dict(_core.context())
+
+
+def _program_name() -> str:
+    main = sys.modules.get("__main__")
+    file = getattr(main, "__file__", None)
+    return os.path.basename(file) if file else "python"
+
+
+def _host_command() -> list[str]:
+    return [sys.executable, str(Path(__file__).with_name("host.py"))]
+
+
+def _host_environment() -> dict[str, str]:
+    # The same in all programs of one environment, so that their hosts come from one template.
+    path = [os.path.abspath(entry or os.curdir) for entry in sys.path]
+    loaded = [name for name in _PRELOADED if name in sys.modules]
+    return {"VOLADOR_PYTHON_PATH": os.pathsep.join(path), "VOLADOR_PYTHON_PRELOAD": ",".join(loaded)}

@@ -1,0 +1,1 @@
+"""Other systems' names on Volador, for scripts that were written for them. Opt-in: nothing here shadows a real package."""

@@ -1,0 +1,5 @@
+"""ray.tune.search.bohb."""
+
+from volador.compat.ray.tune.search import TuneBOHB
+
+__all__ = ["TuneBOHB"]

@@ -1,0 +1,5 @@
+"""ray.tune.search.concurrency_limiter."""
+
+from volador.compat.ray.tune.search import ConcurrencyLimiter
+
+__all__ = ["ConcurrencyLimiter"]

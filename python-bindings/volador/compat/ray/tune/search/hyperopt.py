@@ -1,0 +1,5 @@
+"""ray.tune.search.hyperopt."""
+
+from volador.compat.ray.tune.search import HyperOptSearch
+
+__all__ = ["HyperOptSearch"]

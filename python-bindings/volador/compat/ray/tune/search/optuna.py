@@ -1,0 +1,5 @@
+"""ray.tune.search.optuna."""
+
+from volador.compat.ray.tune.search import OptunaSearch
+
+__all__ = ["OptunaSearch"]
