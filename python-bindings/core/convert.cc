@@ -24,6 +24,8 @@ Pack::Pack(const nb::handle& parts) : held_(nb::borrow(parts)) {
   parts_.kind = static_cast<Kind>(nb::cast<int>(fields[0]));
   const auto pickle = nb::cast<nb::bytes>(fields[1]);
   parts_.pickle = {pickle.c_str(), pickle.size()};
+  for (const nb::handle ref : nb::cast<nb::list>(fields[3])) parts_.references.push_back(nb::cast<AnyRef>(ref));
+  for (const nb::handle actor : nb::cast<nb::list>(fields[4])) parts_.handles.push_back(nb::cast<Handle>(actor));
   for (const nb::handle buffer : nb::cast<nb::list>(fields[2])) {
     Py_buffer view;
     if (PyObject_GetBuffer(buffer.ptr(), &view, PyBUF_ANY_CONTIGUOUS) != 0) {
@@ -33,8 +35,6 @@ Pack::Pack(const nb::handle& parts) : held_(nb::borrow(parts)) {
     views_.push_back(view);
     parts_.buffers.push_back({static_cast<const std::byte*>(view.buf), static_cast<size_t>(view.len)});
   }
-  for (const nb::handle ref : nb::cast<nb::list>(fields[3])) parts_.references.push_back(nb::cast<AnyRef>(ref));
-  for (const nb::handle actor : nb::cast<nb::list>(fields[4])) parts_.handles.push_back(nb::cast<Handle>(actor));
 }
 
 Pack::~Pack() {

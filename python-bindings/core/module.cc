@@ -25,6 +25,7 @@
 #include "python-bindings/core/tune.h"
 #include "runtime/actor/call_context.h"
 #include "runtime/actor/lending.h"
+#include "runtime/actor/math_threads.h"
 #include "runtime/actor/self.h"
 #include "runtime/version.h"
 #include "volador/embedding.h"
@@ -44,6 +45,7 @@ constexpr std::chrono::milliseconds kSignalInterval{50};
 using Fields = nb::typed<nb::dict, nb::str, nb::object>;
 using Objects = nb::typed<nb::list, nb::object>;
 
+constexpr std::chrono::seconds kDestructorMax{10};
 constexpr double kSecondsMax = 1e9;  // Longer timeouts are none.
 
 std::optional<steady_clock::time_point> deadline_after(std::optional<double> seconds) {
@@ -624,6 +626,12 @@ void bind_functions(nb::module_& module) {
   module.def("context", &context);
   module.def("cluster_resources", [] { return amounts_of(Session::current()->totals().total); });
   module.def("used_resources", [] { return amounts_of(Session::current()->totals().used); });
+  module.def("granted_threads", &granted_threads);
+  module.def("end_actor", [] {
+    const WithoutGil released;
+    if (auto ended = Session::current()->kill(self().id, true, kDestructorMax); !ended)
+      throw Exception(std::move(ended).error());
+  });
   module.def("cancel_requested", &cancel_requested);
   module.def("time_left", [] {
     const auto left = time_left();

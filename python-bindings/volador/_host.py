@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import ctypes
 import functools
 import gc
 import importlib
@@ -14,20 +15,21 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from volador import _future, _values
+from volador import _core, _future, _values
+from volador.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-# A template computes nothing, so that it stays without threads.
-_ONE_THREAD = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
+# Read by the libraries of numpy and torch when they are loaded.
+_THREADS = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _set_for_template: list[str] = []
 
 
 def preload(modules: str) -> None:
-    """In a template: imports modules for its hosts."""
+    """In a template: imports modules for its hosts. They get one thread, so that the template has none to fork."""
     gc.disable()
-    for name in _ONE_THREAD:
+    for name in _THREADS:
         if name not in os.environ:
             os.environ[name] = "1"
             _set_for_template.append(name)
@@ -50,6 +52,7 @@ def prepare(environment: dict[bytes, bytes]) -> None:
             del os.environ[name]
     for name in _set_for_template:
         os.environ.pop(name, None)
+    _set_threads(_core.granted_threads())
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     random.seed()
@@ -57,6 +60,27 @@ def prepare(environment: dict[bytes, bytes]) -> None:
         numpy.random.seed()
     if (torch := sys.modules.get("torch")) is not None:
         torch.manual_seed(int.from_bytes(os.urandom(8), "little") >> 1)
+
+
+def _set_threads(count: int) -> None:
+    """Gives numpy and torch as many threads as the actor or task has CPUs, unless the user says otherwise."""
+    unset = [name for name in _THREADS if name not in os.environ]
+    for name in unset:
+        os.environ[name] = str(count)
+    if "OMP_NUM_THREADS" in unset and (torch := sys.modules.get("torch")) is not None:
+        torch.set_num_threads(count)
+    if "OPENBLAS_NUM_THREADS" in unset and "numpy" in sys.modules:
+        for library in _loaded_openblas():
+            for name in ("openblas_set_num_threads", "scipy_openblas_set_num_threads"):
+                for suffix in ("", "64_", "_64"):
+                    if hasattr(library, name + suffix):
+                        getattr(library, name + suffix)(count)
+
+
+def _loaded_openblas() -> list[ctypes.CDLL]:
+    with open("/proc/self/maps") as maps:
+        paths = {line.split(maxsplit=5)[5].strip() for line in maps if "openblas" in line}
+    return [ctypes.CDLL(path) for path in paths]
 
 
 def flush() -> None:
@@ -121,6 +145,9 @@ class Instance:
                 if inspect.isawaitable(result):
                     result = await result
                 made = _values.pack(result)
+            except _ActorExit:
+                made = _values.pack_exception(ActorDiedError(f"{type(self.target).__name__} ended itself by exit_actor()"))
+                self._loop.run_in_executor(None, _core.end_actor)
             except BaseException as error:
                 made = _values.pack_exception(_without_frames(error))
             answer.set(made)
@@ -160,8 +187,6 @@ class _ActorExit(BaseException):
 
 def exit_actor() -> None:
     """Ends the calling actor for good, once this call was answered with ActorDiedError."""
-    from volador import _core
-
     if not _core.is_inside_actor():
         raise RuntimeError("volador.exit_actor() has a meaning inside an actor only; this process is a driver")
     raise _ActorExit

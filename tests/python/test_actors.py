@@ -261,6 +261,9 @@ def test_coroutines_of_an_actor_run_together():
         def plain(self):
             return asyncio.get_running_loop() is not None
 
+        async def leave(self):
+            volador.exit_actor()
+
     actor = Async.remote()
     waiting = [actor.wait.remote() for _ in range(100)]
     actor.release.remote().result(timeout=10)
@@ -268,6 +271,11 @@ def test_coroutines_of_an_actor_run_together():
     assert actor.plain.remote().result() is True
     with pytest.raises(KeyError, match="async"):
         actor.fail.remote().result()
+
+    with pytest.raises(exceptions.ActorDiedError):
+        actor.leave.remote().result(timeout=20)
+    with pytest.raises(exceptions.ActorDiedError):
+        wait_until(lambda: not actor.plain.remote().result(timeout=20))
 
     @volador.remote
     class Caller:

@@ -202,6 +202,26 @@ def test_gpus_are_visible_to_the_task_alone():
     assert none.remote().result() == ""
 
 
+def openblas_threads():
+    """Threads of numpy's OpenBLAS, by the library's own account."""
+    import ctypes
+
+    with open("/proc/self/maps") as maps:
+        path = next(line.split(maxsplit=5)[5].strip() for line in maps if "openblas" in line)
+    library = ctypes.CDLL(path)
+    return next(getattr(library, name)() for name in ("scipy_openblas_get_num_threads64_", "openblas_get_num_threads64_", "openblas_get_num_threads") if hasattr(library, name))
+
+
+def test_libraries_have_as_many_threads_as_the_task_has_cpus():
+    def threads():
+        return os.environ["OMP_NUM_THREADS"], openblas_threads()
+
+    task = volador.task(threads)
+    assert task.options(num_cpus=1).remote().result() == ("1", 1)
+    wanted = min(2, os.cpu_count())  # OpenBLAS takes no more than the machine has.
+    assert task.options(num_cpus=2).remote().result() == ("2", wanted)
+
+
 def test_random_numbers_differ_between_processes():
     @volador.task(num_cpus=2)
     def draw():
