@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from volador import _core, exceptions
 from volador._actor import Actor, ActorClass, ActorHandle, actor_status, get_actor, kill, method, remote, wait_ready
+from volador._executor import Executor
 from volador._future import Future, Ref, Stream, as_completed, cancel, get, put, wait
 from volador._host import exit_actor
 from volador._placement import PlacementGroup, get_placement_group, placement_group
@@ -41,6 +42,7 @@ __all__ = [
     "ActorClass",
     "ActorHandle",
     "Context",
+    "Executor",
     "Future",
     "PlacementGroup",
     "Ref",

@@ -231,6 +231,7 @@ class _Callbacks:
                     call()
                 except Exception:
                     sys.excepthook(*sys.exc_info())  # As concurrent.futures: a callback's exception ends nothing.
+                del call  # It may hold the last handle on an actor.
 
 
 _the_callbacks: _Callbacks | None = None

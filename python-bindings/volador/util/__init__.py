@@ -1,0 +1,1 @@
+"""Parts of the standard library and of other packages on the cluster."""
