@@ -136,8 +136,9 @@ void report(const MetricMap& metrics, const nb::object& save) {
 
 // Options of a run, as volador.tune gives them; empty and 0 mean the default.
 struct TuneOptions {
-  std::string name, space = "{}", metric, mode = "max", searcher, scheduler, storage_path, resume, progress = "auto",
-                    trial_name, checkpoint_score;
+  // mutations: a space, of the parameters that pbt and pb2 change.
+  std::string name, space = "{}", mutations = "{}", metric, mode = "max", searcher, scheduler, storage_path, resume,
+                    progress = "auto", trial_name, checkpoint_score;
   std::vector<std::pair<std::string, double>> stop;
   std::vector<std::pair<std::string, std::string>> objectives;
   std::vector<std::string> constraints, tags, warm_start;
@@ -175,8 +176,9 @@ tune::RunOptions run_options_of(const TuneOptions& given) {
   options.num_samples = given.num_samples;
   if (!given.searcher.empty()) options.searcher = value_or_raise(tune::searcher_of(given.searcher));
   if (!given.scheduler.empty()) {
-    options.scheduler =
-        value_or_raise(tune::simulated_scheduler_of(given.scheduler, given.max_t, options.space)).factory;
+    const auto mutations =
+        value_or_raise(tune::space_from_json(value_or_raise(tune::Config::from_json(given.mutations))));
+    options.scheduler = value_or_raise(tune::simulated_scheduler_of(given.scheduler, given.max_t, mutations)).factory;
   }
   for (const auto& [metric, value] : given.stop) options.stop = tune::any_of({options.stop, {{metric, value}}});
   options.resources_per_trial = {
@@ -249,6 +251,7 @@ void bind_options(nb::module_& module) {
       .def(nb::init<>())
       .def_rw("name", &TuneOptions::name)
       .def_rw("space", &TuneOptions::space)
+      .def_rw("mutations", &TuneOptions::mutations)
       .def_rw("metric", &TuneOptions::metric)
       .def_rw("mode", &TuneOptions::mode)
       .def_rw("strict_metric", &TuneOptions::strict_metric)

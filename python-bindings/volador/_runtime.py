@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from volador import _core
+from volador.compat import _alias
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -144,4 +145,7 @@ def _host_environment() -> dict[str, str]:
     # The same in all programs of one environment, so that their hosts come from one template.
     path = [os.path.abspath(entry or os.curdir) for entry in sys.path]
     loaded = [name for name in _PRELOADED if name in sys.modules]
-    return {"VOLADOR_PYTHON_PATH": os.pathsep.join(path), "VOLADOR_PYTHON_PRELOAD": ",".join(loaded)}
+    variables = {"VOLADOR_PYTHON_PATH": os.pathsep.join(path), "VOLADOR_PYTHON_PRELOAD": ",".join(loaded)}
+    if _alias.is_installed():
+        variables["VOLADOR_PYTHON_COMPAT"] = "1"
+    return variables

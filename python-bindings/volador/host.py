@@ -16,6 +16,10 @@ def main() -> None:
         sys.exit("error: volador.host is started by the runtime; start your own script, which calls volador.init()")
 
     from volador import _core, _host
+    from volador.compat import _alias
+
+    if os.environ.pop("VOLADOR_PYTHON_COMPAT", ""):
+        _alias.install()
 
     if role == "template":
         _host.preload(os.environ.pop("VOLADOR_PYTHON_PRELOAD", ""))

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 
 import pytest
@@ -41,7 +43,7 @@ def test_a_tuner_fits(tmp_path):
     assert set(best.config) == {"a", "b"}
     assert os.path.isdir(best.path)
     assert results.get_best_result("mean_loss", "max").metrics["mean_loss"] >= best.metrics["mean_loss"]
-    with open(os.path.join(best.checkpoint.path, "state.json")) as file:
+    with best.checkpoint.as_directory() as directory, open(os.path.join(directory, "state.json")) as file:
         assert json.load(file)["step"] == best.checkpoint.step
 
 
@@ -76,10 +78,49 @@ def test_a_class_and_a_population(tmp_path):
     results = tune.Tuner(
         Walk,
         param_space={"speed": tune.uniform(0, 1)},
-        tune_config=tune.TuneConfig(metric="position", mode="max", num_samples=4, scheduler=PopulationBasedTraining(perturbation_interval=2)),
+        tune_config=tune.TuneConfig(
+            metric="position",
+            mode="max",
+            num_samples=4,
+            scheduler=PopulationBasedTraining(perturbation_interval=2, hyperparam_mutations={"speed": [0.1, 0.5, 0.9]}),
+        ),
         run_config=tune.RunConfig(storage_path=str(tmp_path), stop={"training_iteration": 6}, verbose=0),
     ).fit()
     assert all(result.metrics["training_iteration"] == 6 for result in results)
+
+
+def test_a_script_for_ray_runs_unchanged(tmp_path):
+    (tmp_path / "script.py").write_text(
+        """
+import ray
+from ray import tune
+from ray.tune.schedulers import HyperBandScheduler
+from ray.tune.search.hyperopt import HyperOptSearch
+
+@ray.remote
+def name():
+    import ray as inside
+    return inside.__name__
+
+def objective(config):
+    for step in range(1, 5):
+        tune.report({"score": config["x"] * step})
+
+if __name__ == "__main__":
+    ray.init(num_cpus=2)
+    results = tune.Tuner(
+        objective,
+        param_space={"x": tune.uniform(0, 1)},
+        tune_config=tune.TuneConfig(num_samples=3, metric="score", mode="max", scheduler=HyperBandScheduler(max_t=4), search_alg=HyperOptSearch()),
+        run_config=tune.RunConfig(storage_path="results", verbose=0),
+    ).fit()
+    print(ray.get(name.remote()), len(results), results.num_errors)
+"""
+    )
+    done = subprocess.run([sys.executable, "-m", "volador.compat", "script.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "volador.compat.ray 3 0\n", done.stderr
+    wrong = subprocess.run([sys.executable, "-m", "volador.compat", "none.py"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert wrong.returncode == 1 and "no script none.py" in wrong.stderr
 
 
 def test_errors_are_kept_and_what_is_not_there_is_refused(tmp_path):

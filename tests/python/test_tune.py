@@ -164,6 +164,9 @@ def test_schedulers_stop_and_populations_move(run):
     assert {trial.status for trial in analysis.trials} == {"stopped", "finished"}
     population = run(Counter, space={"start": tune.randint(0, 10)}, metric="value", num_samples=4, seed=3, scheduler=tune.pbt(perturbation_interval=2), stop={"training_iteration": 8})
     assert len(population.trials) == 4
+    changed = run(Counter, space={"start": 1, "lr": tune.uniform(0, 1), "kept": tune.uniform(0, 1)}, metric="value", num_samples=4, seed=3,
+                  scheduler=tune.pbt({"lr": tune.uniform(0, 1)}, perturbation_interval=1), stop={"training_iteration": 6})
+    assert {trial.config["start"] for trial in changed.trials} == {1}
 
 
 def test_objectives_have_a_front(run):

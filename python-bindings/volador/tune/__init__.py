@@ -12,6 +12,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import json
 import os
@@ -38,7 +39,7 @@ from volador.tune._space import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 
 class Trainable:
@@ -84,6 +85,11 @@ class Checkpoint:
         """Copies the files to a directory and returns it."""
         shutil.copytree(self.path, path, dirs_exist_ok=True)
         return os.fspath(path)
+
+    @contextlib.contextmanager
+    def as_directory(self) -> Iterator[str]:
+        """The directory, for a with statement."""
+        yield self.path
 
     def __repr__(self) -> str:
         return f"<volador.tune.Checkpoint {self.path}>"
@@ -131,7 +137,7 @@ def with_parameters(trainable: Any, **parameters: Any) -> Any:
 class _Spec(str):
     """A searcher or scheduler in the runtime's text form."""
 
-    __slots__ = ()
+    mutations: dict[str, Any] | None = None  # Of pbt and pb2.
 
 
 def _spec(name: str, options: dict[str, Any]) -> _Spec:
@@ -193,12 +199,12 @@ def asha(**options: Any) -> str:
 
 
 def hyperband(**options: Any) -> str:
-    """HyperBand: max_t, reduction_factor."""
+    """HyperBand: max_t, eta."""
     return _spec("hyperband", options)
 
 
 def hb_bohb(**options: Any) -> str:
-    """HyperBand for the searcher bohb()."""
+    """HyperBand for the searcher bohb(): max_t, eta."""
     return _spec("hb_bohb", options)
 
 
@@ -207,14 +213,20 @@ def median_stopping(**options: Any) -> str:
     return _spec("median_stopping", options)
 
 
-def pbt(**options: Any) -> str:
-    """Population-based training over all parameters of the space: perturbation_interval, quantile_fraction…"""
-    return _spec("pbt", options)
+def pbt(mutations: dict[str, Any] | None = None, **options: Any) -> str:
+    """Population-based training: perturbation_interval, quantile_fraction, resample_probability, burn_in_period, synch.
+
+    mutations: the parameters that change, with their domains; None: all parameters of the space that are domains."""
+    made = _spec("pbt", options)
+    made.mutations = mutations
+    return made
 
 
-def pb2(**options: Any) -> str:
-    """PBT with a Gaussian process."""
-    return _spec("pb2", options)
+def pb2(mutations: dict[str, Any] | None = None, **options: Any) -> str:
+    """PBT that explores by a Gaussian process: perturbation_interval, quantile_fraction. mutations: as for pbt()."""
+    made = _spec("pb2", options)
+    made.mutations = mutations
+    return made
 
 
 class Trial:
@@ -369,6 +381,8 @@ def run(
     options = _core.TuneOptions()
     options.name = name or ""
     options.space = _space.to_json(space or {})
+    mutations = getattr(scheduler, "mutations", None)
+    options.mutations = _space.to_json(_space.domains_of(space or {}) if mutations is None else mutations)
     options.metric = metric or ""
     options.mode = mode
     options.num_samples = num_samples

@@ -81,6 +81,17 @@ def grid_search(options: Iterable[Any]) -> Domain:
     return Domain("grid_search", tuple(options))
 
 
+def domains_of(space: dict[str, Any]) -> dict[str, Any]:
+    """The space without its constants; lists and grids are constants here."""
+    found: dict[str, Any] = {}
+    for name, value in space.items():
+        if isinstance(value, dict) and (inner := domains_of(value)):
+            found[name] = inner
+        elif isinstance(value, Domain) and value.kind != "grid_search":
+            found[name] = value
+    return found
+
+
 def to_json(space: dict[str, Any]) -> str:
     """The space as the runtime reads it. Raises TypeError, which names the path of what a configuration cannot hold."""
     return json.dumps(_node(space, ""))

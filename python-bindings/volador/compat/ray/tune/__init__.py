@@ -6,6 +6,8 @@ sample_from, and searchers, schedulers, stoppers and callbacks of your own, are 
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -284,6 +286,9 @@ def _start(trainable: Any, space: dict[str, Any], tune: TuneConfig, run: RunConf
         raise InvalidArgumentError("RunConfig: stop is not a dictionary of metrics; functions and Stopper objects are not there")
     failures = run.failure_config or FailureConfig()
     checkpoints = run.checkpoint_config or CheckpointConfig()
+    is_class = inspect.isclass(trainable.func if isinstance(trainable, functools.partial) else trainable)
+    # Each checkpoint that a function reports is kept, as in Ray.
+    frequency = checkpoints.checkpoint_frequency or (0 if is_class and not checkpoints.num_to_keep else 1)
     searcher, limit = search.spec_of(tune.search_alg)
     scheduler, metric, mode = schedulers.spec_of(tune.scheduler)
     return _tune.run(
@@ -301,7 +306,7 @@ def _start(trainable: Any, space: dict[str, Any], tune: TuneConfig, run: RunConf
         time_budget=tune.time_budget_s,
         max_failures=failures.max_failures,
         fail_fast=bool(failures.fail_fast),
-        checkpoint_frequency=checkpoints.checkpoint_frequency or (1 if checkpoints.num_to_keep else 0),
+        checkpoint_frequency=frequency,
         checkpoint_at_end=bool(checkpoints.checkpoint_at_end),
         checkpoints_kept=checkpoints.num_to_keep,
         checkpoint_score=checkpoints.checkpoint_score_attribute,

@@ -46,14 +46,14 @@ class HyperBandScheduler(TrialScheduler):
     def __init__(
         self, time_attr: str = "training_iteration", metric: str | None = None, mode: str | None = None, max_t: int = 81, reduction_factor: float = 3, **ignored: Any
     ) -> None:
-        super().__init__(_tune.hyperband(max_t=max_t, reduction_factor=reduction_factor), metric, mode, time_attr)
+        super().__init__(_tune.hyperband(max_t=max_t, eta=reduction_factor), metric, mode, time_attr)
 
 
 class HyperBandForBOHB(TrialScheduler):
     def __init__(
         self, time_attr: str = "training_iteration", metric: str | None = None, mode: str | None = None, max_t: int = 81, reduction_factor: float = 3, **ignored: Any
     ) -> None:
-        super().__init__(_tune.hb_bohb(max_t=max_t, reduction_factor=reduction_factor), metric, mode, time_attr)
+        super().__init__(_tune.hb_bohb(max_t=max_t, eta=reduction_factor), metric, mode, time_attr)
 
 
 class MedianStoppingRule(TrialScheduler):
@@ -70,7 +70,7 @@ class MedianStoppingRule(TrialScheduler):
 
 
 class PopulationBasedTraining(TrialScheduler):
-    """Mutates every parameter of param_space by its own domain; hyperparam_mutations that say otherwise are refused."""
+    """hyperparam_mutations: domains and lists of values; functions are refused."""
 
     def __init__(
         self,
@@ -83,10 +83,19 @@ class PopulationBasedTraining(TrialScheduler):
         resample_probability: float = 0.25,
         **ignored: Any,
     ) -> None:
+        mutations: dict[str, Any] = {}
         for name, domain in (hyperparam_mutations or {}).items():
             if callable(domain) and not isinstance(domain, _tune.Domain):
-                raise InvalidArgumentError(f"PopulationBasedTraining: the mutation of {name} is a function; give the domain in param_space")
-        spec = _tune.pbt(perturbation_interval=perturbation_interval, quantile_fraction=quantile_fraction, resample_probability=resample_probability)
+                raise InvalidArgumentError(f"PopulationBasedTraining: the mutation of {name} is a function; give a domain, as tune.uniform(low, high), or a list")
+            mutations[name] = _tune.choice(domain) if isinstance(domain, (list, tuple)) else domain
+        spec = _tune.pbt(
+            mutations or None,
+            perturbation_interval=perturbation_interval,
+            quantile_fraction=quantile_fraction,
+            resample_probability=resample_probability,
+            synch=ignored.pop("synch", False),
+            burn_in_period=int(ignored.pop("burn_in_period", 0)),
+        )
         super().__init__(spec, metric, mode, time_attr)
 
 
