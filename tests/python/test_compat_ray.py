@@ -62,8 +62,18 @@ def test_decorators_with_options():
     assert len(ids) == 1 and variable == "1"
     with pytest.raises(ValueError, match="pip"):
         ray.remote(runtime_env={"pip": ["x"]})(Counter._kind)
-    with pytest.raises(ValueError, match="num_returns is 3"):
-        square.options(num_returns=3)
+    with pytest.raises(ValueError, match="num_returns is 'streaming'"):
+        square.options(num_returns="streaming")
+
+
+def test_parts_of_a_result_are_references():
+    @ray.remote(num_returns=2)
+    def pair(x):
+        return x, [x + 1]
+
+    first, second = pair.remote(1)
+    assert ray.get([first, square.remote(first), second]) == [1, 1, [2]]
+    assert ray.get(pair.options(num_returns=1).remote(1)) == (1, [2])
 
 
 def test_exceptions():

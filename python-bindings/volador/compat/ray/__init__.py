@@ -11,7 +11,7 @@ from typing import Any
 import volador
 from volador import _actor, _options, _task
 from volador.compat.ray import exceptions, util
-from volador.compat.ray._ray_options import actor_options, task_options
+from volador.compat.ray._ray_options import num_returns_of, options_of
 
 __version__ = "2.60.0"  # Whose names these are.
 
@@ -47,24 +47,38 @@ def init(
     )
 
 
+@volador.task(num_cpus=0)
+def _part_of(value: Any, index: int) -> Any:
+    return value[index]
+
+
 class RemoteFunction(_task.Task[Any, Any]):
-    """A function with Ray's options."""
+    """A function with Ray's options. num_returns: the parts of its result as references of their own."""
+
+    def __init__(self, function: Any, options: _options.TaskOptions, num_returns: int = 1) -> None:
+        super().__init__(function, options)
+        self._num_returns = num_returns
 
     def options(self, **options: Any) -> RemoteFunction:
-        return RemoteFunction(self._function, self._options.but(task_options(options)))
+        count = num_returns_of(options) if "num_returns" in options else self._num_returns
+        return RemoteFunction(self._function, self._options.but(options_of(options)), count)
+
+    def remote(self, *args: Any, **kwargs: Any) -> Any:
+        made = super().remote(*args, **kwargs)
+        return made if self._num_returns == 1 else [_part_of.remote(made, index) for index in range(self._num_returns)] or None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"Remote functions cannot be called directly. Instead of running '{self._function.__name__}()', try '{self._function.__name__}.remote()'.")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteFunction, (self._function, self._options)
+        return RemoteFunction, (self._function, self._options, self._num_returns)
 
 
 class RemoteClass(_actor.ActorClass[Any, Any]):
     """A class with Ray's options."""
 
     def options(self, **options: Any) -> RemoteClass:
-        made = RemoteClass(self._kind, self._options.but(actor_options(options)))
+        made = RemoteClass(self._kind, self._options.but(options_of(options)))
         made._packed, made._methods = self._packed, self._methods
         return made
 
@@ -77,9 +91,9 @@ def remote(given: Any = None, /, **options: Any) -> Any:
 
     def make(what: Any) -> Any:
         if inspect.isclass(what):
-            return RemoteClass(what, _options.ActorOptions.of(actor_options(options)))
+            return RemoteClass(what, _options.ActorOptions.of(options_of(options)))
         if callable(what):
-            return RemoteFunction(what, _options.TaskOptions.of(task_options(options)))
+            return RemoteFunction(what, _options.TaskOptions.of(options_of(options)), num_returns_of(options))
         raise TypeError("The @ray.remote decorator must be applied to either a function or a class.")
 
     return make if given is None else make(given)

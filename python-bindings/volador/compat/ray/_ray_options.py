@@ -7,22 +7,24 @@ from typing import Any
 from volador.exceptions import InvalidArgumentError
 
 # Change where or how well something runs, never its result.
-_WITHOUT_EFFECT = {"max_calls", "max_pending_calls", "accelerator_type", "enable_task_events", "_metadata", "num_returns", "allow_out_of_order_execution"}
+_WITHOUT_EFFECT = {"max_calls", "max_pending_calls", "accelerator_type", "enable_task_events", "_metadata", "allow_out_of_order_execution"}
 
 
-def task_options(given: dict[str, Any]) -> dict[str, Any]:
-    return _common(given, {})
+def num_returns_of(given: dict[str, Any]) -> int:
+    """The number of references that a task gives."""
+    value = given.get("num_returns")
+    if value is None:
+        return 1
+    if not isinstance(value, int) or value < 0:
+        raise InvalidArgumentError(f"num_returns is {value!r}; expected a number; a generator is a method of an actor")
+    return value
 
 
-def actor_options(given: dict[str, Any]) -> dict[str, Any]:
-    return _common(given, {})
-
-
-def _common(given: dict[str, Any], made: dict[str, Any]) -> dict[str, Any]:
+def options_of(given: dict[str, Any]) -> dict[str, Any]:
+    """Options of a task or an actor."""
+    made: dict[str, Any] = {}
     for name, value in given.items():
-        if name == "num_returns" and value not in (None, 1, "streaming", "dynamic"):
-            raise InvalidArgumentError(f"num_returns is {value!r}; expected 1: return a tuple, and take its parts from the value")
-        if name in _WITHOUT_EFFECT or value is None:
+        if name in _WITHOUT_EFFECT or name == "num_returns" or value is None:
             continue
         if name == "runtime_env":
             extra = set(value) - {"env_vars"}

@@ -20,11 +20,11 @@ class ActorPool:
         self._by_number: dict[int, volador.Future[Any]] = {}
         self._next_number = 0
         self._next_result = 0
-        self._pending: deque[tuple[Callable[[Any, Any], volador.Future[Any]], Any]] = deque()
+        self._pending_submits: deque[tuple[Callable[[Any, Any], volador.Future[Any]], Any]] = deque()
 
     def submit(self, fn: Callable[[Any, Any], Any], value: Any) -> None:
         if not self._idle:
-            self._pending.append((fn, value))
+            self._pending_submits.append((fn, value))
             return
         actor = self._idle.pop()
         future = fn(actor, value)
@@ -57,10 +57,10 @@ class ActorPool:
         return results()
 
     def has_next(self) -> bool:
-        return bool(self._busy) or bool(self._pending)
+        return bool(self._busy) or bool(self._pending_submits)
 
     def has_free(self) -> bool:
-        return bool(self._idle) and not self._pending
+        return bool(self._idle) and not self._pending_submits
 
     def get_next(self, timeout: float | None = None, ignore_if_timedout: bool = False) -> Any:
         """The result of the earliest submission that was not taken yet. TimeoutError after `timeout` seconds."""
@@ -97,8 +97,8 @@ class ActorPool:
 
     def _return(self, actor: Any) -> None:
         self._idle.append(actor)
-        if self._pending:
-            self.submit(*self._pending.popleft())
+        if self._pending_submits:
+            self.submit(*self._pending_submits.popleft())
 
     def push(self, actor: Any) -> None:
         if actor in self._idle or any(actor == busy for _, busy in self._busy.values()):

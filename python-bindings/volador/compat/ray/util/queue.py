@@ -56,10 +56,10 @@ class Queue:
     """maxsize 0: without limit. actor_options: options of the queue's actor, with Ray's names."""
 
     def __init__(self, maxsize: int = 0, actor_options: dict[str, Any] | None = None) -> None:
-        from volador.compat.ray._ray_options import actor_options as to_options
+        from volador.compat.ray._ray_options import options_of
 
         self.maxsize = maxsize
-        self.actor: Any = _QueueActor.options(**to_options(actor_options or {})).remote(maxsize)
+        self.actor: Any = _QueueActor.options(**options_of(actor_options or {})).remote(maxsize)
 
     def __len__(self) -> int:
         return self.size()
