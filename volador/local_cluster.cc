@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 
 #include "head/shell/head_process.h"
 #include "runtime/access_file.h"
@@ -18,6 +17,7 @@
 #include "runtime/net/fd_passing.h"
 #include "runtime/stop_signal.h"
 #include "volador/embedding.h"
+#include "volador/program.h"
 #include "worker/hosts/host_sockets.h"
 #include "worker/shell/worker_process.h"
 
@@ -59,14 +59,6 @@ fs::path memory_run_of(const fs::path& home) {
   return all.empty() ? all : fs::path(fmt::format("{}-{}", all.string(), home.filename().string()));
 }
 
-std::vector<std::string> own_arguments() {
-  std::vector<std::string> arguments;
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  std::string argument;
-  while (std::getline(file, argument, '\0')) arguments.push_back(argument);
-  return arguments;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOptions& options,
@@ -80,7 +72,7 @@ Result<std::unique_ptr<LocalCluster>> LocalCluster::start(const LocalClusterOpti
   std::unique_ptr<LocalCluster> cluster(new LocalCluster(*paths));
 
   // Allocate everything before the fork.
-  const std::vector<std::string> arguments = embedding != nullptr ? embedding->argv : own_arguments();
+  const std::vector<std::string> arguments = command_line(embedding);
   std::vector<char*> argv;
   for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);

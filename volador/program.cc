@@ -23,6 +23,14 @@ bool travels(std::string_view name) {
 
 }  // namespace
 
+std::vector<std::string> command_line(const Embedding* embedding) {
+  if (embedding != nullptr) return embedding->argv;
+  std::vector<std::string> arguments;
+  std::ifstream file("/proc/self/cmdline", std::ios::binary);
+  for (std::string argument; std::getline(file, argument, '\0');) arguments.push_back(argument);
+  return arguments;
+}
+
 Result<ProgramDescription> describe_program(const Embedding* embedding) {
   std::error_code failed;
   const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", failed);
@@ -32,21 +40,14 @@ Result<ProgramDescription> describe_program(const Embedding* embedding) {
   auto sha256 = control::sha256_of_file("/proc/self/exe");
   if (!sha256) return make_error(std::move(sha256).error());
   ProgramDescription program;
-  program.name = path.filename();
+  program.name = embedding != nullptr ? embedding->name : path.filename().string();
   auto& description = program.description;
   description.set_sha256(std::string(sha256->begin(), sha256->end()));
   description.set_path(path);
   description.set_size_bytes(static_cast<int64_t>(std::filesystem::file_size("/proc/self/exe", failed)));
   description.set_cwd(std::filesystem::current_path(failed));
   description.set_machine_id(*machine);
-  if (embedding != nullptr) {
-    program.name = embedding->name;
-    for (const std::string& argument : embedding->argv) description.add_argv(argument);
-  } else {
-    std::ifstream arguments("/proc/self/cmdline", std::ios::binary);
-    std::string argument;
-    while (std::getline(arguments, argument, '\0')) description.add_argv(argument);
-  }
+  for (const std::string& argument : command_line(embedding)) description.add_argv(argument);
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view pair = *entry;
     const size_t equals = pair.find('=');

@@ -5,7 +5,9 @@
 
 #include <map>
 #include <memory>
-#include <mutex>
+#include <string>
+#include <type_traits>
+#include <utility>
 
 #include "python-bindings/core/calls.h"
 #include "python-bindings/core/convert.h"
@@ -33,7 +35,7 @@ nb::dict environment_of_process() {
 // Runs Python code for a call: exceptions of the code are part of its answer, those of this function are defects or
 // errors of the runtime.
 template <class F>
-Result<Value> with_python(F code) {
+Result<std::invoke_result_t<F>> with_python(F code) {
   const WithGil gil;
   try {
     prepare_process();
@@ -59,7 +61,7 @@ const Value* first_exception(const std::vector<Value>& values) {
 
 // An actor of a Python class: volador._host.Instance.
 struct Instance {
-  explicit Instance(nb::object made) : object(std::move(made)) {}
+  explicit Instance(nb::object made) : object(std::move(made)), is_async(nb::cast<bool>(object.attr("is_async"))) {}
   ~Instance() {
     const WithGil gil;
     object.reset();
@@ -69,6 +71,7 @@ struct Instance {
   Instance& operator=(const Instance&) = delete;
 
   nb::object object;
+  const bool is_async;  // Its methods run on an event loop.
 };
 
 // The answer of a coroutine, given to volador._host, which calls it once.
@@ -81,7 +84,6 @@ class LateAnswer {
     const WithoutGil released;
     answer_.set(value);
   }
-  bool is_cancelled() const { return answer_.is_cancelled(); }
 
  private:
   Deferred<Value> answer_;
@@ -94,8 +96,8 @@ Result<std::string> invoke(const std::string& method, void* object, std::string_
   if (const Value* failed = first_exception(awaited)) return registration::encode_answer(*failed);
   bool is_late = false;
   auto answer = with_python([&, &given = given, &awaited = awaited]() -> Value {
-    const nb::object& instance = static_cast<Instance*>(object)->object;
-    if (nb::cast<bool>(instance.attr("is_async"))) {
+    const auto& [instance, is_async] = *static_cast<Instance*>(object);
+    if (is_async) {
       const Deferred<Value> later;
       internal::CallContext::current()->defer(later.answer());
       is_late = true;
@@ -151,62 +153,66 @@ Result<std::string> invoke_generator(const std::string& method, void* object, st
 Result<std::shared_ptr<void>> construct(const nb::object& type, std::string_view bytes) {
   auto arguments = tuple_from_bytes<uint64_t, Value, Value>(bytes);
   if (!arguments) return make_error(std::move(arguments).error());
-  std::shared_ptr<Instance> made;
-  auto outcome = with_python([&]() -> Value {
-    made = std::make_shared<Instance>(host_module().attr("construct")(type, unpack(std::get<2>(*arguments))));
-    return {};
+  return with_python([&]() -> std::shared_ptr<void> {
+    return std::make_shared<Instance>(host_module().attr("construct")(type, unpack(std::get<2>(*arguments))));
   });
-  if (!outcome) return make_error(std::move(outcome).error());
-  return std::shared_ptr<void>(std::move(made));
 }
 
-// Loads the class that the constructor's envelope holds.
+// With the interpreter lock. The class is never destroyed: calls use it until the process ends.
+const ActorClass* make_class(const std::string& name, const Value& packed) {
+  const nb::object described = host_module().attr("load_class")(unpack(packed));
+  const nb::object type = described[0];
+  auto* made = new ActorClass();
+  made->name = name;
+  // The reference to the type stays for as long as the class.
+  made->constructors[kConstructor] = [type = new nb::object(type)](std::string_view envelope) {
+    return construct(*type, envelope);
+  };
+  const auto add = [&](const nb::handle& methods, auto run, bool streams) {
+    for (const nb::handle each : nb::cast<nb::list>(methods)) {
+      const auto method = nb::cast<std::string>(each);
+      made->methods[method_id(method)] = {
+          .name = fmt::format("{}.{}", name, method),
+          .invoke = [method, run](void* object, std::string_view envelope) { return run(method, object, envelope); },
+          .streams = streams};
+    }
+  };
+  add(described[1], &invoke, false);
+  add(described[3], &invoke_generator, true);
+  if (nb::cast<bool>(described[2])) {
+    const auto with_directory = [](const char* method) {
+      return [method](void* object, const std::filesystem::path& directory) {
+        const WithGil gil;
+        try {
+          static_cast<Instance*>(object)->object.attr("checkpoint")(method, directory.string());
+        } catch (const nb::python_error& e) {
+          throw Exception(Error{ErrorCode::kApplication, e.what()});
+        }
+      };
+    };
+    made->save_checkpoint = with_directory("save_checkpoint");
+    made->load_checkpoint = with_directory("load_checkpoint");
+  }
+  return made;
+}
+
+// Loads the class that the constructor's envelope holds. The actors of a shared host have one class for equal pickles.
 Result<const ActorClass*> load_class(const std::string& name, std::string_view bytes) {
   auto arguments = tuple_from_bytes<uint64_t, Value, Value>(bytes);
   if (!arguments || std::get<0>(*arguments) != kConstructor) {
     return make_error(ErrorCode::kNotFound,
                       fmt::format("the Python program has no actor class \"{}\": a C++ program spawned it", name));
   }
-  const ActorClass* loaded = nullptr;
-  auto outcome = with_python([&]() -> Value {
-    const nb::object described = host_module().attr("load_class")(unpack(std::get<1>(*arguments)));
-    const nb::object type = described[0];
-    auto* made = new ActorClass();  // Never destroyed: calls use it until the process ends.
-    made->name = name;
-    // The reference to the type stays for as long as the class.
-    made->constructors[kConstructor] = [type = new nb::object(type)](std::string_view envelope) {
-      return construct(*type, envelope);
-    };
-    const auto add = [&](const nb::handle& methods, auto run, bool streams) {
-      for (const nb::handle each : nb::cast<nb::list>(methods)) {
-        const auto method = nb::cast<std::string>(each);
-        made->methods[method_id(method)] = {
-            .name = fmt::format("{}.{}", name, method),
-            .invoke = [method, run](void* object, std::string_view envelope) { return run(method, object, envelope); },
-            .streams = streams};
-      }
-    };
-    add(described[1], &invoke, false);
-    add(described[3], &invoke_generator, true);
-    if (nb::cast<bool>(described[2])) {
-      const auto with_directory = [](const char* method) {
-        return [method](void* object, const std::filesystem::path& directory) {
-          const WithGil gil;
-          try {
-            static_cast<Instance*>(object)->object.attr("checkpoint")(method, directory.string());
-          } catch (const nb::python_error& e) {
-            throw Exception(Error{ErrorCode::kApplication, e.what()});
-          }
-        };
-      };
-      made->save_checkpoint = with_directory("save_checkpoint");
-      made->load_checkpoint = with_directory("load_checkpoint");
-    }
-    loaded = made;
-    return {};
+  const Value& packed = std::get<1>(*arguments);
+  return with_python([&] {
+    static auto* classes = new std::map<std::pair<std::string, std::string>, const ActorClass*>();  // By name, pickle.
+    const bool is_whole =
+        packed.references.empty() && packed.handles.empty() && packed.buffers.empty() && !packed.stored.is_valid();
+    if (!is_whole) return make_class(name, packed);  // It refers to what is not in its pickle.
+    const ActorClass*& known = (*classes)[{name, packed.pickle}];
+    if (known == nullptr) known = make_class(name, packed);
+    return known;
   });
-  if (!outcome) return make_error(std::move(outcome).error());
-  return loaded;
 }
 
 }  // namespace
@@ -236,10 +242,6 @@ Value run_task(const Value& code, const Value& arguments, const std::vector<Valu
   return std::move(*answer);
 }
 
-void bind_host(nb::module_& module) {
-  nb::class_<LateAnswer>(module, "LateAnswer")
-      .def("set", &LateAnswer::set)
-      .def("is_cancelled", &LateAnswer::is_cancelled);
-}
+void bind_host(nb::module_& module) { nb::class_<LateAnswer>(module, "LateAnswer").def("set", &LateAnswer::set); }
 
 }  // namespace volador::python

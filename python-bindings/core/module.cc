@@ -44,6 +44,8 @@ using std::chrono::steady_clock;
 constexpr std::chrono::milliseconds kSignalInterval{50};
 using Fields = nb::typed<nb::dict, nb::str, nb::object>;
 using Objects = nb::typed<nb::list, nb::object>;
+using LabelRules =
+    std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>;  // Key, operator, values.
 
 constexpr std::chrono::seconds kDestructorMax{10};
 constexpr double kSecondsMax = 1e9;  // Longer timeouts are none.
@@ -218,8 +220,7 @@ Resources resources_of(double cpus, double gpus, int64_t memory, const std::map<
   return {.cpus = cpus, .gpus = gpus, .memory = memory, .custom = custom};
 }
 
-NodeAffinity affinity_of(const std::string& node, bool node_preferred,
-                         const std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>& labels) {
+NodeAffinity affinity_of(const std::string& node, bool node_preferred, const LabelRules& labels) {
   NodeAffinity affinity;
   affinity.node = node;
   affinity.node_preferred = node_preferred;
@@ -252,7 +253,7 @@ struct SpawnOptions {
   int64_t memory = 0;
   std::map<std::string, double> resources;
   std::map<std::string, std::string> env;
-  std::vector<std::tuple<std::string, std::string, std::vector<std::string>>> labels;
+  LabelRules labels;
   bool node_preferred = false, detached = false, shared = false, wait_if_infeasible = false, get_if_exists = false;
   int max_restarts = 0, max_task_retries = 0, max_concurrency = 1, priority = 0, bundle = kAnyBundle;
   double start_timeout_s = 60, checkpoint_interval_s = 0;
@@ -380,15 +381,6 @@ Fields context() {
   return fields;
 }
 
-Embedding embedding_of(const std::string& name, const std::vector<std::string>& argv,
-                       const std::map<std::string, std::string>& env) {
-  Embedding embedding;
-  embedding.name = name;
-  embedding.argv = argv;
-  embedding.env = env;
-  return embedding;
-}
-
 // Returns at once in a process that was not started for a role.
 void start_process_role() {
   install_classes();
@@ -430,7 +422,7 @@ std::tuple<std::string, std::string, bool> connect(const InitOptions& options, c
   install_classes();
   install_trainables();
   const WithoutGil released;
-  cluster().emplace(volador::init(options, embedding_of(name, argv, env)));
+  cluster().emplace(volador::init(options, Embedding{.name = name, .argv = argv, .env = env}));
   return {cluster()->name(), cluster()->address(), cluster()->is_private()};
 }
 
@@ -496,9 +488,7 @@ void bind_options(nb::module_& module) {
              options.resources = resources_of(cpus, gpus, memory, custom);
            })
       .def("set_place", [](TaskOptions& options, const std::string& node, bool node_preferred,
-                           const std::vector<std::tuple<std::string, std::string, std::vector<std::string>>>& labels) {
-        options.place = affinity_of(node, node_preferred, labels);
-      });
+                           const LabelRules& labels) { options.place = affinity_of(node, node_preferred, labels); });
 }
 
 void bind_values(nb::module_& module) {
@@ -555,6 +545,22 @@ void bind_values(nb::module_& module) {
       .def("add", &Completions::add);
 }
 
+// Binds a function that starts a call of a method: start(actor, method, arguments, futures, timeout).
+template <class Start>
+void bind_call(nb::module_& module, const char* name, Start start) {
+  module.def(
+      name,
+      [start](const Handle& actor, const std::string& method, const nb::handle& arguments, const Objects& futures,
+              std::optional<double> timeout) {
+        const Value value = Pack(arguments).value("Python value");
+        const auto awaited = futures_of(futures);
+        const auto limit = timeout_of(timeout);
+        const WithoutGil released;
+        return start(actor, method, value, awaited, limit);
+      },
+      nb::arg("actor"), nb::arg("method"), nb::arg("arguments"), nb::arg("futures"), nb::arg("timeout").none());
+}
+
 void bind_functions(nb::module_& module) {
   module.def("start_role", &start_process_role);
   module.def("connect", &connect);
@@ -563,32 +569,11 @@ void bind_functions(nb::module_& module) {
     if (cluster()) cluster()->shutdown();
     cluster().reset();
   });
-  module.def("has_session", [] { return Session::has_current(); });
   module.def("is_inside_actor", &is_inside_actor);
   module.def("spawn", &spawn);
   module.def("find_actor", &find_actor);
-  module.def(
-      "call",
-      [](const Handle& actor, const std::string& method, const nb::handle& arguments, const Objects& futures,
-         std::optional<double> timeout) {
-        const Value value = Pack(arguments).value("Python value");
-        const auto awaited = futures_of(futures);
-        const auto limit = timeout_of(timeout);
-        const WithoutGil released;
-        return call(actor, method, value, awaited, limit);
-      },
-      nb::arg("actor"), nb::arg("method"), nb::arg("arguments"), nb::arg("futures"), nb::arg("timeout").none());
-  module.def(
-      "stream",
-      [](const Handle& actor, const std::string& method, const nb::handle& arguments, const Objects& futures,
-         std::optional<double> timeout) {
-        const Value value = Pack(arguments).value("Python value");
-        const auto awaited = futures_of(futures);
-        const auto limit = timeout_of(timeout);
-        const WithoutGil released;
-        return ItemStream(stream(actor, method, value, awaited, limit));
-      },
-      nb::arg("actor"), nb::arg("method"), nb::arg("arguments"), nb::arg("futures"), nb::arg("timeout").none());
+  bind_call(module, "call", &call);
+  bind_call(module, "stream", [](const auto&... arguments) { return ItemStream(stream(arguments...)); });
   module.def(
       "placement_group",
       [](const std::vector<std::tuple<double, double, int64_t, std::map<std::string, double>>>& bundles, int strategy,
@@ -633,10 +618,6 @@ void bind_functions(nb::module_& module) {
       throw Exception(std::move(ended).error());
   });
   module.def("cancel_requested", &cancel_requested);
-  module.def("time_left", [] {
-    const auto left = time_left();
-    return left ? std::optional(std::chrono::duration<double>(*left).count()) : std::nullopt;
-  });
 }
 
 }  // namespace

@@ -11,6 +11,8 @@ from volador.exceptions import InvalidArgumentError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from typing_extensions import Self
+
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
@@ -134,6 +136,7 @@ class ActorClass(Generic[P, T]):
         self._options = options
         self._packed: _values.Packed | None = None
         self._methods: dict[str, bool] | None = None
+        self._groups: dict[str, list[str]] = {}  # Methods by concurrency group.
         self.__name__ = self._kind.__name__
         self.__doc__ = self._kind.__doc__
 
@@ -146,31 +149,34 @@ class ActorClass(Generic[P, T]):
         if self._methods is None:
             self._methods = _host.methods_of(self._kind)
             self._packed = _values.pack(self._kind)
-        groups: dict[str, list[str]] = {}
-        for key in self._methods:
-            group = getattr(getattr(self._kind, key), "__volador_concurrency_group__", None)
-            if group is not None:
-                groups.setdefault(group, []).append(key)
+            self._groups = {}
+            for key in self._methods:
+                group = getattr(getattr(self._kind, key), "__volador_concurrency_group__", None)
+                if group is not None:
+                    self._groups.setdefault(group, []).append(key)
         saves = {"save_checkpoint", "load_checkpoint"} <= self._methods.keys()
         arguments, futures = _future.split_arguments(args, kwargs)
         if futures:  # A constructor's arguments travel with the request: their values must be there.
             arguments, _ = _future.split_arguments(
                 tuple(_value(value) for value in args), {key: _value(value) for key, value in kwargs.items()}
             )
-        core = _core.spawn(self._options.core(name, groups, saves), self._packed, _values.pack(arguments))
+        core = _core.spawn(self._options.core(name, self._groups, saves), self._packed, _values.pack(arguments))
         return cast("T", ActorHandle(core, name, self._methods))
 
     def options(self, **options: Any) -> ActorClass[P, T]:
         """The same class with other options; see volador.Actor."""
-        made = ActorClass(cast("Callable[P, T]", self._kind), self._options.but(options))
-        made._packed, made._methods = self._packed, self._methods
+        return self._with(self._options.but(options))
+
+    def _with(self, options: _options.ActorOptions) -> Self:
+        made = type(self)(cast("Callable[P, T]", self._kind), options)
+        made._packed, made._methods, made._groups = self._packed, self._methods, self._groups
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         raise TypeError(f"{self.__name__} is an actor class: {self.__name__}.remote(…) makes an actor")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return ActorClass, (self._kind, self._options)
+        return type(self), (self._kind, self._options)
 
     def __repr__(self) -> str:
         return f"<volador.ActorClass {self.__name__}>"

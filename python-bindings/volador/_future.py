@@ -9,6 +9,7 @@ import weakref
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, Union, cast, overload
 
 from volador import _core, _runtime, _values
+from volador.exceptions import GetTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Sequence
@@ -275,8 +276,6 @@ def get(what: Any, *, timeout: float | None = None) -> Any:
     if timeout is not None:
         ready = _core.wait([thing._core for thing in things], len(things), timeout)
         if len(ready) < len(things):
-            from volador.exceptions import GetTimeoutError
-
             raise GetTimeoutError(
                 f"{len(ready)} of {len(things)} results came within {timeout:g} s; what makes the others goes on: wait longer, or end it by volador.cancel()"
             )
@@ -319,8 +318,6 @@ def as_completed(things: Iterable[Waitable[T]], *, timeout: float | None = None)
         left = None if deadline is None else max(0.0, deadline - time.monotonic())
         ready, pending = wait(pending, timeout=left)
         if not ready:
-            from volador.exceptions import GetTimeoutError
-
             raise GetTimeoutError(f"as_completed: {len(pending)} are still not ready after {timeout:g} s")
         yield from ready
 

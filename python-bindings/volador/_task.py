@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+TaskOf = TypeVar("TaskOf", bound="Task[Any, Any]")
 
 
 class Task(Generic[P, R]):
@@ -25,7 +26,7 @@ class Task(Generic[P, R]):
             raise TypeError(f"task: {function.__qualname__} is a generator; make it a method of an actor, whose items arrive while it runs")
         self._function = function
         self._options = options
-        self._code: _values.Packed | None = None
+        self._codes: dict[Any, _values.Packed] = {}  # By retry_exceptions, which travels with the function.
         self._core_options: Any = None
         functools.update_wrapper(self, function)
 
@@ -37,17 +38,24 @@ class Task(Generic[P, R]):
 
         Raises InfeasibleError where no node could ever run it, TypeError where an argument cannot be pickled."""
         _runtime.ensure()
-        if self._code is None:
-            self._code = _values.pack((self._function, self._options.retry_exceptions))
+        retried = self._options.retry_exceptions
+        if self._core_options is None:
             self._core_options = self._options.core(self._function.__qualname__)
+            if retried not in self._codes:
+                self._codes[retried] = _values.pack((self._function, retried))
         arguments, futures = _future.split_arguments(args, kwargs)
         return _future.Future(
-            _core.submit(self._core_options, self._code, _values.pack(arguments), futures), f"task {self._function.__qualname__}"
+            _core.submit(self._core_options, self._codes[retried], _values.pack(arguments), futures), f"task {self._function.__qualname__}"
         )
 
     def options(self, **options: Any) -> Task[P, R]:
         """The same function with other options; see volador.task."""
-        return Task(self._function, self._options.but(options))
+        return self._shares_code(Task(self._function, self._options.but(options)))
+
+    def _shares_code(self, other: TaskOf) -> TaskOf:
+        """Lets another task of the same function use its pickles."""
+        other._codes = self._codes
+        return other
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Task, (self._function, self._options)

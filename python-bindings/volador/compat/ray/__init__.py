@@ -61,7 +61,7 @@ class RemoteFunction(_task.Task[Any, Any]):
 
     def options(self, **options: Any) -> RemoteFunction:
         count = num_returns_of(options) if "num_returns" in options else self._num_returns
-        return RemoteFunction(self._function, self._options.but(options_of(options)), count)
+        return self._shares_code(RemoteFunction(self._function, self._options.but(options_of(options)), count))
 
     def remote(self, *args: Any, **kwargs: Any) -> Any:
         made = super().remote(*args, **kwargs)
@@ -78,12 +78,7 @@ class RemoteClass(_actor.ActorClass[Any, Any]):
     """A class with Ray's options."""
 
     def options(self, **options: Any) -> RemoteClass:
-        made = RemoteClass(self._kind, self._options.but(options_of(options)))
-        made._packed, made._methods = self._packed, self._methods
-        return made
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return RemoteClass, (self._kind, self._options)
+        return self._with(self._options.but(options_of(options)))
 
 
 def remote(given: Any = None, /, **options: Any) -> Any:
