@@ -23,10 +23,11 @@ constexpr std::chrono::milliseconds kStackPatience{500};
 constexpr size_t kStackFrames = 24;
 constexpr size_t kFrameBytes = 200;
 
-volador::Ref<StateBytes> put_state(const c10::IValue& state) {
-  const PackedState packed(state);
-  volador::ArrayDraft<char> draft(packed.size());
-  packed.write(draft.span());
+// `state`: a PackedState or a StateCopy.
+template <class State>
+volador::Ref<StateBytes> put_state(State& state) {
+  volador::ArrayDraft<char> draft(state.size());
+  state.write(draft.span());
   return std::move(draft).put();
 }
 
@@ -150,7 +151,10 @@ SegmentReply RankActor::run(uint64_t generation, SegmentRequest request) {
   return loop->run(request);
 }
 
-volador::Ref<StateBytes> RankActor::stored_state() { return put_state(loop()->state()); }
+volador::Ref<StateBytes> RankActor::stored_state() {
+  const PackedState packed(loop()->state());
+  return put_state(packed);
+}
 void RankActor::load(StateBytes state) { loop()->load(from_bytes({state.data(), state.size()})); }
 
 uint64_t RankActor::copy_state() {
@@ -168,9 +172,7 @@ volador::Ref<StateBytes> RankActor::stored_copy(uint64_t number) {
     if (node.empty()) tune::throw_refusal(fmt::format("this rank has no copy {} of its state", number));
     copy = node.mapped();
   }
-  volador::ArrayDraft<char> draft(copy->size());
-  copy->write(draft.span());
-  return std::move(draft).put();
+  return put_state(*copy);
 }
 
 void RankActor::pause(uint64_t generation) {
