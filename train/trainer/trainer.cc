@@ -405,6 +405,9 @@ struct Trainer::Impl {
     if (!source) {  // What was done since the kept state is done again.
       went_back_to = kept.is_valid() ? kept_step : 0;
       total = part = {};
+      // Steps of earlier calls of train() are a segment of their own, whose metrics are not counted again.
+      if (*went_back_to < counted_from)
+        request.until_step = request.until_step < 0 ? counted_from : std::min(request.until_step, counted_from);
     }
     auto receivers = action.receivers;
     for (const MemberId id : action.members) differ = differ || members.at(id).may_differ;
@@ -653,9 +656,10 @@ struct Trainer::Impl {
     if (error) check_active();
   }
 
-  void segment(const SegmentRequest& asked) {
+  void segment(const SegmentRequest& asked, int64_t first_counted = 0) {
     check_active();
     request = asked;
+    counted_from = first_counted;
     total = part = {};
     is_finished = is_stopped = false;
     went_back_to.reset();
@@ -876,7 +880,7 @@ struct Trainer::Impl {
       const int64_t before = epoch, every = options.copy_every_steps;
       const int64_t copy_at = every > 0 ? (step / every + 1) * every : -1;
       const bool ends_with_copy = copy_at >= 0 && (until < 0 || copy_at < until);
-      segment({.is_training = true, .epoch = epoch, .until_step = ends_with_copy ? copy_at : until});
+      segment({.is_training = true, .epoch = epoch, .until_step = ends_with_copy ? copy_at : until}, first_step);
       // After the loss of all workers the segment ends with the epoch of the kept state, which may be an earlier one.
       if (went_back_to) sums = sums_at[*went_back_to];
       sums.add_part(total);
@@ -939,8 +943,9 @@ struct Trainer::Impl {
   bool is_stopped = false;  // By request_stop() or a loss that is no number.
   // All workers were lost: the segment went on from the kept state, which had this step.
   std::optional<int64_t> went_back_to;
-  MetricSums total, part;  // Sums of the segment and of its present generation.
-  StepTimes times;         // Those of rank 0 in this call of train().
+  int64_t counted_from = 0;  // The first step whose metrics the segment counts.
+  MetricSums total, part;    // Sums of the segment and of its present generation.
+  StepTimes times;           // Those of rank 0 in this call of train().
   int64_t step = 0, epoch = 0;
   volador::Ref<StateBytes> kept;  // State to go on from when all ranks are lost.
   int64_t kept_step = 0;

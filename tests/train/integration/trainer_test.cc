@@ -563,9 +563,14 @@ TEST_F(TorchTrainer, RepeatsFewStepsAfterTheLossOfAllWorkersIfItCopiesTheStateOf
   expect_as_undisturbed(trainer);
 }
 
-TEST_F(TorchTrainer, CountsEachSampleOnceInTheMetricsAlthoughAllWorkersWereLost) {
-  // Over the end of an epoch: what this call did before the loss is done again.
-  Trainer trainer(options(2, config({{"kind", "kill_all"}, {"place", "train_batch"}, {"batch", 4}})));
+class SamplesOfACall : public TorchTrainer, public testing::WithParamInterface<bool> {};
+
+TEST_P(SamplesOfACall, AreCountedOnceAlthoughAllWorkersWereLost) {
+  // Over the end of an epoch: what this call did before the loss is done again. Without a copy of the state the steps of
+  // the first call are done again too.
+  auto given = options(2, config({{"kind", "kill_all"}, {"place", "train_batch"}, {"batch", 4}}));
+  given.copy_state = GetParam();
+  Trainer trainer(given);
   trainer.train({.num_steps = 7});
   arm();
   const auto metrics = trainer.train({.num_steps = 2 * kSteps});
@@ -576,6 +581,8 @@ TEST_F(TorchTrainer, CountsEachSampleOnceInTheMetricsAlthoughAllWorkersWereLost)
   trainer.train();
   expect_as_undisturbed(trainer);
 }
+INSTANTIATE_TEST_SUITE_P(Copies, SamplesOfACall, testing::Bool(),
+                         [](const auto& given) { return given.param ? "WithCopies" : "WithoutCopies"; });
 
 TEST_F(TorchTrainer, ReplacesAWorkerThatEndsInSetup) {
   arm();
