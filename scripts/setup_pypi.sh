@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # setup_pypi.sh NAME SWITCH WHAT SKIPPED [--folder]: installs a Python package for tests from PyPI, as scripts/NAME.txt pins it with all that
-# it needs, into a folder of its own. Where this fails, the tests that need it are skipped, and say so.
+# it needs, into a folder of its own, named for its version or, where no package has this name, for the pins. Where this fails, the tests
+# that need it are skipped, and say so.
 #
 #   SWITCH=OFF in the environment   install nothing
 #   --folder                        print where it is, and install nothing; the exit code is not 0 where it is not there
@@ -9,7 +10,8 @@ name=$1 switch=$2 what=$3 skipped=$4
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 pins=$here/$name.txt
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/volador
-folder=$cache/$name-$(sed -n "s/^$name==\([^ ]*\).*/\1/p" "$pins")
+version=$(sed -n "s/^$name==\([^ ]*\).*/\1/p" "$pins")
+folder=$cache/$name-${version:-$(sha256sum <"$pins" | cut -c1-8)}
 
 say() { printf 'setup: %s\n' "$*" >&2; }
 # The marker is written last, and holds what was installed.
