@@ -22,6 +22,7 @@
 #include "python-bindings/core/convert.h"
 #include "python-bindings/core/gil.h"
 #include "python-bindings/core/host.h"
+#include "python-bindings/core/train.h"
 #include "python-bindings/core/tune.h"
 #include "runtime/actor/call_context.h"
 #include "runtime/actor/lending.h"
@@ -375,6 +376,7 @@ Fields context() {
   fields["restarts"] = here.restarts;
   fields["node"] = here.node_name;
   fields["node_id"] = to_string(here.node);
+  fields["node_address"] = here.node_address;
   fields["resources"] = amounts_of(here.resources);
   fields["gpus"] = here.gpus;
   fields["scratch"] = here.scratch_directory().string();
@@ -641,6 +643,7 @@ NB_MODULE(_core, module) {
   bind_host(module);
   bind_functions(module);
   bind_tune(module);
+  bind_train(module);
 }
 
 }  // namespace volador::python

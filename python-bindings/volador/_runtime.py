@@ -22,6 +22,7 @@ _process: int | None = None  # That made the connection: a forked child has none
 
 # Modules that a template imports for its hosts where the driver has imported them: slow to import, and safe to fork.
 _PRELOADED = ("numpy", "pandas", "scipy", "torch", "pyarrow", "sklearn")
+_PRELOADED_FOR_TRAINING = ("torch", "torch.nn.parallel.distributed", "torch._dynamo")  # The last: by the first optimizer.
 
 
 class Context:
@@ -145,6 +146,8 @@ def _host_environment() -> dict[str, str]:
     # The same in all programs of one environment, so that their hosts come from one template.
     path = [os.path.abspath(entry or os.curdir) for entry in sys.path]
     loaded = [name for name in _PRELOADED if name in sys.modules]
+    if "volador.train" in sys.modules:
+        loaded = list(dict.fromkeys([*loaded, *_PRELOADED_FOR_TRAINING]))
     variables = {"VOLADOR_PYTHON_PATH": os.pathsep.join(path), "VOLADOR_PYTHON_PRELOAD": ",".join(loaded)}
     if _alias.is_installed():
         variables["VOLADOR_PYTHON_COMPAT"] = "1"
