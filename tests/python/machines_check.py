@@ -1,11 +1,13 @@
 """A Python program on a cluster of two machines (network namespaces): machines_check.py [Python.test …]. Exit code 77: not run."""
 
+import importlib.util
 import os
 import pathlib
 import signal
 import subprocess
 import sys
 import textwrap
+import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / "integration"))
 import machines  # noqa: E402
@@ -18,7 +20,7 @@ class Python(machines.LanTest):
         return self.head.command(sys.executable, "-c", textwrap.dedent(script))
 
     def environment(self):
-        return self.head.environment(PYTHONPATH=os.environ["PYTHONPATH"])
+        return self.head.environment(PYTHONPATH=os.environ["PYTHONPATH"], LD_LIBRARY_PATH=os.environ.get("LD_LIBRARY_PATH", ""))
 
     def run_program(self, script):
         done = subprocess.run(self.program(script), env=self.environment(), capture_output=True, text=True, timeout=90)
@@ -72,6 +74,81 @@ class Python(machines.LanTest):
         program.stdin.write("\n")
         program.stdin.flush()
         self.assertEqual(program.stdout.readline(), "4 m1\n")
+        self.assertEqual(program.wait(30), 0)
+
+    TRAIN = """
+        import ctypes, os, subprocess, sys, volador
+        from volador import train
+
+        def loop(config):
+            import torch
+            from volador.train import torch as train_torch
+            torch.manual_seed(0)
+            model = train_torch.prepare_model(torch.nn.Linear(3, 1))
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+            context, begin = train.get_context(), 0
+            if checkpoint := train.get_checkpoint():
+                saved = torch.load(checkpoint.path + "/state.pt")
+                begin = saved["epoch"]
+                getattr(model, "module", model).load_state_dict(saved["model"])
+            nodes = [None] * context.world_size
+            torch.distributed.all_gather_object(nodes, volador.get_runtime_context()["node"])
+            while config["waits"] and context.world_size == 1 and begin == 0:  # Until the second machine takes part.
+                with train.checkpoint_folder() as folder:
+                    torch.save({"epoch": 0, "model": model.state_dict()}, folder + "/state.pt")
+                    train.report({}, checkpoint=folder)
+            for epoch in range(begin, 6):
+                x = torch.ones(2, 3) * (context.rank + 1)
+                loss = (model(x) - x.sum(1, keepdim=True)).square().mean()
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                with train.checkpoint_folder() as folder:
+                    if context.rank == 0:
+                        torch.save({"epoch": epoch + 1, "model": getattr(model, "module", model).state_dict()}, folder + "/state.pt")
+                    metrics = {"epoch": epoch, "begin": begin, "nodes": "+".join(sorted(nodes))}
+                    train.report(metrics, checkpoint=folder if context.rank == 0 else None)
+                if epoch == 3 and begin == 0 and config["waits"]:
+                    open(config["waits"], "w").close()
+                    while True:
+                        torch.distributed.barrier()
+
+        def fit(storage, waits="", **options):
+            volador.init()
+            result = train.TorchTrainer(loop, config={"waits": waits}, storage=storage, hang_timeout=10, **options).fit()
+            kept = os.listdir(result.checkpoint.path)
+            print(result.metrics["epoch"], result.metrics["begin"], result.metrics["nodes"], result.failures, *kept, flush=True)
+        """
+
+    def training(self, script):
+        return textwrap.dedent(self.TRAIN) + textwrap.dedent(script)
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "PyTorch is not there")
+    def test_trains_on_two_machines_that_share_no_folder(self):
+        # The program's folder is in mounts of its own, which no worker sees.
+        storage = self.lan.directory / "results"
+        storage.mkdir()
+        said = self.run_program(self.training(f"""
+            assert ctypes.CDLL(None).unshare(0x20000) == 0  # CLONE_NEWNS
+            subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+            subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "{storage}"], check=True)
+            fit("{storage}", num_workers=2, strategy="STRICT_SPREAD")
+            """))
+        self.assertEqual(said, ["5", "0", "m1+m2", "0", "state.pt"])
+        self.assertEqual(os.listdir(storage), [])
+        self.stop_all()
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "PyTorch is not there")
+    def test_training_goes_on_after_the_loss_of_a_machine(self):
+        waits = self.lan.directory / "waits"
+        program = subprocess.Popen(
+            self.program(self.training(f'fit("{self.lan.directory}/results", "{waits}", num_workers=(1, 2), num_cpus=2)')),
+            env=self.environment(), stdout=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(program.kill)
+        machines.wait_until("four epochs are done", waits.exists, 60)
+        self.lan.machines[1].signal_all(signal.SIGKILL)
+        self.assertEqual(program.stdout.readline().split(), ["5", "4", "m1", "1", "state.pt"])
         self.assertEqual(program.wait(30), 0)
 
 
