@@ -33,7 +33,11 @@ FIGURES = {
     "py_actor_spawn": ("/s", True, "actors spawned until their first answer, 20 at once"),
     "py_tune_reports": ("/s", True, "results of 4 trials of 500 reports each, on all processors, with JSON and CSV files"),
     "py_tune_trials": ("s", False, "48 trials of 0.1 s, each alone on a processor"),
+    "py_train_first_step": ("s", False, "start of a program to the first step of two workers with PyTorch"),
+    "py_train_second_run": ("s", False, "fit() of the same program again to its first step"),
+    "py_train_report": ("µs", False, "report() of metrics in training"),
 }
+TRAIN = {name for name in FIGURES if name.startswith("py_train_")}
 
 
 def per_second(function, seconds=1.0):
@@ -46,6 +50,8 @@ def per_second(function, seconds=1.0):
 
 
 def measure(system, only):
+    if only and only <= TRAIN:
+        return measure_train(system)
     figures = {}
     begin = time.perf_counter()
     if system == "ray":
@@ -190,6 +196,81 @@ def measure_tune(system):
         return {"py_tune_reports": 4 * 500 / seconds, "py_tune_trials": time.perf_counter() - begin}
 
 
+def measure_train(system):
+    """In a process of its own: what it imports and starts is part of the figure."""
+    import tempfile
+
+    begin = time.time()
+    if system == "ray":
+        import ray
+        import ray.train
+        import ray.train.torch as ray_torch
+
+        ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    else:
+        import volador
+        import volador.compat.ray.train
+        import volador.compat.ray.train.torch as ray_torch
+
+        ray = volador.compat.ray
+        ray.init(num_cpus=4)
+
+    def loop(config):
+        import torch
+
+        if config["system"] == "ray":
+            from ray import train
+            from ray.train.torch import prepare_model
+        else:
+            from volador.compat.ray import train
+            from volador.compat.ray.train.torch import prepare_model
+        model = prepare_model(torch.nn.Linear(8, 1))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.ones(4, 8)).sum().backward()
+        optimizer.step()
+        stepped = time.time()
+        train.report({"step": 0})
+        reports = []
+        for step in range(20):
+            began = time.perf_counter()
+            train.report({"step": step})
+            reports.append(time.perf_counter() - began)
+        if train.get_context().get_world_rank() == 0:
+            with open(config["file"], "w") as file:
+                json.dump([stepped, statistics.median(reports) * 1e6], file)
+
+    with tempfile.TemporaryDirectory() as folder:
+
+        def run():
+            file = os.path.join(folder, "times")
+            ray_torch.TorchTrainer(
+                loop,
+                train_loop_config={"file": file, "system": system},
+                scaling_config=ray.train.ScalingConfig(num_workers=2),
+                run_config=ray.train.RunConfig(storage_path=folder),
+            ).fit()
+            with open(file) as written:
+                return json.load(written)
+
+        first, report = run()
+        again = time.time()
+        second, _ = run()
+    ray.shutdown()
+    return {"py_train_first_step": first - begin, "py_train_second_run": second - again, "py_train_report": report}
+
+
+def environment_of(system, volador_folder):
+    """With PyTorch where scripts/setup_pytorch.sh has made it one that can be imported."""
+    environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONWARNINGS": "ignore"}
+    paths = [volador_folder] if system == "volador" else []
+    made = subprocess.run([ROOT / "scripts/setup_pytorch.sh", "--folder"], capture_output=True, text=True).stdout.strip()
+    torch = sorted(pathlib.Path(made).parent.glob("torch-*/torch")) if made else []
+    if torch:
+        paths += [made, str(torch[-1].parent)]
+        environment["LD_LIBRARY_PATH"] = os.path.join(made, "stubs")
+    return {**environment, "PYTHONPATH": os.pathsep.join(paths)}
+
+
 def show(value, unit):
     if unit == "s":
         return f"{value:.2f} s"
@@ -230,19 +311,20 @@ def main():
         print("figures " + json.dumps(measure(options.measure, only)))
         return 0
     rounds = {"volador": [], "ray": []}
+    parts = [part for part in ((only or set(FIGURES)) - TRAIN, (only or TRAIN) & TRAIN) if part]  # Training: a process of its own.
     for _ in range(options.rounds):
         for system in rounds:
-            environment = {**os.environ, "RAY_USAGE_STATS_ENABLED": "0", "PYTHONWARNINGS": "ignore"}
-            if system == "volador":
-                environment["PYTHONPATH"] = options.volador
-            done = subprocess.run(
-                [sys.executable, __file__, f"--measure={system}", f"--only={options.only}"], env=environment, capture_output=True, text=True, timeout=600
-            )
-            found = [line for line in done.stdout.splitlines() if line.startswith("figures ")]
-            if not found:
-                print(done.stdout, done.stderr, file=sys.stderr)
-                return 1
-            rounds[system].append(json.loads(found[0].partition(" ")[2]))
+            rounds[system].append({})
+            for part in parts:
+                done = subprocess.run(
+                    [sys.executable, __file__, f"--measure={system}", f"--only={','.join(part)}"],
+                    env=environment_of(system, options.volador), capture_output=True, text=True, timeout=600,
+                )
+                found = [line for line in done.stdout.splitlines() if line.startswith("figures ")]
+                if not found:
+                    print(done.stdout, done.stderr, file=sys.stderr)
+                    return 1
+                rounds[system][-1].update(json.loads(found[0].partition(" ")[2]))
     text = table(rounds)
     print(text)
     if options.write:
