@@ -28,6 +28,7 @@
 #include "runtime/actor/lending.h"
 #include "runtime/actor/math_threads.h"
 #include "runtime/actor/self.h"
+#include "runtime/machine.h"
 #include "runtime/version.h"
 #include "volador/embedding.h"
 #include "volador/init.h"
@@ -613,6 +614,8 @@ void bind_functions(nb::module_& module) {
   module.def("context", &context);
   module.def("cluster_resources", [] { return amounts_of(Session::current()->totals().total); });
   module.def("used_resources", [] { return amounts_of(Session::current()->totals().used); });
+  module.def("node_count", [] { return Session::current()->totals().nodes; });
+  module.def("machine_id", [] { return value_or_raise(machine_id()); });
   module.def("granted_threads", &granted_threads);
   module.def("end_actor", [] {
     const WithoutGil released;

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
-from volador import _core, _future, _host, _options, _runtime, _values
+from volador import _code, _core, _future, _host, _options, _runtime, _values
 from volador.exceptions import InvalidArgumentError
 
 if TYPE_CHECKING:
@@ -135,6 +135,7 @@ class ActorClass(Generic[P, T]):
         self._kind = cast("type[Any]", kind)
         self._options = options
         self._packed: _values.Packed | None = None
+        self._has_archive = False
         self._methods: dict[str, bool] | None = None
         self._groups: dict[str, list[str]] = {}  # Methods by concurrency group.
         self.__name__ = self._kind.__name__
@@ -146,9 +147,11 @@ class ActorClass(Generic[P, T]):
         Raises InfeasibleError, InvalidArgumentError (a name in use), UnavailableError."""
         _runtime.ensure()
         name = self._kind.__qualname__.rsplit("<locals>.", 1)[-1]
+        if self._packed is None or not _code.is_current(self._has_archive):
+            self._packed = _code.pack(self._kind)
+            self._has_archive = _code.has_archive()
         if self._methods is None:
             self._methods = _host.methods_of(self._kind)
-            self._packed = _values.pack(self._kind)
             self._groups = {}
             for key in self._methods:
                 group = getattr(getattr(self._kind, key), "__volador_concurrency_group__", None)
@@ -169,7 +172,8 @@ class ActorClass(Generic[P, T]):
 
     def _with(self, options: _options.ActorOptions) -> Self:
         made = type(self)(cast("Callable[P, T]", self._kind), options)
-        made._packed, made._methods, made._groups = self._packed, self._methods, self._groups
+        made._packed, made._has_archive = self._packed, self._has_archive
+        made._methods, made._groups = self._methods, self._groups
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from volador import _core, _future, _values
+from volador import _code, _core, _future, _values
 from volador.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ def methods_of(kind: type) -> dict[str, bool]:
 
 def load_class(packed: _values.Packed) -> tuple[type, list[str], bool, list[str]]:
     """The class, the names of its methods, whether it saves and loads checkpoints, the names of its generators."""
-    kind = _values.unpack(packed)
+    kind = _code.unpack(packed)
     methods = methods_of(kind)
     plain = [name for name, streams in methods.items() if not streams]
     saves = hasattr(kind, "save_checkpoint") and hasattr(kind, "load_checkpoint")
@@ -205,14 +205,14 @@ def _without_frames(error: BaseException) -> BaseException:
 
 @functools.lru_cache(maxsize=256)
 def _function(pickled: bytes) -> tuple[Any, bool | tuple[type[BaseException], ...]]:
-    return _values.unpack((_values.VALUE, pickled, [], [], []))  # type: ignore[no-any-return]
+    return _code.unpack((_values.VALUE, pickled, [], [], []))  # type: ignore[no-any-return]
 
 
 def run_task(code: _values.Packed, packed: _values.Packed, awaited: list[_values.Packed]) -> _values.Packed | str:
     """Runs a task: its answer, or the text of an exception after which it may be retried."""
     retried: bool | tuple[type[BaseException], ...] = False
     try:
-        function, retried = _function(code[1]) if not code[2] and not code[3] and not code[4] else _values.unpack(code)
+        function, retried = _function(code[1]) if not code[2] and not code[3] and not code[4] else _code.unpack(code)
         args, kwargs = _future.join_arguments(_values.unpack(packed), awaited)
         return _values.pack(function(*args, **kwargs))
     except BaseException as error:

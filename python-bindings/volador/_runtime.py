@@ -10,7 +10,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volador import _core
+from volador import _code, _core
 from volador.compat import _alias
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ def shutdown() -> None:
         if _context is None or _process != os.getpid():
             return
         _context = None
+        _code.forget()
         atexit.unregister(shutdown)
         _core.shutdown()
 

@@ -76,6 +76,46 @@ class Python(machines.LanTest):
         self.assertEqual(program.stdout.readline(), "4 m1\n")
         self.assertEqual(program.wait(30), 0)
 
+    def test_modules_and_files_of_the_program_travel_with_it(self):
+        # The program's folder is in mounts of its own, as on a machine of its own.
+        folder = self.lan.directory / "program"
+        folder.mkdir()
+        script = f"""
+            import ctypes, os, subprocess, sys
+            folder = "{folder}"
+            assert ctypes.CDLL(None).unshare(0x20000) == 0  # CLONE_NEWNS
+            subprocess.run(["mount", "--make-rprivate", "/"], check=True)
+            subprocess.run(["mount", "-t", "tmpfs", "tmpfs", folder], check=True)
+            folder += "/project"  # It is not there on the nodes.
+            os.makedirs(folder + "/models")
+            open(folder + "/models/__init__.py", "w").write("def double(x): return 2 * x")
+            open(folder + "/settings.txt", "w").write("width=8")
+            open(folder + "/secret.bin", "w").write("x" * 1000)
+            open(folder + "/.voladorignore", "w").write("*.bin\\nhidden.py")
+            open(folder + "/hidden.py", "w").write("def work(): pass")
+            sys.path[0] = folder
+            os.chdir(folder)
+            import models, volador
+            from volador import tune
+            class There(volador.Actor):
+                def work(self, x): return models.double(x), open("settings.txt").read(), os.path.exists("secret.bin")
+                def nested(self): return volador.task(models.double).options(node="m1").remote(21).result()
+            @volador.task
+            def there(x): return models.double(x), volador.get_runtime_context()["node"]
+            def trial(config): tune.report({{"score": models.double(config["x"])}})
+            volador.init()
+            for node in ("m1", "m2"):
+                actor = There.options(node=node).remote()
+                print(*actor.work.remote(5).result(), *there.options(node=node).remote(4).result(), actor.nested.remote().result())
+            print(tune.run(trial, space={{"x": tune.grid_search([1, 2, 3])}}, metric="score", storage_path=folder + "/r", progress="silent").best_result["score"])
+            import hidden
+            try: volador.task(hidden.work).options(node="m2").remote().result()
+            except ModuleNotFoundError as error: print(str(error).partition(", with ")[0].replace(" ", "_"))
+            """
+        said = self.run_program(script)
+        self.assertEqual(said, "10 width=8 False 8 m1 42 10 width=8 False 8 m2 42 6.0 No_module_named_'hidden'_on_node_m2".split())
+        self.stop_all()
+
     TRAIN = """
         import ctypes, os, subprocess, sys, volador
         from volador import train

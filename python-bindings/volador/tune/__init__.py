@@ -19,7 +19,7 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from volador import _core, _runtime, _values
+from volador import _code, _core, _runtime
 from volador.exceptions import InvalidArgumentError
 from volador.tune import _space, _trial
 from volador.tune._space import (
@@ -420,7 +420,7 @@ def run(
     while isinstance(target, functools.partial):
         target = target.func
     label = getattr(target, "__name__", "trial")
-    return Analysis(_core.tune_run(_values.pack(trainable), label if label.isidentifier() else "trial", options))
+    return Analysis(_core.tune_run(_code.pack(trainable), label if label.isidentifier() else "trial", options))
 
 
 __all__ = [

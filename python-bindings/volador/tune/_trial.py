@@ -9,7 +9,7 @@ import sys
 import traceback
 from typing import TYPE_CHECKING, Any
 
-from volador import _values
+from volador import _code, _values
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +21,7 @@ class TrialEnd(BaseException):
 
 def load(packed: _values.Packed) -> tuple[bool, Any]:
     """Whether the trainable is a class, and its trial or its function."""
-    trainable = _values.unpack(packed)
+    trainable = _code.unpack(packed)
     target: Any = trainable
     args: tuple[Any, ...] = ()
     kwargs: dict[str, Any] = {}
