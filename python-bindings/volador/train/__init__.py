@@ -50,7 +50,7 @@ class TorchTrainer:
     ~/volador_results. metric, mode: what lists and the dashboard show. checkpoints_kept: number of checkpoints that are
     not removed, those with the best checkpoint_score (a metric, by mode) or the newest; the last one is always kept.
     max_failures: workers that may be lost, -1: any number. retry_user_errors: an exception of the function counts as
-    such a loss. backend: "auto" (NCCL for GPUs, else Gloo), "gloo", "nccl". env: variables of the workers.
+    such a loss. backend: "auto" (NCCL where each worker has a whole GPU, else Gloo), "gloo", "nccl". env: variables of the workers.
     start_timeout: seconds without enough workers after which the run fails. hang_timeout: seconds after which a worker
     that does not answer is ended. collective_timeout: seconds, of torch.distributed. resume_from: a checkpoint to begin with."""
 

@@ -325,7 +325,9 @@ class Controller:
                 self._report.event(f"Ranks on {len(nodes)} nodes exchange gradients by PyTorch's {options.backend}, which does not encrypt them.")
         backend = options.backend
         if backend == "auto":
-            backend = "cpu:gloo,cuda:nccl" if all(place["device"] != "cpu" for place in places) else "gloo"
+            # NCCL refuses two ranks on one GPU.
+            whole = options.resources["num_gpus"] >= 1 and all(place["device"] != "cpu" for place in places)
+            backend = "cpu:gloo,cuda:nccl" if whole else "gloo"
         latest = self._latest
         if latest is not None and self._files is None and not all(place["shares_folder"] for place in places):
             self._files = volador.put(_session.read_files(latest.path))
