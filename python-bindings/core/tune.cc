@@ -22,6 +22,7 @@
 #include "tune/schedulers/scheduler_spec.h"
 #include "tune/searchers/searcher_spec.h"
 #include "tune/space/space_json.h"
+#include "tune/study/study.h"
 #include "tune/tune.h"
 
 namespace volador::python {
@@ -240,6 +241,66 @@ nb::typed<nb::dict, nb::str, nb::object> context() {
   return fields;
 }
 
+// ---- A study; a configuration is JSON.
+
+using StudyTrial = std::pair<int64_t, std::string>;  // Index, configuration.
+
+tune::Study make_study(const std::string& space, const std::vector<std::string>& modes, int64_t constraints,
+                       const std::string& searcher, std::optional<uint64_t> seed) {
+  tune::StudyOptions options;
+  options.space = value_or_raise(tune::space_from_json(value_or_raise(tune::Config::from_json(space))));
+  if (modes.size() == 1) {
+    options.mode = mode_of(modes.front(), "mode");
+  } else {
+    for (const std::string& mode : modes) options.modes.push_back(mode_of(mode, "modes"));
+  }
+  options.constraints = constraints;
+  options.searcher = value_or_raise(tune::searcher_of(searcher));
+  options.seed = seed;
+  return tune::Study(std::move(options));
+}
+
+void bind_study(nb::module_& module) {
+  nb::class_<tune::Study>(module, "Study")
+      .def(
+          "__init__",
+          [](tune::Study* study, const std::string& space, const std::vector<std::string>& modes, int64_t constraints,
+             const std::string& searcher, std::optional<uint64_t> seed) {
+            new (study) tune::Study(make_study(space, modes, constraints, searcher, seed));
+          },
+          nb::arg("space"), nb::arg("modes"), nb::arg("constraints"), nb::arg("searcher"), nb::arg("seed").none())
+      .def("ask",
+           [](tune::Study& study) {
+             const WithoutGil released;
+             const auto trial = study.ask();
+             return StudyTrial(trial.index, trial.config.to_json());
+           })
+      .def("enqueue",
+           [](tune::Study& study, const std::string& config) {
+             return study.enqueue(value_or_raise(tune::Config::from_json(config))).index;
+           })
+      .def(
+          "tell",
+          [](tune::Study& study, int64_t index, const std::optional<std::vector<double>>& values,
+             const std::vector<double>& constraints) {
+            const tune::Study::Trial trial{index, {}};
+            const WithoutGil released;
+            if (!values) {
+              study.tell(trial, std::nullopt);
+            } else if (values->size() == 1 && constraints.empty()) {
+              study.tell(trial, values->front());
+            } else {
+              study.tell(trial, *values, constraints);
+            }
+          },
+          nb::arg("index"), nb::arg("values").none(), nb::arg("constraints"))
+      .def("front", [](const tune::Study& study) {
+        std::vector<int64_t> indices;
+        for (const auto& judged : study.front()) indices.push_back(judged.trial.index);
+        return indices;
+      });
+}
+
 std::optional<std::pair<std::string, int64_t>> checkpoint() {
   const auto& found = tune::get_checkpoint();
   if (!found) return std::nullopt;
@@ -303,6 +364,7 @@ void install_trainables() {
 
 void bind_tune(nb::module_& module) {
   bind_options(module);
+  bind_study(module);
   nb::class_<tune::Analysis>(module, "Analysis")
       .def_prop_ro("directory", [](const tune::Analysis& analysis) { return analysis.directory().string(); })
       .def_prop_ro("interrupted", &tune::Analysis::interrupted)

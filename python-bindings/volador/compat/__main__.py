@@ -1,4 +1,4 @@
-"""python -m volador.compat SCRIPT [ARGUMENT…]: runs a script that imports ray, unchanged, on Volador."""
+"""python -m volador.compat SCRIPT [ARGUMENT…]: runs a script that imports ray or optuna, unchanged, on Volador."""
 
 import os
 import runpy
@@ -9,7 +9,7 @@ from volador.compat import _alias
 
 def main() -> None:
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
-        sys.exit("usage: python -m volador.compat SCRIPT [ARGUMENT…]   runs a script that imports ray, on Volador")
+        sys.exit("usage: python -m volador.compat SCRIPT [ARGUMENT…]   runs a script that imports ray or optuna, on Volador")
     script = sys.argv[1]
     if not os.path.exists(script):
         sys.exit(f"error: there is no script {script}")

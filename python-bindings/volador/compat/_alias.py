@@ -1,4 +1,7 @@
-"""Lets `import ray` find the names of Volador's façade, in this process and in its hosts. Only where a user asks for it."""
+"""Lets `import ray`, `import optuna` and `import determined` find the names of Volador's façades, in this process and in its
+hosts. Only where a user asks for it.
+
+A package `determined` that is installed, or that stands beside the program, is imported instead of the façade."""
 
 from __future__ import annotations
 
@@ -13,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
-PACKAGES = ("ray",)
+PACKAGES = ("ray", "optuna", "determined")
+_YIELDING = ("determined",)
 
 
 class _Loader(importlib.abc.Loader):
@@ -32,7 +36,8 @@ class _Loader(importlib.abc.Loader):
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname.partition(".")[0] not in PACKAGES:
+        root = fullname.partition(".")[0]
+        if root not in PACKAGES or (root in _YIELDING and _has_another(root)):
             return None
         name = f"{__package__}.{fullname}"
         try:
@@ -42,6 +47,14 @@ class _Finder(importlib.abc.MetaPathFinder):
         if found is None:
             raise ModuleNotFoundError(f"No module named {fullname!r} in volador.compat; it has the names that docs/guides/python.md lists", name=fullname)
         return importlib.machinery.ModuleSpec(fullname, _Loader(name), is_package=found.submodule_search_locations is not None)
+
+
+def _has_another(root: str) -> bool:
+    """Whether a package of that name is imported, or can be, that is not the façade. Folders without modules do not count."""
+    if root in sys.modules:
+        return sys.modules[root].__name__ == root
+    found = importlib.machinery.PathFinder.find_spec(root)
+    return found is not None and found.loader is not None and found.origin is not None
 
 
 def install() -> None:

@@ -37,6 +37,7 @@ from volador.tune._space import (
     randn,
     uniform,
 )
+from volador.tune._study import MedianPruner, Study, StudyTrial, TrialPruned
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -427,8 +428,12 @@ __all__ = [
     "Analysis",
     "Checkpoint",
     "Domain",
+    "MedianPruner",
+    "Study",
+    "StudyTrial",
     "Trainable",
     "Trial",
+    "TrialPruned",
     "asha",
     "automatic",
     "bohb",
