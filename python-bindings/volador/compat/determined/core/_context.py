@@ -1,0 +1,111 @@
+"""core.init()."""
+
+from __future__ import annotations
+
+import faulthandler
+import logging
+import os
+import pathlib
+import signal
+import sys
+from typing import Any
+
+from volador.compat.determined import _config, _info, errors
+from volador.compat.determined.core._checkpoint import CheckpointContext
+from volador.compat.determined.core._distributed import DistributedContext, DummyDistributedContext
+from volador.compat.determined.core._preempt import PreemptContext, PreemptMode
+from volador.compat.determined.core._searcher import SearcherContext
+from volador.compat.determined.core._train import EarlyExitReason, TensorboardMode, TrainContext
+
+_logger = logging.getLogger("determined.core")
+
+
+class Context:
+    """The parts of the Core API; use it as `with core.init() as context`. An InvalidHP that leaves the block ends the process with code 0."""
+
+    def __init__(
+        self,
+        checkpoint: CheckpointContext,
+        distributed: DistributedContext | None = None,
+        preempt: PreemptContext | None = None,
+        train: TrainContext | None = None,
+        searcher: SearcherContext | None = None,
+    ) -> None:
+        self.checkpoint = checkpoint
+        self.distributed = distributed or DummyDistributedContext()
+        self.preempt = preempt or PreemptContext(self.distributed)
+        self.train = train or TrainContext(distributed=self.distributed)
+        self.searcher = searcher or SearcherContext(self.distributed)
+
+    def __enter__(self) -> Context:
+        self.preempt.start()
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        self.preempt.close()
+        self.distributed.close()
+        if isinstance(value, errors.InvalidHP):
+            self.train.report_early_exit(EarlyExitReason.INVALID_HP)
+            _logger.warning("InvalidHP ends the trial without a failure: %s", value)
+            sys.exit(0)
+
+
+def default_storage() -> str:
+    """Where checkpoints lie if nobody names a folder."""
+    return os.path.join(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "determined")
+
+
+def storage_of(checkpoint_storage: str | dict[str, Any] | None) -> str | None:
+    """A folder from `checkpoint_storage`: a path, or a mapping of type shared_fs or directory. ValueError: another kind of storage."""
+    if checkpoint_storage is None:
+        return None
+    if isinstance(checkpoint_storage, str):
+        if "://" in checkpoint_storage and not checkpoint_storage.startswith("file://"):
+            raise ValueError(f"checkpoint_storage: expected a folder's path, got {checkpoint_storage!r}; object stores are not there: mount it and name the mount")
+        return os.path.abspath(checkpoint_storage.removeprefix("file://"))
+    kind = checkpoint_storage.get("type", "shared_fs")
+    base = checkpoint_storage.get({"shared_fs": "host_path", "directory": "container_path"}.get(kind, ""))
+    if not isinstance(base, str):
+        raise ValueError(f"checkpoint_storage: expected a path, or type shared_fs with host_path, or type directory with container_path, got {checkpoint_storage!r}")
+    return os.path.join(os.path.abspath(base), checkpoint_storage.get("storage_path") or "")
+
+
+def init(
+    *,
+    distributed: DistributedContext | None = None,
+    checkpoint_storage: str | dict[str, Any] | None = None,
+    preempt_mode: PreemptMode = PreemptMode.WorkersAskChief,
+    tensorboard_mode: TensorboardMode = TensorboardMode.AUTO,
+) -> Context:
+    """Builds the context of this process.
+
+    distributed: needed for more than one process. checkpoint_storage: a folder; default: the launcher's, then ~/.local/share/determined.
+    Without a launcher there is one operation, of length 1 in epochs, and metrics go to the log. SIGUSR1 prints the stacks of all threads."""
+    info = _info.get_cluster_info()
+    distributed = distributed or DummyDistributedContext()
+    folder = storage_of(checkpoint_storage) or (info._storage if info is not None else None) or default_storage()
+    train, searcher = TrainContext(distributed=distributed), SearcherContext(distributed)
+    if info is not None and info.task_type == "TRIAL":
+        trial = info.trial
+        goal = trial._config.get("searcher") or {}
+        length, units = _config.length_of(goal.get("max_length", 1))
+        train = TrainContext(
+            pathlib.Path(folder) / "tensorboard",
+            distributed=distributed,
+            trial_id=trial.trial_id,
+            experiment_id=trial.experiment_id,
+            searcher_metric=goal.get("metric"),
+            smaller_is_better=bool(goal.get("smaller_is_better", True)),
+        )
+        searcher = SearcherContext(distributed, length, units)
+    else:
+        _logger.debug("checkpoints are stored in %s", folder)
+    _stacks_on_sigusr1()
+    return Context(CheckpointContext(distributed, folder), distributed, PreemptContext(distributed, preempt_mode), train, searcher)
+
+
+def _stacks_on_sigusr1() -> None:
+    try:
+        faulthandler.register(signal.SIGUSR1, all_threads=True)
+    except (AttributeError, ValueError, OSError):  # No such signal here, or no standard error to write to.
+        _logger.debug("SIGUSR1 does not print stacks here")
