@@ -881,7 +881,6 @@ GOOD = {
         ({"hyperparameters": {"lr": {"type": "integer"}}}, "hyperparameters.lr.type: expected const, int, double, log or categorical, got 'integer'"),
         ({"hyperparameters": {"lr": {"type": "categorical", "vals": []}}}, "hyperparameters.lr.vals: expected a list of at least one value"),
         ({"hyperparameters": {}, "min_checkpoint_period": {"records": 9}}, "min_checkpoint_period: a length in records needs the hyperparameter global_batch_size"),
-        ({"resources": {"slots_per_trial": 4}}, "start with torchrun --nproc-per-node 4 -m volador.determined conf.yaml"),
         ({"entrypoint": None}, "entrypoint: missing; add entrypoint: module:Class"),
         ({"entrypoint": "horovodrun -np 8 x"}, "entrypoint: expected module:Class or python3 SCRIPT.py"),
         ({"entrypoint": "no_such_module:T"}, "entrypoint: there is no no_such_module.py in .; put it beside the configuration"),

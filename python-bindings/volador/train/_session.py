@@ -149,6 +149,10 @@ class Session:
     def pause(self) -> None:
         self._is_pausing = True
 
+    def is_pausing(self) -> bool:
+        """Whether the group waits for this rank to leave at its next checkpoint."""
+        return self._is_pausing
+
     def abort(self) -> None:
         """A rank that waits for a peer is released when that one leaves, by the end of its connection."""
         self._is_aborted = True
@@ -211,6 +215,11 @@ class Session:
             self.items.put(("report", self.step, dict(metrics), with_files))
         if pauses and with_files:
             raise Left
+
+    def publish(self, step: int, metrics: Mapping[str, Any]) -> None:
+        """Metrics for the run's lists and files, without waiting for other ranks; for loops that know their own steps."""
+        self.step_at = time.monotonic()
+        self.items.put(("report", step, dict(metrics), []))
 
     # ---- Checkpoints.
 

@@ -12,22 +12,26 @@ import shlex
 import signal
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volador.compat import _alias
 from volador.compat.determined import _config, _info, util
 from volador.compat.determined.core import _context, _preempt, _train
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 USAGE = "python -m volador.determined [model_def:Class] config.yaml [--output DIR] [--checkpoint ID]"
 DESCRIPTION = (
-    "Trains one trial of a Determined experiment in this process, or in those of torchrun. Hyperparameters with a range take its middle (int, double, "
+    "Trains one trial of a Determined experiment: in this process, in those of torchrun, or with resources.slots_per_trial above 1 on so many workers "
+    "of a cluster, a private one by default, where it goes on after lost workers. Hyperparameters with a range take its middle (int, double, "
     "log) or first value (categorical). The entrypoint is module:Class, or `python3 SCRIPT.py …` for a Core API program. On SIGTERM the trial saves a "
     "checkpoint at the next report and ends; go on from it with --checkpoint. Exit codes: 0, 1 the trial failed, 2 the command or the configuration is wrong."
 )
 
 
 @dataclasses.dataclass
-class _Job:
+class Job:
     """What to run. script: the words of a Core API program; else trial_class. home: the program's folder."""
 
     document: _config.Document
@@ -51,7 +55,19 @@ def main(arguments: list[str] | None = None) -> int:
         job, notices = _prepare(given.names, given.output, given.checkpoint)
         for notice in notices:
             _say(f"notice: {notice}")
-        _run(job)
+        slots = job.document.config.slots_per_trial()
+        if slots > 1 and "WORLD_SIZE" not in os.environ:
+            from volador.compat.determined import _workers
+
+            _workers.run(job, slots, _run, _say)
+        else:
+            last: dict[str, Any] = {}
+            signal.signal(signal.SIGTERM, lambda number, frame: _preempt.request_preemption())
+            try:
+                _run(job, lambda kind, steps, values: last.update(values, steps=steps) if kind == "checkpoint" else None)
+            finally:
+                if last:
+                    _say(f"checkpoint: {last['path']} (batch {last['steps']})")
     except _config.ConfigError as error:
         if _rank() == 0:
             print(f"error: {error}", file=sys.stderr)
@@ -71,7 +87,7 @@ def _say(text: str) -> None:
 # Before anything runs.
 
 
-def _prepare(names: list[str], output: str | None, checkpoint: str | None) -> tuple[_Job, list[str]]:
+def _prepare(names: list[str], output: str | None, checkpoint: str | None) -> tuple[Job, list[str]]:
     """Checks everything that can be checked without the program; and the notices to show."""
     if len(names) > 2:
         raise _config.ConfigError(f"the command: expected a trial class and a configuration, got {' '.join(names)}; usage: {USAGE}")
@@ -94,18 +110,18 @@ def _prepare(names: list[str], output: str | None, checkpoint: str | None) -> tu
         raise document.error("checkpoint_storage", str(error).partition(": ")[2]) from None
     if checkpoint is not None and os.sep in checkpoint:
         checkpoint = os.path.abspath(checkpoint)
-    job = _Job(document, hparams, seed, storage, checkpoint, home=os.path.dirname(os.path.abspath(names[-1])))
+    job = Job(document, hparams, seed, storage, checkpoint, home=os.path.dirname(os.path.abspath(names[-1])))
     _find_program(job, names)
     return job, notices
 
 
 def _check_slots(document: _config.Document, names: list[str], processes: int) -> None:
     slots = document.config.slots_per_trial()
-    if slots > 1 and slots != processes:
+    if slots > 1 and processes not in (1, slots):
         raise document.error(
             "resources.slots_per_trial",
-            f"{slots} slots need as many processes, here {'is' if processes == 1 else 'are'} {processes}; start with torchrun "
-            f"--nproc-per-node {slots} -m volador.determined {' '.join(names)}, or set slots_per_trial: 1",
+            f"{slots} slots need as many processes, here are {processes}; start without torchrun, or with torchrun --nproc-per-node {slots} "
+            f"-m volador.determined {' '.join(names)}",
         )
 
 
@@ -120,7 +136,7 @@ def _check_lengths(document: _config.Document, hparams: dict[str, Any]) -> None:
             raise document.error(key, "a length in records needs the hyperparameter global_batch_size; add it, or give the length in batches")
 
 
-def _find_program(job: _Job, names: list[str]) -> None:
+def _find_program(job: Job, names: list[str]) -> None:
     """The entrypoint's file: beside the configuration, else in the current folder, else an installed module."""
     document = job.document
     entrypoint = names[0] if len(names) == 2 else document.config.get("entrypoint")
@@ -154,8 +170,8 @@ def _find_program(job: _Job, names: list[str]) -> None:
 # The run.
 
 
-def _run(job: _Job) -> None:
-    """In the program's folder, as on a cluster. Changes this process: its folder, the import path, the alias and the handler of SIGTERM."""
+def _run(job: Job, listen: Callable[[str, int, dict[str, Any]], None]) -> None:
+    """In the program's folder, as on a cluster; prints reports and passes them on. Changes this process: its folder, the import path and the alias."""
     config = job.document.config
     _alias.install()
     _info.set_cluster_info(
@@ -169,9 +185,12 @@ def _run(job: _Job) -> None:
     )
     sys.path.insert(0, job.home)
     os.chdir(job.home)
-    signal.signal(signal.SIGTERM, lambda number, frame: _preempt.request_preemption())
-    last: dict[str, Any] = {}
-    _train.listener = lambda kind, steps, values: _print_report(kind, steps, values, last)
+
+    def tell(kind: str, steps: int, values: dict[str, Any]) -> None:
+        _print_report(kind, steps, values)
+        listen(kind, steps, values)
+
+    _train.listener = tell
     try:
         if job.script is not None:
             sys.argv = job.script
@@ -180,20 +199,17 @@ def _run(job: _Job) -> None:
             _train_class(job)
     finally:
         _train.listener = None
-        if last:
-            _say(f"checkpoint: {last['path']} (batch {last['steps']})")
 
 
-def _print_report(kind: str, steps: int, values: dict[str, Any], last: dict[str, Any]) -> None:
+def _print_report(kind: str, steps: int, values: dict[str, Any]) -> None:
     if kind == "checkpoint":
-        last.update(values, steps=steps)
         _say(f"batch {steps}  checkpoint {values['uuid']}")
         return
     shown = "  ".join(f"{name} {value:.6g}" if util.is_numerical_scalar(value) else f"{name} {value}" for name, value in values.items())
     _say(f"batch {steps}  {kind}  {shown}")
 
 
-def _train_class(job: _Job) -> None:
+def _train_class(job: Job) -> None:
     try:
         from volador.compat.determined import pytorch
         from volador.compat.determined.pytorch import _load, _trainer, _units

@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import enum
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volador.compat.determined.core._distributed import DistributedContext
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _requested = threading.Event()
+_answered = threading.Event()  # should_preempt() was True.
+asked: Callable[[], bool] | None = None  # Of a launcher, in addition.
 
 
 def request_preemption() -> None:
     """Called by a launcher, also within a signal handler: should_preempt() is True from now on."""
     _requested.set()
+
+
+def was_preempted() -> bool:
+    """Whether should_preempt() was True since the last call."""
+    was = _answered.is_set()
+    _answered.clear()
+    return was
 
 
 class PreemptMode(enum.Enum):
@@ -53,11 +65,19 @@ class PreemptContext:
         if self._preempt_mode is PreemptMode.ChiefOnly and self._dist.rank != 0:
             raise RuntimeError(f"PreemptContext.should_preempt: with PreemptMode.ChiefOnly only rank 0 may call it, this is rank {self._dist.rank}")
         if self._preempt_mode is PreemptMode.WorkersAskChief:
-            return bool(self._dist.broadcast(_requested.is_set()))
-        return _requested.is_set()
+            answer = bool(self._dist.broadcast(_is_requested()))
+        else:
+            answer = _is_requested()
+        if answer:
+            _answered.set()
+        return answer
 
     def acknowledge_preemption_signal(self) -> None:
         """No effect: a trial that ends with a checkpoint is started again from it."""
+
+
+def _is_requested() -> bool:
+    return _requested.is_set() or (asked is not None and asked())
 
 
 DummyPreemptContext = PreemptContext

@@ -95,7 +95,7 @@ class PyTorchTrialContext(ReducerContext):
     def _init_device(self) -> torch.device:
         if not torch.cuda.is_available() or torch.cuda.device_count() == 0:
             return torch.device("cpu")
-        device = torch.device("cuda", self.distributed.local_rank if self.distributed.size > 1 else 0)
+        device = torch.device("cuda", self.distributed.local_rank % torch.cuda.device_count())  # A worker may see its own only.
         torch.cuda.set_device(device)
         return device
 
