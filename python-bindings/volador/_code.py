@@ -24,6 +24,7 @@ from typing import Any
 from volador import _core, _values
 
 BYTES_MAX = 95 << 20  # Of all files together.
+PART_BYTES = 64 << 10  # Small enough to travel within a call.
 _ENTRIES_MAX = 50_000  # Files of one folder that are looked at.
 _NAMESPACE = "volador-code"
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "dist-packages"}
@@ -45,13 +46,16 @@ class Archive:
 
 
 class Code:
-    """Keeps an archive."""
+    """Keeps an archive, which comes in parts: a driver without a worker on its machine cannot send large objects."""
 
-    def __init__(self, archive: bytes) -> None:
-        self._archive = archive
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+
+    def append(self, part: bytes) -> None:
+        self._parts.append(part)
 
     def read(self) -> bytes:
-        return self._archive
+        return b"".join(self._parts)
 
 
 _lock = threading.RLock()
@@ -101,7 +105,9 @@ def _needed_archive() -> Archive | None:
 
             name = f"code-{uuid.uuid4().hex}"
             options = _options.ActorOptions(name=name, namespace=_NAMESPACE, num_cpus=0, isolation="shared")
-            _keeper = _actor.ActorClass(Code, options).remote(data)
+            _keeper = _actor.ActorClass(Code, options).remote()
+            for sent in [_keeper.append.remote(data[at : at + PART_BYTES]) for at in range(0, len(data), PART_BYTES)]:
+                sent.result()
             _archive = Archive(hashlib.sha256(data).hexdigest(), name, _core.machine_id(), tuple(roots))
         finally:
             _is_packing = False

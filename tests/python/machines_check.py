@@ -1,6 +1,7 @@
 """A Python program on a cluster of two machines (network namespaces): machines_check.py [Python.test …]. Exit code 77: not run."""
 
 import importlib.util
+import json
 import os
 import pathlib
 import signal
@@ -172,9 +173,24 @@ class Python(machines.LanTest):
             assert ctypes.CDLL(None).unshare(0x20000) == 0  # CLONE_NEWNS
             subprocess.run(["mount", "--make-rprivate", "/"], check=True)
             subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "{storage}"], check=True)
-            fit("{storage}", num_workers=2, strategy="STRICT_SPREAD")
+            fit("{storage}", num_workers=2, strategy="STRICT_SPREAD", start_timeout=20)
+            resumed = train.Checkpoint("{storage}/resumed", 0)
+            os.makedirs(resumed.path + "/large")
+            open(resumed.path + "/large/file", "wb").write(os.urandom(3_000_000))
+            import hashlib
+            def read():
+                path = train.get_checkpoint().path
+                content = open(path + "/large/file", "rb").read()
+                with train.checkpoint_folder() as folder:
+                    open(folder + "/copy", "wb").write(content)
+                    open(folder + "/empty", "w").close()
+                    train.report({{"sum": hashlib.sha256(content).hexdigest()}}, checkpoint=folder if train.get_context().rank == 1 else None)
+            result = train.TorchTrainer(read, num_workers=2, strategy="STRICT_SPREAD", storage="{storage}", resume_from=resumed).fit()
+            there = hashlib.sha256(open(result.checkpoint.path + "/copy", "rb").read()).hexdigest()
+            sent = hashlib.sha256(open(resumed.path + "/large/file", "rb").read()).hexdigest()
+            print(there == sent == result.metrics["sum"], sorted(os.listdir(result.checkpoint.path)))
             """))
-        self.assertEqual(said, ["5", "0", "m1+m2", "0", "state.pt"])
+        self.assertEqual(said, ["5", "0", "m1+m2", "0", "state.pt", "True", "['copy',", "'empty']"])
         self.assertEqual(os.listdir(storage), [])
         self.stop_all()
 
@@ -189,6 +205,34 @@ class Python(machines.LanTest):
         machines.wait_until("four epochs are done", waits.exists, 60)
         self.lan.machines[1].signal_all(signal.SIGKILL)
         self.assertEqual(program.stdout.readline().split(), ["5", "4", "m1", "1", "state.pt"])
+        self.assertEqual(program.wait(30), 0)
+
+    @unittest.skipIf(importlib.util.find_spec("torch") is None, "PyTorch is not there")
+    def test_a_user_stops_a_training_that_reports_all_the_time(self):
+        program = subprocess.Popen(
+            self.program(textwrap.dedent(f"""
+                import volador
+                from volador import train
+                def spin():
+                    while True:
+                        train.report({{"loss": 1.0}})
+                volador.init()
+                try: train.TorchTrainer(spin, num_workers=1, storage="{self.lan.directory}/results").fit()
+                except volador.exceptions.CancelledError as error: print(error, flush=True)
+                """)),
+            env=self.environment(), stdout=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(program.kill)
+
+        def running():
+            listed = json.loads(self.head.volador("list", "experiments", "--json").stdout)
+            rows = listed if isinstance(listed, list) else listed["experiments"]
+            return next((row["name"] for row in rows if row["name"].startswith("spin_")), None)
+
+        name = machines.wait_until("the run is listed", running, 60)
+        machines.wait_until("it reports", lambda: list((self.lan.directory / "results").glob("*/train-*/result.json")), 60)
+        self.head.volador("tune", "stop", name)
+        self.assertEqual(program.stdout.readline(), "training spin: a user asked the run to stop\n")
         self.assertEqual(program.wait(30), 0)
 
 

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Checkpoint", "Result", "TorchTrainer", "TrainContext", "checkpoint_folder", "get_checkpoint", "get_context", "report"]
 
-_BACKENDS = ("auto", "gloo", "nccl", "cpu:gloo,cuda:nccl")
+_BACKENDS = ("auto", "gloo", "nccl")
 
 
 class TorchTrainer:

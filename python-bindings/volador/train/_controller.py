@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _STATUS_SECONDS = 2.0  # Limit for a rank to answer what it does.
 _POLL_SECONDS = 0.5  # Between two looks whether a user asked the run to stop.
+_PARTS_MAX = 256  # Of files on their way to a rank.
 _FRUITLESS_MAX = 3  # Groups in a row whose collectives fail although no worker was lost.
 
 
@@ -102,7 +104,6 @@ class Controller:
         self._metrics: dict[str, Any] = {}
         self._kept: list[tuple[Checkpoint, dict[str, Any]]] = []
         self._latest: Checkpoint | None = options.resume_from
-        self._files: Any = None  # Ref on the files of the latest checkpoint, for ranks that cannot read its folder.
         self._pending: dict[int, _Pending] = {}
         self._early_files: dict[int, set[int]] = {}  # Ranks whose files came before the report of rank 0.
         self._table: Any = None
@@ -162,15 +163,13 @@ class Controller:
 
     def _take_message(self) -> None:
         due = self._policy.next_tick
-        try:
-            message = self._messages.get(timeout=_POLL_SECONDS if due is None else min(max(due, 0.001), _POLL_SECONDS))
-        except queue.Empty:
-            if self._report.stop_requested():
-                self._error = CancelledError(f"training {self._options.name}: a user asked the run to stop")
-            else:
-                self._carry_out(self._policy.tick())
-            return
-        message()
+        with contextlib.suppress(queue.Empty):
+            # The policy's clock stands still while the head is away: a tick may stay due.
+            self._messages.get(timeout=_POLL_SECONDS if due is None else min(max(due, 0.001), _POLL_SECONDS))()
+        if self._report.stop_requested():
+            self._error = CancelledError(f"training {self._options.name}: a user asked the run to stop")
+        elif (due := self._policy.next_tick) is not None and due <= 0:
+            self._carry_out(self._policy.tick())
 
     def _end(self) -> None:
         self._watch.close()
@@ -323,14 +322,10 @@ class Controller:
             self._table = store = _store.Table.options(num_cpus=0).remote()
             if generation == 1:
                 self._report.event(f"Ranks on {len(nodes)} nodes exchange gradients by PyTorch's {options.backend}, which does not encrypt them.")
-        backend = options.backend
-        if backend == "auto":
-            # NCCL refuses two ranks on one GPU.
-            whole = options.resources["num_gpus"] >= 1 and all(place["device"] != "cpu" for place in places)
-            backend = "cpu:gloo,cuda:nccl" if whole else "gloo"
+        # NCCL refuses two ranks on one GPU. Ranks agree in report() over Gloo.
+        nccl = options.resources["num_gpus"] >= 1 and all(place["device"] != "cpu" for place in places)
+        backend = "cpu:gloo,cuda:nccl" if options.backend == "nccl" or (options.backend == "auto" and nccl) else "gloo"
         latest = self._latest
-        if latest is not None and self._files is None and not all(place["shares_folder"] for place in places):
-            self._files = volador.put(_session.read_files(latest.path))
         for rank, (id_, member) in enumerate(zip(ids, members)):
             formation = _session.Formation(
                 generation=generation,
@@ -340,12 +335,28 @@ class Controller:
                 store=store,
                 step=self._step,
                 checkpoint=None if latest is None else latest.path,
-                files=None if places[rank]["shares_folder"] else self._files,
+                is_sent=latest is not None and not places[rank]["shares_folder"],
                 folder=self._folder,
                 name=options.name,
                 timeout_s=options.collective_timeout,
             )
+            if formation.is_sent and latest is not None:
+                self._send(member.actor, latest.path)
             self._join(id_, member, formation)
+
+    @staticmethod
+    def _send(actor: Any, folder: str) -> None:
+        """Sends the files of a checkpoint; a few parts are under way at once."""
+        under_way = collections.deque([actor.receive.remote("", b"")])
+        try:
+            for name, part in _session.parts_of(folder):
+                under_way.append(actor.receive.remote(name, part))
+                if len(under_way) > _PARTS_MAX:
+                    under_way.popleft().result()
+            for sent in under_way:
+                sent.result()
+        except VoladorError:  # It is lost, as join() tells.
+            return
 
     def _is_fruitless(self) -> bool:
         """Whether groups end without a reason that another one could remove; the run fails then."""
@@ -400,8 +411,11 @@ class Controller:
         kind = item[0]
         if kind == "report":
             self._on_report(*item[1:])
+        elif kind == "part":
+            step, name, part = item[1:]
+            _session.append(_session.pending_folder(self._folder, generation, step), name, part)
         elif kind == "files":
-            self._on_files(generation, *item[1:])
+            self._on_files(*item[1:])
         else:
             self._on_end(id_, generation, segment, *item[1:])
 
@@ -462,9 +476,7 @@ class Controller:
             self._pending[step] = _Pending(metrics, set(with_files) - self._early_files.pop(step, set()))
             self._complete(step)
 
-    def _on_files(self, generation: int, step: int, rank: int, files: Any) -> None:
-        if files is not None:
-            _session.write_files(_session.pending_folder(self._folder, generation, step), files.get())
+    def _on_files(self, step: int, rank: int) -> None:
         pending = self._pending.get(step)
         if pending is None:
             self._early_files.setdefault(step, set()).add(rank)
@@ -482,7 +494,6 @@ class Controller:
         os.rename(_session.pending_folder(self._folder, self._policy.generation, step), folder)
         self._latest = Checkpoint(folder, step)
         self._step = step
-        self._files = None
         self._kept.append((self._latest, pending.metrics))
         self._remove_oldest()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import threading
 import time
 from typing import TYPE_CHECKING, Any
@@ -40,6 +41,15 @@ class Rank(volador.Actor):
             "shares_folder": os.path.isdir(self._folder),
             "device": "cuda:0" if context["gpus"] and torch.cuda.is_available() else "cpu",
         }
+
+    def receive(self, name: str, part: bytes) -> None:
+        """A part of a file of the checkpoint with which the next group begins; an empty name begins a checkpoint."""
+        folder = _session.received_folder()
+        if name:
+            _session.append(folder, name, part)
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.makedirs(folder)
 
     def join(self, formation: _session.Formation) -> None:
         """Connects to the other ranks; returns when all have joined."""

@@ -16,12 +16,12 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 import volador
-from volador import _core, _host, _values
+from volador import _code, _core, _host, _values
 from volador.tune import Checkpoint
 from volador.train import _store
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
 _JOIN_SECONDS = 20.0  # Limit for all ranks of a group to find each other.
 # In the text of an error of a collective whose peer is gone; PyTorch gives them no type of their own.
@@ -39,7 +39,7 @@ class Formation:
     store: Any  # Path of a file, or the handle of a Table.
     step: int  # Reports that are in the checkpoint.
     checkpoint: str | None  # Its folder.
-    files: Any  # A Ref on its files, for a rank that cannot read the folder; else None.
+    is_sent: bool  # Rank.receive() got its files: this rank cannot read the folder.
     folder: str  # Where the run's checkpoints lie.
     name: str
     timeout_s: float  # Limit of a collective.
@@ -210,7 +210,8 @@ class Session:
         self.step_at = time.monotonic()
         if checkpoint is not None:
             path = checkpoint.path if isinstance(checkpoint, Checkpoint) else os.fspath(checkpoint)
-            self.items.put(("files", self.step, self.context.rank, self._store_files(path)))
+            self._store_files(path)
+            self.items.put(("files", self.step, self.context.rank))
         if self.context.rank == 0:
             self.items.put(("report", self.step, dict(metrics), with_files))
         if pauses and with_files:
@@ -231,17 +232,14 @@ class Session:
         given = self.formation
         if given.checkpoint is None:
             return None
-        if given.files is None:
-            return Checkpoint(given.checkpoint, given.step)
-        folder = os.path.join(volador.get_runtime_context()["scratch"], f"checkpoint_{given.generation}")
-        write_files(folder, given.files.get())
-        return Checkpoint(folder, given.step)
+        return Checkpoint(received_folder() if given.is_sent else given.checkpoint, given.step)
 
-    def _store_files(self, path: str) -> Any:
-        if not self._shares_folder:
-            return volador.put(read_files(path))
-        shutil.copytree(path, pending_folder(self.formation.folder, self.formation.generation, self.step), dirs_exist_ok=True)
-        return None
+    def _store_files(self, path: str) -> None:
+        if self._shares_folder:
+            shutil.copytree(path, pending_folder(self.formation.folder, self.formation.generation, self.step), dirs_exist_ok=True)
+            return
+        for name, part in parts_of(path):
+            self.items.put(("part", self.step, name, part))
 
 
 def pending_folder(folder: str, generation: int, step: int) -> str:
@@ -249,24 +247,31 @@ def pending_folder(folder: str, generation: int, step: int) -> str:
     return os.path.join(folder, f".{generation}_{step:06d}")
 
 
-def read_files(folder: str) -> dict[str, bytes]:
-    """Contents of all files below a folder by their relative paths."""
-    found = {}
+def received_folder() -> str:
+    """Of a checkpoint that the trainer has sent to this rank."""
+    return os.path.join(volador.get_runtime_context()["scratch"], "checkpoint")
+
+
+def parts_of(folder: str) -> Iterator[tuple[str, bytes]]:
+    """All files below a folder: relative path and contents, in parts that travel within calls."""
     for place, _, names in os.walk(folder):
         for name in names:
             path = os.path.join(place, name)
             with open(path, "rb") as file:
-                found[os.path.relpath(path, folder)] = file.read()
-    return found
+                part = file.read(_code.PART_BYTES)
+                while True:
+                    yield os.path.relpath(path, folder), part
+                    part = file.read(_code.PART_BYTES)
+                    if not part:
+                        break
 
 
-def write_files(folder: str, files: Mapping[str, bytes]) -> None:
-    os.makedirs(folder, exist_ok=True)
-    for name, content in files.items():
-        path = os.path.join(folder, name)
-        os.makedirs(os.path.dirname(path), exist_ok=True)
-        with open(path, "wb") as file:
-            file.write(content)
+def append(folder: str, name: str, part: bytes) -> None:
+    """Adds a part to a file below a folder."""
+    path = os.path.join(folder, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "ab") as file:
+        file.write(part)
 
 
 def _is_of_peer(error: BaseException | None) -> bool:
