@@ -1,5 +1,9 @@
 #include "python-bindings/core/gil.h"
 
+#ifdef Py_LIMITED_API
+extern "C" int PyGILState_Check(void);  // In every CPython, but not declared for extensions that serve several.
+#endif
+
 namespace volador::python {
 namespace {
 

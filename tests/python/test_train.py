@@ -223,6 +223,17 @@ def test_loader_gives_each_worker_its_share(tmp_path):
     assert first[0] != first[1]
 
 
+@pytest.mark.parametrize("kind", ["sampler", "batch_sampler"])
+def test_loader_with_an_own_sampler_is_refused(tmp_path, kind):
+    def split():
+        rows = torch.utils.data.WeightedRandomSampler([1.0] * 8, 8)
+        given = {"sampler": rows} if kind == "sampler" else {"batch_sampler": torch.utils.data.BatchSampler(rows, 2, False)}
+        train_torch.prepare_data_loader(torch.utils.data.DataLoader(torch.utils.data.TensorDataset(torch.arange(8)), **given))
+
+    with pytest.raises(volador.exceptions.InvalidArgumentError, match="has a (WeightedRandomSampler|BatchSampler), which cannot be split between 2 workers"):
+        train.TorchTrainer(split, num_workers=2, storage=tmp_path).fit()
+
+
 def test_context_and_environment_of_a_worker(tmp_path):
     def where():
         context = train.get_context()

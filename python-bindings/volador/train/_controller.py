@@ -109,7 +109,7 @@ class Controller:
         self._table: Any = None
         self._group: Any = None
         self._bundle_used: list[bool] = []
-        self._user_error: BaseException | None = None
+        self._user_error: BaseException | None = None  # Of the function, if it is the last thing that went wrong.
         self._ends: dict[int, str] = {}  # How the present group's ranks ended.
         self._fruitless = 0
         self._progress = (0, self._step)  # Lost workers and reports in the last checkpoint, at the last forming.
@@ -212,9 +212,11 @@ class Controller:
         rank = self._members[id_].rank
         return "a starting worker" if rank < 0 else f"rank {rank}"
 
-    def _lose(self, id_: int, cause: str) -> None:
+    def _lose(self, id_: int, cause: str, error: BaseException | None = None) -> None:
+        """error: of the function, if it is why the worker counts as lost."""
         if id_ not in self._members:
             return
+        self._user_error = error
         self._report.fault(self._members[id_].rank, cause)
         self._drop(id_)
         self._carry_out(self._policy.member_lost(id_, cause, True))
@@ -314,6 +316,9 @@ class Controller:
         nodes = list(dict.fromkeys(place["node_id"] for place in places))
         self._pending.clear()
         self._early_files.clear()
+        # NCCL refuses two ranks on one GPU. Ranks agree in report() over Gloo.
+        nccl = options.resources["num_gpus"] >= 1 and all(place["device"] != "cpu" for place in places)
+        backend = "cpu:gloo,cuda:nccl" if options.backend == "nccl" or (options.backend == "auto" and nccl) else "gloo"
         if len(nodes) == 1:
             store: Any = os.path.join(places[0]["scratch"], f"group_{generation}")
         else:
@@ -321,10 +326,7 @@ class Controller:
                 _kill(self._table)
             self._table = store = _store.Table.options(num_cpus=0).remote()
             if generation == 1:
-                self._report.event(f"Ranks on {len(nodes)} nodes exchange gradients by PyTorch's {options.backend}, which does not encrypt them.")
-        # NCCL refuses two ranks on one GPU. Ranks agree in report() over Gloo.
-        nccl = options.resources["num_gpus"] >= 1 and all(place["device"] != "cpu" for place in places)
-        backend = "cpu:gloo,cuda:nccl" if options.backend == "nccl" or (options.backend == "auto" and nccl) else "gloo"
+                self._report.event(f"Ranks on {len(nodes)} nodes exchange gradients by PyTorch's {backend}, which does not encrypt them.")
         latest = self._latest
         for rank, (id_, member) in enumerate(zip(ids, members)):
             formation = _session.Formation(
@@ -422,11 +424,12 @@ class Controller:
     def _on_end(self, id_: int, generation: int, segment: int, how: str, step: int, text: str) -> None:
         if how == "failed":
             error = _values.exception_in(text) or RuntimeError(text)
-            self._user_error = error
-            if not self._options.retry_user_errors:
-                self._carry_out(self._policy.user_error(id_, generation, f"{type(error).__name__}: {error}"))
+            message = f"{type(error).__name__}: {error}"
+            if self._options.retry_user_errors:
+                self._lose(id_, message, error)
             else:
-                self._lose(id_, f"{type(error).__name__}: {error}")
+                self._user_error = error
+                self._carry_out(self._policy.user_error(id_, generation, message))
             return
         self._ends[self._members[id_].rank] = {"finished": "had returned", "paused": "paused"}.get(how) or f"failed: {text or 'aborted'}"
         # A rank that stops takes the state of the last checkpoint with it, whose parts came before.

@@ -112,18 +112,19 @@ class Session:
 
         given = self.formation
         interface = "lo" if len(set(given.nodes)) == 1 else interface_of(volador.get_runtime_context()["node_address"])
+        place = self.context
+        # Libraries take LOCAL_RANK for the number of their GPU: a rank that sees its own only is a machine to them.
+        alone = torch.cuda.is_available()
         os.environ.update(
             RANK=str(given.rank),
             WORLD_SIZE=str(self.world),
-            LOCAL_RANK=str(self.context.local_rank),
-            LOCAL_WORLD_SIZE=str(self.context.local_world_size),
-            NODE_RANK=str(self.context.node_rank),
-            GROUP_RANK=str(self.context.node_rank),
+            LOCAL_RANK=str(0 if alone else place.local_rank),
+            LOCAL_WORLD_SIZE=str(1 if alone else place.local_world_size),
+            NODE_RANK=str(place.rank if alone else place.node_rank),
+            GROUP_RANK=str(place.rank if alone else place.node_rank),
             GLOO_SOCKET_IFNAME=interface,
             NCCL_SOCKET_IFNAME=interface,
         )
-        if torch.cuda.is_available():
-            os.environ["ACCELERATE_TORCH_DEVICE"] = "cuda:0"  # A rank sees its own GPU only.
         limit = datetime.timedelta(seconds=_JOIN_SECONDS)
         if isinstance(given.store, str):
             store: Any = dist.FileStore(given.store, self.world)

@@ -45,9 +45,11 @@ def prepare_data_loader(loader: DataLoader[Any], *, shard: bool = True, move_to_
     session = _session.current("torch.prepare_data_loader")
     sampler = loader.sampler
     if shard and session.world > 1 and not isinstance(loader.dataset, IterableDataset) and not isinstance(sampler, DistributedSampler):
-        if type(sampler) not in (RandomSampler, SequentialSampler):
+        own_batches = loader.batch_size is None and loader.batch_sampler is not None
+        if own_batches or type(sampler) not in (RandomSampler, SequentialSampler):
+            given = type(loader.batch_sampler if own_batches else sampler).__name__
             raise InvalidArgumentError(
-                f"prepare_data_loader: the loader has a {type(sampler).__name__}, which cannot be split between {session.world} workers; "
+                f"prepare_data_loader: the loader has a {given}, which cannot be split between {session.world} workers; "
                 "give a DistributedSampler, or shard=False if it gives each worker its own rows"
             )
         own: DistributedSampler[Any] = DistributedSampler(
