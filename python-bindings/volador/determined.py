@@ -1,8 +1,13 @@
-"""python -m volador.determined model_def:Class config.yaml: trains a Determined trial here; see volador.compat.determined."""
+"""python -m volador.determined model_def:Class config.yaml: trains a Determined trial; see volador.compat.determined."""
 
 import sys
 
-from volador.compat.determined._launch import main
+try:
+    from volador.compat.determined._launch import main
+except ModuleNotFoundError as error:
+    if error.name not in ("numpy", "torch", "yaml"):
+        raise
+    sys.exit(f"error: volador.determined needs {error.name}, which is not installed; install what it needs with: pip install 'volador[determined]'")
 
 if __name__ == "__main__":
     sys.exit(main())
