@@ -25,7 +25,7 @@ def main():
                 script = pathlib.Path(folder) / "script.py"
                 script.write_text(block)
                 environment = {**os.environ, "VOLADOR_HOME": folder}
-                done = subprocess.run([sys.executable, str(script)], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
+                done = subprocess.run([sys.executable, str(script)], cwd=folder, env=environment, capture_output=True, text=True, timeout=120)
                 expected = re.findall(r"print\(.*\)  # (.*)$", block, re.MULTILINE)
                 if done.returncode != 0 or done.stdout.splitlines() != expected:
                     print(f"{page.name}, block {number}: expected {expected}, got {done.stdout.splitlines()}\n{done.stderr}")

@@ -168,7 +168,7 @@ def test_goes_on_with_fewer_workers_and_takes_more_in(tmp_path):
 def test_ends_a_frozen_worker(tmp_path):
     faults = [("freeze", 0, 2, str(tmp_path / "frozen"))]
     result = trainer(tmp_path, {"faults": faults}, num_workers=2, hang_timeout=2).fit()
-    assert result.failures == 1 and result.metrics["begin"] == 2
+    assert result.failures >= 1 and result.metrics["begin"] == 2
     assert result.metrics["weights"] == pytest.approx(plain_weights(2), abs=1e-5)
 
 
