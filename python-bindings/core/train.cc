@@ -18,6 +18,7 @@
 
 #include "python-bindings/core/convert.h"
 #include "python-bindings/core/gil.h"
+#include "python-bindings/core/tune.h"
 #include "runtime/actor/session.h"
 #include "train/core/coordinator.h"
 #include "train/report/run_report.h"
@@ -29,10 +30,6 @@ using train::Coordinator;
 using train::MemberId;
 using train::RunReport;
 namespace elastic = train::elastic;
-
-std::chrono::nanoseconds seconds(double value) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(value));
-}
 
 // ---- Actions as tuples whose first element is their name.
 
@@ -64,8 +61,8 @@ class ElasticPolicy {
       : coordinator_(value_or_raise(Coordinator::create({.min_workers = min_workers,
                                                          .max_workers = max_workers,
                                                          .max_failures = max_failures,
-                                                         .start_timeout = seconds(start_timeout_s),
-                                                         .hang_timeout = seconds(hang_timeout_s)}))) {}
+                                                         .start_timeout = to_duration(start_timeout_s),
+                                                         .hang_timeout = to_duration(hang_timeout_s)}))) {}
 
   Actions begin() { return list_of(coordinator_.begin(now())); }
   Actions handle(const elastic::Event& event) { return list_of(coordinator_.handle(now(), event)); }
@@ -144,18 +141,12 @@ class StatusWatch {
   std::map<uint64_t, std::shared_ptr<void>> subscriptions_;
 };
 
-tune::Metrics to_metrics(const std::map<std::string, double>& values) {
-  tune::Metrics metrics;
-  for (const auto& [name, value] : values) metrics.set(name, value);
-  return metrics;
-}
-
 void start_report(RunReport* report, const std::string& name, const std::string& config, const std::string& metric,
                   const std::string& mode, const std::string& resources, const std::string& directory) {
   train::RunReportOptions options{.name = name,
                                   .config = value_or_raise(tune::Config::from_json(config)),
                                   .metric = metric,
-                                  .mode = mode == "max" ? tune::Mode::kMax : tune::Mode::kMin,
+                                  .mode = mode_of(mode, "mode"),
                                   .resources = resources,
                                   .directory = directory};
   const WithoutGil released;
@@ -213,7 +204,7 @@ void bind_train(nb::module_& module) {
                                                   .generation = generation,
                                                   .round = round,
                                                   .progress = {step},
-                                                  .in_step_for = seconds(in_step_s)});
+                                                  .in_step_for = to_duration(in_step_s)});
            })
       .def("no_status",
            [](ElasticPolicy& policy, MemberId id, uint64_t round) {
@@ -234,10 +225,8 @@ void bind_train(nb::module_& module) {
   nb::class_<RunReport>(module, "RunReport")
       .def("__init__", &start_report, nb::arg("name"), nb::arg("config"), nb::arg("metric"), nb::arg("mode"),
            nb::arg("resources"), nb::arg("directory"))
-      .def("metrics",
-           [](RunReport& report, int64_t iteration, const std::map<std::string, double>& values) {
-             report.metrics(iteration, to_metrics(values));
-           })
+      .def("metrics", [](RunReport& report, int64_t iteration,
+                         const MetricMap& values) { report.metrics(iteration, to_metrics(values)); })
       .def("event", &RunReport::event)
       .def("fault", &RunReport::fault)
       .def("activity", &RunReport::activity)

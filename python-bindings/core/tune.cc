@@ -26,20 +26,30 @@
 #include "tune/tune.h"
 
 namespace volador::python {
-namespace {
-
-namespace fs = std::filesystem;
-using MetricMap = std::map<std::string, double>;
-
-constexpr const char* kTrainable = "python";
-
-nb::module_ trial_module() { return nb::module_::import_("volador.tune._trial"); }
 
 tune::Metrics to_metrics(const MetricMap& values) {
   tune::Metrics metrics;
   for (const auto& [name, value] : values) metrics.set(name, value);
   return metrics;
 }
+
+tune::Mode mode_of(const std::string& text, const char* option) {
+  if (text == "max") return tune::Mode::kMax;
+  if (text == "min") return tune::Mode::kMin;
+  raise({ErrorCode::kInvalidArgument, std::string(option) + ": expected \"max\" or \"min\", got \"" + text + "\""});
+}
+
+std::chrono::nanoseconds to_duration(double seconds) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(seconds));
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kTrainable = "python";
+
+nb::module_ trial_module() { return nb::module_::import_("volador.tune._trial"); }
 
 // The end of the trial of this thread, thrown by tune::report: it passes the Python frames as an exception of theirs.
 thread_local std::exception_ptr trial_end;
@@ -154,16 +164,6 @@ struct TuneOptions {
        wait_if_infeasible = false, tensorboard = true, log_to_file = false;
 };
 
-tune::Mode mode_of(const std::string& text, const char* option) {
-  if (text == "max") return tune::Mode::kMax;
-  if (text == "min") return tune::Mode::kMin;
-  raise({ErrorCode::kInvalidArgument, std::string(option) + ": expected \"max\" or \"min\", got \"" + text + "\""});
-}
-
-std::chrono::nanoseconds seconds(double value) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::duration<double>(value));
-}
-
 tune::RunOptions run_options_of(const TuneOptions& given) {
   tune::RunOptions options;
   options.name = given.name;
@@ -185,10 +185,10 @@ tune::RunOptions run_options_of(const TuneOptions& given) {
   options.resources_per_trial = {
       .cpus = given.cpus, .gpus = given.gpus, .memory = given.memory, .custom = given.resources};
   options.max_concurrent_trials = given.max_concurrent_trials;
-  options.time_budget = seconds(given.time_budget_s);
+  options.time_budget = to_duration(given.time_budget_s);
   options.max_failures = given.max_failures;
   options.max_losses = given.max_losses;
-  options.retry_backoff = seconds(given.retry_backoff_s);
+  options.retry_backoff = to_duration(given.retry_backoff_s);
   options.fail_fast = given.fail_fast;
   options.checkpoint.frequency = given.checkpoint_frequency;
   options.checkpoint.at_end = given.checkpoint_at_end;
@@ -201,7 +201,7 @@ tune::RunOptions run_options_of(const TuneOptions& given) {
   options.seed = given.seed;
   options.deterministic = given.deterministic;
   options.raise_on_failed_trial = given.raise_on_failed_trial;
-  options.step_timeout = seconds(given.step_timeout_s);
+  options.step_timeout = to_duration(given.step_timeout_s);
   options.start_timeout = std::chrono::milliseconds(std::llround(given.start_timeout_s * 1000));
   options.reuse_actors = given.reuse_actors;
   options.wait_if_infeasible = given.wait_if_infeasible;

@@ -134,8 +134,7 @@ class ActorClass(Generic[P, T]):
     def __init__(self, kind: Callable[P, T], options: _options.ActorOptions) -> None:
         self._kind = cast("type[Any]", kind)
         self._options = options
-        self._packed: _values.Packed | None = None
-        self._has_archive = False
+        self._code = _code.Portable(self._kind)
         self._methods: dict[str, bool] | None = None
         self._groups: dict[str, list[str]] = {}  # Methods by concurrency group.
         self.__name__ = self._kind.__name__
@@ -147,9 +146,6 @@ class ActorClass(Generic[P, T]):
         Raises InfeasibleError, InvalidArgumentError (a name in use), UnavailableError."""
         _runtime.ensure()
         name = self._kind.__qualname__.rsplit("<locals>.", 1)[-1]
-        if self._packed is None or not _code.is_current(self._has_archive):
-            self._packed = _code.pack(self._kind)
-            self._has_archive = _code.has_archive()
         if self._methods is None:
             self._methods = _host.methods_of(self._kind)
             self._groups = {}
@@ -163,7 +159,7 @@ class ActorClass(Generic[P, T]):
             arguments, _ = _future.split_arguments(
                 tuple(_value(value) for value in args), {key: _value(value) for key, value in kwargs.items()}
             )
-        core = _core.spawn(self._options.core(name, self._groups, saves), self._packed, _values.pack(arguments))
+        core = _core.spawn(self._options.core(name, self._groups, saves), self._code.packed(), _values.pack(arguments))
         return cast("T", ActorHandle(core, name, self._methods))
 
     def options(self, **options: Any) -> ActorClass[P, T]:
@@ -172,8 +168,7 @@ class ActorClass(Generic[P, T]):
 
     def _with(self, options: _options.ActorOptions) -> Self:
         made = type(self)(cast("Callable[P, T]", self._kind), options)
-        made._packed, made._has_archive = self._packed, self._has_archive
-        made._methods, made._groups = self._methods, self._groups
+        made._code, made._methods, made._groups = self._code, self._methods, self._groups
         return made
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

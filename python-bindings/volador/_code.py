@@ -18,7 +18,6 @@ import sys
 import threading
 import uuid
 import warnings
-import zipfile
 from typing import Any
 
 from volador import _core, _values
@@ -64,26 +63,29 @@ _keeper: Any = None  # Handle of the actor.
 _is_packing = False
 
 
-def pack(what: Any) -> _values.Packed:
-    """A class, a function or the like, with what another machine needs to load it."""
-    return _values.pack((_needed_archive(), what))
+class Portable:
+    """A class, a function or the like, pickled once with what another machine needs to load it."""
+
+    def __init__(self, what: Any) -> None:
+        self._what = what
+        self._packed: _values.Packed | None = None
+        self._archive: Archive | None = None  # In the pickle.
+
+    def packed(self) -> _values.Packed:
+        """The pickle; made anew where an archive has come to be needed."""
+        archive = _needed_archive()
+        if self._packed is None or archive is not self._archive:
+            self._packed = _values.pack((archive, self._what))
+            self._archive = archive
+        return self._packed
 
 
 def unpack(packed: _values.Packed) -> Any:
-    """The inverse of pack(). The message of a ModuleNotFoundError says what to do."""
+    """The inverse of Portable.packed(). The message of a ModuleNotFoundError says what to do."""
     try:
         return _values.unpack(packed)[1]
     except ModuleNotFoundError as error:
         raise _explained(error) from error
-
-
-def is_current(archive_needed: bool) -> bool:
-    """Whether what was packed with or without an archive may be used on."""
-    return archive_needed or _needed_archive() is None
-
-
-def has_archive() -> bool:
-    return _archive is not None
 
 
 def forget() -> None:
@@ -138,6 +140,8 @@ def own_folders() -> list[str]:
 
 def archive_of(roots: list[str]) -> bytes:
     """A ZIP file of all roots; of a root that is too large only its modules, with a warning."""
+    import zipfile
+
     left = BYTES_MAX
     with io.BytesIO() as memory:
         with zipfile.ZipFile(memory, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
@@ -155,12 +159,12 @@ def archive_of(roots: list[str]) -> bytes:
                     )
                     files = modules_of(root)
                 for name in files:
-                    path = os.path.join(root, name)
-                    left -= os.path.getsize(path)
+                    content = _content(os.path.join(root, name))
+                    left -= len(content)
                     if left < 0:
                         raise ValueError(f"the modules below {root} exceed the {BYTES_MAX >> 20} MiB that travel with a program; list what is not needed in {_IGNORE_FILE}")
                     # A fixed time: equal contents are equal archives.
-                    archive.writestr(zipfile.ZipInfo(f"{index}/{name}"), _content(path), zipfile.ZIP_DEFLATED, 1)
+                    archive.writestr(zipfile.ZipInfo(f"{index}/{name}"), content, zipfile.ZIP_DEFLATED, 1)
         return memory.getvalue()
 
 
@@ -244,6 +248,8 @@ def _install(archive: Archive) -> None:
     scratch = str(_core.context()["scratch"])
     folder = os.path.join(os.path.dirname(scratch), f"code-{archive.sha256[:32]}")
     if not os.path.isdir(folder):
+        import zipfile
+
         from volador import _actor
 
         data = _actor.get_actor(archive.actor, _NAMESPACE).read.remote().result(timeout=120)

@@ -26,7 +26,7 @@ class Task(Generic[P, R]):
             raise TypeError(f"task: {function.__qualname__} is a generator; make it a method of an actor, whose items arrive while it runs")
         self._function = function
         self._options = options
-        self._codes: dict[Any, tuple[_values.Packed, bool]] = {}  # By retry_exceptions, which travels with the function.
+        self._codes: dict[Any, _code.Portable] = {}  # By retry_exceptions, which travels with the function.
         self._core_options: Any = None
         functools.update_wrapper(self, function)
 
@@ -41,13 +41,11 @@ class Task(Generic[P, R]):
         retried = self._options.retry_exceptions
         if self._core_options is None:
             self._core_options = self._options.core(self._function.__qualname__)
-        packed, has_archive = self._codes.get(retried, (None, False))
-        if packed is None or not _code.is_current(has_archive):
-            packed = _code.pack((self._function, retried))
-            self._codes[retried] = packed, _code.has_archive()
+            if retried not in self._codes:
+                self._codes[retried] = _code.Portable((self._function, retried))
         arguments, futures = _future.split_arguments(args, kwargs)
         return _future.Future(
-            _core.submit(self._core_options, packed, _values.pack(arguments), futures), f"task {self._function.__qualname__}"
+            _core.submit(self._core_options, self._codes[retried].packed(), _values.pack(arguments), futures), f"task {self._function.__qualname__}"
         )
 
     def options(self, **options: Any) -> Task[P, R]:

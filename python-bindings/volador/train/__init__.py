@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import inspect
 import os
-import re
 import tempfile
 from typing import TYPE_CHECKING, Any
 
@@ -117,7 +116,7 @@ class TorchTrainer:
             max_workers=most,
             resources={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, "resources": dict(resources or {})},
             strategy=strategy,
-            name=name or re.sub(r"[^\w.-]", "_", label),
+            name=name or _controller.file_name_of(label),
             storage="" if storage is None else os.path.abspath(os.path.expanduser(os.fspath(storage))),
             metric=metric,
             mode=mode,

@@ -9,6 +9,7 @@ import functools
 import json
 import os
 import queue
+import re
 import shutil
 import threading
 from typing import TYPE_CHECKING, Any
@@ -64,7 +65,6 @@ class Result:
     best_checkpoints: list[tuple[Checkpoint, dict[str, Any]]]  # Those that are kept, oldest first, with their metrics.
     path: str  # Folder of the results.
     failures: int = 0  # Workers that were lost.
-    error: BaseException | None = None
 
 
 @dataclasses.dataclass
@@ -519,6 +519,11 @@ def _numbers(metrics: dict[str, Any]) -> dict[str, float]:
         with contextlib.suppress(TypeError):
             found.update(_trial.metrics_of({name: value}))
     return found
+
+
+def file_name_of(text: str) -> str:
+    """The text with all that does not belong into a file's name replaced."""
+    return re.sub(r"[^\w.-]", "_", text).lstrip(".")[:100] or "train"
 
 
 def _kill(actor: Any) -> None:

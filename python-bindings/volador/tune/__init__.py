@@ -421,7 +421,7 @@ def run(
     while isinstance(target, functools.partial):
         target = target.func
     label = getattr(target, "__name__", "trial")
-    return Analysis(_core.tune_run(_code.pack(trainable), label if label.isidentifier() else "trial", options))
+    return Analysis(_core.tune_run(_code.Portable(trainable).packed(), label if label.isidentifier() else "trial", options))
 
 
 __all__ = [

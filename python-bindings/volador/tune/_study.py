@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import json
 import math
 import random
-import statistics
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +16,6 @@ from volador.tune import _space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-
-STATES = ("running", "complete", "pruned", "failed")
 
 
 class TrialPruned(Exception):
@@ -31,7 +29,7 @@ class StudyTrial:
     number: int
     params: dict[str, Any] = dataclasses.field(default_factory=dict)
     values: list[float] | None = None  # One for each mode.
-    state: str = "running"  # One of STATES.
+    state: str = "running"  # Or complete, pruned, failed.
     intermediate: dict[int, float] = dataclasses.field(default_factory=dict)  # Reports by step.
     user_attrs: dict[str, Any] = dataclasses.field(default_factory=dict)
     duration: float = 0.0  # Seconds in the objective.
@@ -184,13 +182,26 @@ class MedianPruner:
     startup_trials: int = 5
     warmup_steps: int = 0
 
-    def limits(self, trials: Sequence[StudyTrial], is_max: bool) -> _Limits | None:
-        complete = [trial for trial in trials if trial.state == "complete" and trial.intermediate]
-        if len(complete) < self.startup_trials:
+
+
+class _Reports:
+    """Reports of the complete trials by step, in the order of their values."""
+
+    def __init__(self) -> None:
+        self._trials = 0
+        self._values: dict[int, list[float]] = {}
+
+    def add(self, trial: StudyTrial) -> None:
+        self._trials += bool(trial.intermediate)
+        for step, value in trial.intermediate.items():
+            if not math.isnan(value):
+                bisect.insort(self._values.setdefault(step, []), value)
+
+    def limits(self, pruner: MedianPruner, is_max: bool) -> _Limits | None:
+        if self._trials < pruner.startup_trials:
             return None
-        steps = {step for trial in complete for step in trial.intermediate}
-        values = {step: [trial.intermediate[step] for trial in complete if step in trial.intermediate] for step in steps}
-        return _Limits({step: statistics.median(known) for step, known in values.items()}, is_max, self.warmup_steps)
+        medians = {step: (values[len(values) // 2] + values[(len(values) - 1) // 2]) / 2 for step, values in self._values.items()}
+        return _Limits(medians, is_max, pruner.warmup_steps)
 
 
 class Study:
@@ -221,13 +232,13 @@ class Study:
         self._searcher = searcher
         self._seed = random.SystemRandom().getrandbits(32) if seed is None else seed
         self._pruner = pruner
-        self._core: Any = None
+        self._reports = _Reports()
         self._indices: dict[int, int] = {}  # Of the core's open trials, by number.
+        self._numbers: dict[int, int] = {}  # Of trials, by the core's index.
         self._queued: list[dict[str, Any]] = []
         self.trials: list[StudyTrial] = []
         self._is_stopped = False
-        if space:
-            self._rebuild()
+        self._rebuild()
 
     # ---- Ask and tell.
 
@@ -238,19 +249,23 @@ class Study:
             config = self._queued.pop(0)
             if self._given_space:
                 trial._proposed = config
-                self._indices[trial.number] = self._core.enqueue(json.dumps(config))
+                self._open(trial, self._core.enqueue(json.dumps(config)))
             else:  # The objective says what the values are of.
                 trial._fixed = config
-        elif self._core is not None:
+        else:
             index, config_json = self._core.ask()
-            self._indices[trial.number] = index
+            self._open(trial, index)
             trial._proposed = json.loads(config_json)
         if self._given_space:
             trial.params = trial._proposed
         if self._pruner is not None:
-            trial._limits = self._pruner.limits(self.trials, self._modes[0] == "max")
+            trial._limits = self._reports.limits(self._pruner, self._modes[0] == "max")
         self.trials.append(trial)
         return trial
+
+    def _open(self, trial: StudyTrial, index: int) -> None:
+        self._indices[trial.number] = index
+        self._numbers[index] = trial.number
 
     def tell(self, trial: StudyTrial, value: float | Sequence[float] | None) -> None:
         """Ends a trial with its value, or one value for each mode. None or NaN: it failed."""
@@ -267,6 +282,8 @@ class Study:
     def _end(self, trial: StudyTrial, values: list[float] | None, state: str) -> None:
         trial.values, trial.state = values, state
         self.trials[trial.number] = trial
+        if state == "complete" and self._pruner is not None:
+            self._reports.add(trial)
         new = {name: domain for name, domain in trial._domains.items() if name not in self._grown}
         index = self._indices.pop(trial.number, None)
         if new and not self._given_space:
@@ -274,21 +291,24 @@ class Study:
             self._rebuild()
         elif index is not None:
             self._core.tell(index, values, [])
-        elif values is not None and self._core is not None:
+        elif values is not None:
             self._replay(trial)
 
     def _rebuild(self) -> None:
         """A core with the present space, which has seen all complete trials. Open ones are added when they end."""
         space = self._given_space or self._grown
-        self._core = _core.Study(_space.to_json(space), self._modes, 0, self._searcher, self._seed & 0xFFFFFFFF)
+        self._core: Any = _core.Study(_space.to_json(space), self._modes, 0, self._searcher, self._seed & 0xFFFFFFFF)
         self._indices.clear()
+        self._numbers.clear()
         for trial in self.trials:
             if trial.values is not None:
                 self._replay(trial)
 
     def _replay(self, trial: StudyTrial) -> None:
         config = trial._proposed if self._given_space else self._whole(trial)
-        self._core.tell(self._core.enqueue(json.dumps(config)), trial.values, [])
+        index = self._core.enqueue(json.dumps(config))
+        self._numbers[index] = trial.number
+        self._core.tell(index, trial.values, [])
 
     def _whole(self, trial: StudyTrial) -> dict[str, Any]:
         """The trial's values of all known parameters, with random ones for those that it did not suggest."""
@@ -404,15 +424,12 @@ class Study:
 
     @property
     def best_trials(self) -> list[StudyTrial]:
-        """The complete trials that no other dominates."""
-        signs = [1.0 if mode == "min" else -1.0 for mode in self._modes]
-        complete = [trial for trial in self.trials if trial.state == "complete" and trial.values is not None]
-        costs = {trial.number: [sign * value for sign, value in zip(signs, trial.values or [])] for trial in complete}
-
-        def dominates(one: list[float], other: list[float]) -> bool:
-            return one != other and all(a <= b for a, b in zip(one, other))
-
-        return [trial for trial in complete if not any(dominates(costs[other.number], costs[trial.number]) for other in complete)]
+        """The complete trials that no other dominates; with one mode all with the best value."""
+        if len(self._modes) > 1:
+            return [self.trials[number] for number in sorted(self._numbers[index] for index in self._core.front())]
+        complete = [trial for trial in self.trials if trial.state == "complete"]
+        best = self.best_trial.values if complete else None
+        return [trial for trial in complete if trial.values == best]
 
     def trials_dataframe(self) -> Any:
         """All trials as a pandas.DataFrame: number, state, value, duration, params_<name>, user_attrs_<name>."""

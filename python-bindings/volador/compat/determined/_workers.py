@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import volador
 from volador import train
-from volador.compat.determined import errors, util
+from volador.compat.determined import errors
 from volador.compat.determined.core import _preempt
-from volador.train import _session
+from volador.train import _controller, _session
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,7 +35,7 @@ def run(job: Job, slots: int, work: Callable[[Job, Callable[[str, int, dict[str,
         num_workers=slots,
         num_cpus=0 if has_gpus else min(1.0, int(cluster.get("cpus", 1) / slots * 100) / 100),
         num_gpus=1 if has_gpus else 0,
-        name=util.file_name_of(str(config.get("name") or "trial")),
+        name=_controller.file_name_of(str(config.get("name") or "trial")),
         storage=job.storage,
         metric=str(searcher.get("metric") or "loss"),
         mode="min" if searcher.get("smaller_is_better", True) else "max",

@@ -11,7 +11,6 @@ import logging
 import math
 import numbers
 import os
-import re
 import pathlib
 import shutil
 import uuid
@@ -189,8 +188,3 @@ def write_user_code(path: pathlib.Path, source: str | os.PathLike[str] = ".", ex
             target = code / os.path.relpath(file, base)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, target)
-
-
-def file_name_of(text: str) -> str:
-    """The text with all that does not belong into a file's name replaced."""
-    return re.sub(r"[^\w.-]", "_", text).lstrip(".")[:100] or "trial"

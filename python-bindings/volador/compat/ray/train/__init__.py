@@ -46,6 +46,8 @@ class ScalingConfig:
 class Result(_train.Result):
     """ray.train.Result."""
 
+    error: BaseException | None = None  # fit() raises it.
+
     @classmethod
     def of(cls, result: _train.Result) -> Result:
         return cls(**{field.name: getattr(result, field.name) for field in dataclasses.fields(result)})
