@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/commands/dashboard_command.h"
 #include "cli/commands/demo_command.h"
+#include "cli/commands/job_command.h"
 #include "cli/commands/process_commands.h"
 #include "cli/commands/query_commands.h"
 #include "cli/commands/start_command.h"
@@ -127,6 +128,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<DrainCommand>());
   add(std::make_unique<KillCommand>());
   add(std::make_unique<TokenCommand>());
+  add(std::make_unique<JobCommand>());
   add(std::make_unique<TuneCommand>());
   add(std::make_unique<TrainCommand>());
   add(std::make_unique<StudyCommand>());
@@ -135,6 +137,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<DemoCommand>());
   add(std::make_unique<VersionCommand>());
   add(std::make_unique<CompletionCommand>());
+  add(std::make_unique<JobHostCommand>());
 
   Terminal terminal(Terminal::options_of_this_process());
   if (const auto language = language_setting(environment)) terminal.set_language(*language);

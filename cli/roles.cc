@@ -9,6 +9,7 @@
 #include "runtime/log.h"
 #include "runtime/random.h"
 #include "runtime/stop_signal.h"
+#include "volador/program.h"
 #include "volador/roles/head_role.h"
 #include "worker/shell/worker_process.h"
 
@@ -21,6 +22,18 @@ log::Level level_of(const std::string& name) {
   if (name == "warn") return log::Level::kWarn;
   if (name == "error") return log::Level::kError;
   return log::Level::kInfo;
+}
+
+// Starts `volador job-host`, which runs the ranks of jobs.
+Result<protocol::Program> job_program() {
+  auto described = describe_program(nullptr);
+  if (!described) return make_error(described.error());
+  protocol::Program& program = described->description;
+  program.clear_argv();
+  program.add_argv(program.path());
+  program.add_argv("job-host");
+  program.set_cwd("/");
+  return std::move(program);
 }
 
 }  // namespace
@@ -49,7 +62,7 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
                    .alert_secret = settings.alert_secret};
     const SystemClock clock;
     SystemRandom random;
-    auto role = HeadRole::start(std::move(options), dashboard, clock, random);
+    auto role = HeadRole::start(std::move(options), dashboard, clock, random, job_program);
     if (!role) return make_error(role.error());
     const head::HeadReady& head = (*role)->head().ready();
     ready({.address = head.address,

@@ -130,11 +130,11 @@ std::string Terminal::paint(Colour colour, std::string_view text) const {
 std::string Terminal::paint_state(std::string_view state) const {
   Colour colour = Colour::kNone;
   if (state == "alive" || state == "running") colour = Colour::kGreen;
-  if (state == "finished" || state == "ready" || state == "connected") colour = Colour::kGreen;
+  if (state == "finished" || state == "succeeded" || state == "ready" || state == "connected") colour = Colour::kGreen;
   if (state == "suspect" || state == "draining" || state == "stopping" || state == "restarting" || state == "pending" ||
       state == "starting")
     colour = Colour::kYellow;
-  if (state == "dead" || state == "error" || state == "failed") colour = Colour::kRed;
+  if (state == "dead" || state == "error" || state == "failed" || state == "expired") colour = Colour::kRed;
   return paint(colour, word(state));
 }
 

@@ -34,6 +34,7 @@ namespace volador::head {
 class CoreRunner;
 class HeadCore;
 class LogRings;
+class ProgramExchange;
 
 // Number of trailing log lines requested, limited.
 size_t tail_of(const v1::LogsRequest& request);
@@ -48,6 +49,7 @@ class HeadAccess {
     LogRings& logs;  // Only for use on the runner's loop.
     const security::Authority& authority;
     const Clock& clock;
+    ProgramExchange& files;
   };
   explicit HeadAccess(Parts parts) : parts_(std::move(parts)) {}
 
@@ -58,6 +60,11 @@ class HeadAccess {
   const DurationHistogram& decision_times() const;
   void watch(std::function<void(v1::Changes)> on_changes);
   void watch_logs(std::function<void(const protocol::LogLines&)> on_lines);
+
+  // For services that act as a program of the cluster and read its tables.
+  CoreRunner& runner() { return parts_.runner; }
+  // The files that workers fetch by hash.
+  ProgramExchange& files() { return parts_.files; }
 
   // The newest lines of an actor, a trial, or a node with its actors' output; no support for "head" or following.
   void logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done);

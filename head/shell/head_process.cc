@@ -138,7 +138,7 @@ struct HeadProcess::Impl {
   operations::Registry registry;
   std::unique_ptr<LogService> log_lines;
   WatchService watches;
-  std::unique_ptr<OperationService> cluster_service, live_service, studies_service;
+  std::unique_ptr<OperationService> cluster_service, live_service, studies_service, jobs_service;
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
   std::shared_ptr<grpc::AuthMetadataProcessor> processor;
@@ -333,7 +333,8 @@ Result<void> HeadProcess::Impl::serve() {
   observers.push_back(std::make_unique<ProofObserver>(*port));
   builder.experimental().SetInterceptorCreators(std::move(observers));
   builder.RegisterService(control->service());
-  for (OperationService* service : {cluster_service.get(), live_service.get(), studies_service.get()})
+  for (OperationService* service :
+       {cluster_service.get(), live_service.get(), studies_service.get(), jobs_service.get()})
     builder.RegisterService(service);
   server = builder.BuildAndStart();
   if (!server) {
@@ -406,8 +407,12 @@ Result<void> HeadProcess::Impl::start() {
                             .cluster = identity.id,
                             .on_joined = [this](const std::string& peer) { port->on_proved(plain_peer(peer)); }});
   runner->start();
-  access = std::make_unique<HeadAccess>(HeadAccess::Parts{
-      .runner = *runner, .authorizer = *authorizer, .logs = logs, .authority = *authority, .clock = clock});
+  access = std::make_unique<HeadAccess>(HeadAccess::Parts{.runner = *runner,
+                                                          .authorizer = *authorizer,
+                                                          .logs = logs,
+                                                          .authority = *authority,
+                                                          .clock = clock,
+                                                          .files = *programs});
   register_operations();
   VOLADOR_TRY(serve());
   VOLADOR_TRY(publish());
@@ -423,6 +428,7 @@ Result<void> HeadProcess::Impl::start() {
 
 void HeadProcess::Impl::register_operations() {
   registry.set_absent("Studies", "this head keeps no studies; one that `volador start --head` started does");
+  registry.set_absent("Jobs", "this head takes no jobs; one that `volador start --head` started does");
   registry.set_absent("Live", "this head keeps no rows for others; start it without --no-dashboard");
   serve_cluster(registry, {.runner = *runner,
                            .audit = *audit,
@@ -442,6 +448,7 @@ void HeadProcess::Impl::register_operations() {
   live_service->stream<v1::WatchRequest, v1::WatchReply>(
       "Watch", [this](const auto& by, const v1::WatchRequest& request) { return watches.open(by, request); });
   studies_service = std::make_unique<OperationService>("Studies", registry, *authorizer);
+  jobs_service = std::make_unique<OperationService>("Jobs", registry, *authorizer);
 }
 
 Result<std::string> HeadProcess::Impl::login_link() {
@@ -469,6 +476,7 @@ void HeadProcess::Impl::stop() {
   acceptor.reset();
   port.reset();
   if (programs) programs->stop();
+  jobs_service.reset();
   studies_service.reset();
   live_service.reset();
   cluster_service.reset();

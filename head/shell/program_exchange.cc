@@ -29,6 +29,10 @@ void ProgramExchange::stop() { loop_.stop(); }
 
 void ProgramExchange::fetch(const std::string& sha256, Found done) {
   if (auto path = cache_->find(sha256)) return done(*path);
+  {
+    const std::lock_guard lock(other_mutex_);
+    if (auto path = other_files_ ? other_files_(sha256) : std::nullopt) return done(*path);
+  }
   auto [waiting, is_first] = waiting_.try_emplace(sha256);
   waiting->second.done.push_back(std::move(done));
   if (!is_first) return;
@@ -42,6 +46,12 @@ void ProgramExchange::fetch(const std::string& sha256, Found done) {
                  [this, sha256](Result<void> asked) {
                    if (!asked) post([this, sha256, error = asked.error()] { fail(sha256, error); });
                  });
+}
+
+void ProgramExchange::set_other_files(
+    std::function<std::optional<std::filesystem::path>(const std::string& sha256)> find) {
+  const std::lock_guard lock(other_mutex_);
+  other_files_ = std::move(find);
 }
 
 void ProgramExchange::fail(const std::string& sha256, const Error& error) {

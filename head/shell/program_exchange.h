@@ -7,6 +7,8 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,10 @@ class ProgramExchange {
   void post(std::function<void()> function);
   void post_after(std::chrono::nanoseconds delay, std::function<void()> function);
   void stop();
+
+  // Other files that workers fetch by hash, such as the code folders of jobs. `find` runs on the exchange's thread and
+  // returns the path of the file with this hash (32 raw bytes), if it has it. nullptr: none; after that it does not run.
+  void set_other_files(std::function<std::optional<std::filesystem::path>(const std::string& sha256)> find);
 
   // ---- on the exchange's thread, as is `done` ----
 
@@ -62,6 +68,8 @@ class ProgramExchange {
   const ProgramExchangeOptions options_;
   std::map<std::string, Waiting> waiting_;
   bool expiring_ = false;
+  std::mutex other_mutex_;
+  std::function<std::optional<std::filesystem::path>(const std::string& sha256)> other_files_;
   EventLoop loop_;
 };
 

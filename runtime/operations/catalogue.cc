@@ -9,6 +9,7 @@
 
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/protocol/volador/v1/live.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
 #include "runtime/result.h"
@@ -21,9 +22,10 @@ struct Catalogue {
   std::unordered_map<std::string_view, const Entry*> by_name, by_path;
 };
 
-std::array<const google::protobuf::FileDescriptor*, 4> files() {
+std::array<const google::protobuf::FileDescriptor*, 5> files() {
   return {protocol::JoinRequest::descriptor()->file(), v1::DrainRequest::descriptor()->file(),
-          v1::WatchRequest::descriptor()->file(), v1::AskRequest::descriptor()->file()};
+          v1::WatchRequest::descriptor()->file(), v1::AskRequest::descriptor()->file(),
+          v1::SubmitJobRequest::descriptor()->file()};
 }
 
 const Catalogue& all() {
@@ -77,8 +79,10 @@ bool allows(v1::Access access, security::Role role) {
       return true;
     case v1::NODE:
       return role == Role::kNode;
-    case v1::PROGRAM:
     case v1::READ:
+      return role == Role::kViewer || role == Role::kDriver || role == Role::kOperator;
+    case v1::PROGRAM:
+    case v1::SUBMIT:
       return role == Role::kDriver || role == Role::kOperator;
     case v1::OPERATE:
       return role == Role::kOperator;
@@ -87,13 +91,14 @@ bool allows(v1::Access access, security::Role role) {
   }
 }
 
-bool takes_token(v1::Access access) { return access == v1::READ || access == v1::OPERATE; }
+bool takes_token(v1::Access access) { return access == v1::READ || access == v1::OPERATE || access == v1::SUBMIT; }
 
 std::string roles_of(v1::Access access) {
   switch (access) {
     case v1::NODE:
       return "node";
     case v1::PROGRAM:
+    case v1::SUBMIT:
       return "driver or operator";
     case v1::READ:
       return "viewer, driver or operator";
@@ -107,6 +112,7 @@ security::TokenRole token_role_for(v1::Access access) {
     case v1::NODE:
       return security::TokenRole::kJoin;
     case v1::PROGRAM:
+    case v1::SUBMIT:
       return security::TokenRole::kDriver;
     case v1::READ:
       return security::TokenRole::kViewer;

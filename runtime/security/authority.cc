@@ -88,6 +88,7 @@ const char* usage_of(Role role) {
       return "serverAuth,clientAuth";
     case Role::kDriver:
     case Role::kOperator:
+    case Role::kViewer:
       return "clientAuth";
   }
   return "clientAuth";

@@ -9,8 +9,9 @@ Role role_of_bearer(TokenRole token) {
       return Role::kOperator;
     case TokenRole::kJoin:
       return Role::kNode;
-    case TokenRole::kDriver:
     case TokenRole::kViewer:
+      return Role::kViewer;
+    case TokenRole::kDriver:
       break;
   }
   return Role::kDriver;

@@ -6,12 +6,13 @@
 namespace volador::security {
 namespace {
 
-constexpr std::array<std::pair<Role, std::string_view>, 5> kRoles{{
+constexpr std::array<std::pair<Role, std::string_view>, 6> kRoles{{
     {Role::kNode, "node"},
     {Role::kDriver, "driver"},
     {Role::kOperator, "operator"},
     {Role::kHost, "host"},
     {Role::kHead, "head"},
+    {Role::kViewer, "viewer"},
 }};
 
 constexpr std::array<std::pair<TokenRole, std::string_view>, 4> kTokenRoles{{
@@ -57,6 +58,7 @@ TokenRole token_role_for(Role role) {
     case Role::kOperator:
     case Role::kHost:
     case Role::kHead:
+    case Role::kViewer:
       break;
   }
   return TokenRole::kOperator;

@@ -7,8 +7,8 @@
 
 namespace volador::security {
 
-// Role of a certificate: its subject's OU.
-enum class Role : uint8_t { kNode, kDriver, kOperator, kHost, kHead };
+// Role of a certificate, its subject's OU, or of a token's bearer. No certificate has role kViewer.
+enum class Role : uint8_t { kNode, kDriver, kOperator, kHost, kHead, kViewer };
 
 // Role of a token: what it allows to join.
 enum class TokenRole : uint8_t {
@@ -18,7 +18,7 @@ enum class TokenRole : uint8_t {
   kViewer = 4,    // Nothing: read access to the cluster through the API.
 };
 
-std::string_view to_string(Role role);       // "node", "driver", "operator", "host", "head".
+std::string_view to_string(Role role);       // "node", "driver", "operator", "host", "head", "viewer".
 std::string_view to_string(TokenRole role);  // "join", "driver", "operator", "viewer".
 std::optional<Role> parse_role(std::string_view text);
 std::optional<TokenRole> parse_token_role(std::string_view text);

@@ -13,7 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VOLADOR = pathlib.Path(os.environ["VOLADOR_BIN"]) / "volador"
-FOLDERS = ["cli", "head", "runtime", "tune", "volador", "worker", "dashboard"]
+FOLDERS = ["cli", "head", "jobs", "runtime", "tune", "volador", "worker", "dashboard"]
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 COMMAND = re.compile(r"\bvolador ((?:[a-z]+)(?: [a-z]+)?)((?:[ ](?:--[a-z][a-z-]*(?:=[^\s`,;:)]*)?|<?[A-Z{][^\s`,;:)]*))*)")
 OPTION = re.compile(r"--[a-z][a-z-]*")
@@ -100,7 +100,7 @@ class Advice(unittest.TestCase):
             for second in re.findall(r"(?m)^  ([a-z]+)\b", text):
                 known.update(OPTION.findall(self.help_of(word, second)[1]))
         wrong = []
-        for folder in ("head", "runtime", "tune", "volador", "worker"):
+        for folder in ("head", "jobs", "runtime", "tune", "volador", "worker"):
             for path in sorted((ROOT / folder).rglob("*.cc")):
                 for literal in literals(path.read_text(errors="replace")):
                     for option in re.findall(r"(?:pass|with|give|use|set|add) (--[a-z][a-z-]*)", literal):

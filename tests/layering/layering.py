@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-ALL = {"volador", "runtime", "head", "worker", "tune", "train", "dashboard", "python-bindings", "cli"}
+ALL = {"volador", "runtime", "head", "worker", "tune", "jobs", "train", "dashboard", "python-bindings", "cli"}
 
 # What a folder may include besides itself.
 MAY_INCLUDE = {
@@ -16,6 +16,7 @@ MAY_INCLUDE = {
     "head": {"runtime"},
     "worker": {"runtime"},
     "tune": {"runtime"},
+    "jobs": {"runtime"},
     "train": {"runtime", "tune"},
     "dashboard": {"runtime"},
     "volador": ALL - {"train", "cli", "python-bindings"},

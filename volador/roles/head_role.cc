@@ -22,6 +22,7 @@
 #include "runtime/security/authority.h"
 #include "tune/space/given_config.h"
 #include "tune/space/space_json.h"
+#include "volador/roles/job_server.h"
 #include "volador/roles/study_server.h"
 
 namespace volador {
@@ -193,33 +194,51 @@ Result<void> use_own_certificate(const security::OwnCertificateFiles& files, Wal
 struct HeadRole::Impl {
   std::unique_ptr<head::HeadProcess> head;
   std::unique_ptr<StudyServer> studies;
+  std::unique_ptr<JobServer> jobs;  // Null: this head takes no jobs.
   std::unique_ptr<HeadPort> port;
   std::unique_ptr<dashboard::Dashboard> dashboard;
   std::unique_ptr<dashboard::AlertSender> alerts;  // Null: no webhook.
   std::string token_id;                            // Token behind the links printed here.
 
+  Result<std::unique_ptr<head::Journal>> open_part(const head::HeadOptions& options, const std::string& part);
   Result<void> open_studies(const head::HeadOptions& options, const Clock& clock);
+  Result<void> open_jobs(const head::HeadOptions& options, JobProgram program, const Clock& clock);
   Result<void> open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock);
 };
 
-// Next to the head's store; its folder is locked by the head.
-Result<void> HeadRole::Impl::open_studies(const head::HeadOptions& options, const Clock& clock) {
+// A store of its own next to the head's, whose folder is locked by the head.
+Result<std::unique_ptr<head::Journal>> HeadRole::Impl::open_part(const head::HeadOptions& options,
+                                                                 const std::string& part) {
   const head::HeadReady& ready = head->ready();
-  auto journal = [&]() -> Result<std::unique_ptr<head::Journal>> {
+  if (options.store.empty()) {
     const auto folder = options.paths.cluster(ready.cluster).head().directory;
-    if (options.store.empty())
-      return head::open_sqlite_journal({.file = folder / "studies.db", .durability = options.durability});
-    auto address = head::parse_redis_url(options.store);
-    if (!address) return make_error(address.error());
-    return head::open_redis_journal({.address = *address,
-                                     .cluster = ready.cluster_id,
-                                     .part = "studies",
-                                     .durability = options.durability,
-                                     .force = options.force_store});
-  }();
+    return head::open_sqlite_journal({.file = folder / (part + ".db"), .durability = options.durability});
+  }
+  auto address = head::parse_redis_url(options.store);
+  if (!address) return make_error(address.error());
+  return head::open_redis_journal({.address = *address,
+                                   .cluster = ready.cluster_id,
+                                   .part = part,
+                                   .durability = options.durability,
+                                   .force = options.force_store});
+}
+
+Result<void> HeadRole::Impl::open_studies(const head::HeadOptions& options, const Clock& clock) {
+  auto journal = open_part(options, "studies");
   if (!journal) return make_error(journal.error());
   studies = std::make_unique<StudyServer>(std::move(*journal), clock);
   studies->serve_on(head->registry());
+  return {};
+}
+
+Result<void> HeadRole::Impl::open_jobs(const head::HeadOptions& options, JobProgram program, const Clock& clock) {
+  auto journal = open_part(options, "jobs");
+  if (!journal) return make_error(journal.error());
+  const auto folder = options.paths.cluster(head->ready().cluster).head().directory;
+  jobs = std::make_unique<JobServer>(std::move(*journal), head->access(),
+                                     JobServerOptions{.files = folder / "job_files", .program = std::move(program)},
+                                     clock);
+  jobs->serve_on(head->registry());
   return {};
 }
 
@@ -298,13 +317,14 @@ HeadRole::~HeadRole() { stop(); }
 
 Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options,
                                                   const std::optional<DashboardPlace>& dashboard, const Clock& clock,
-                                                  Random& random) {
+                                                  Random& random, JobProgram job_program) {
   std::unique_ptr<HeadRole> role(new HeadRole(std::make_unique<Impl>()));
   options.check_config = check_config;
   auto head = head::HeadProcess::start(options, clock, random);
   if (!head) return make_error(head.error());
   role->impl_->head = std::move(*head);
   VOLADOR_TRY(role->impl_->open_studies(options, clock));
+  if (job_program) VOLADOR_TRY(role->impl_->open_jobs(options, std::move(job_program), clock));
   if (dashboard) {
     VOLADOR_TRY(role->impl_->open_dashboard(options, *dashboard, clock));
   } else {
@@ -327,7 +347,9 @@ void HeadRole::stop() {
   impl_->head->set_watch(nullptr);
   impl_->head->registry().withdraw("Live");
   impl_->head->registry().withdraw("Studies");
+  impl_->head->registry().withdraw("Jobs");
   if (impl_->studies) impl_->studies->stop();
+  if (impl_->jobs) impl_->jobs->stop();
   // Stop the connections first, since their requests go to the head; later messages to the closed dashboard are
   // dropped.
   if (impl_->dashboard) impl_->dashboard->stop();

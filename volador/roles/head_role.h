@@ -9,6 +9,7 @@
 #include "dashboard/alert.h"
 #include "head/shell/head_process.h"
 #include "runtime/clock.h"
+#include "runtime/protocol/control.pb.h"
 #include "runtime/result.h"
 #include "runtime/security/own_certificate.h"
 
@@ -25,12 +26,16 @@ struct DashboardPlace {
 
 class HeadRole {
  public:
-  // Serves when it returns; without `dashboard` only a head. On non-loopback addresses the dashboard uses TLS, with a
+  // Describes the program that runs the ranks of jobs (jobs/command.h).
+  using JobProgram = std::function<Result<protocol::Program>()>;
+
+  // Serves when it returns; without `dashboard` only a head; without `job_program` it takes no jobs. On non-loopback addresses the dashboard uses TLS, with a
   // certificate of the cluster's own authority unless one is given. Errors as for HeadProcess::start and
   // Dashboard::start; nothing is left running then.
   [[nodiscard]] static Result<std::unique_ptr<HeadRole>> start(head::HeadOptions options,
                                                                const std::optional<DashboardPlace>& dashboard,
-                                                               const Clock& clock, Random& random);
+                                                               const Clock& clock, Random& random,
+                                                               JobProgram job_program = {});
   // Calls stop().
   ~HeadRole();
 

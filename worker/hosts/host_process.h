@@ -27,6 +27,7 @@ struct HostProcesses::Host final : net::Pollable {
   protocol::StartHost start;
   ProgramStart program;
   std::string path;
+  std::string files;  // Path of the actor's files; empty: it has none, or they are not here yet.
   std::optional<security::Credentials> credentials;
   std::unique_ptr<LogCapture> output;
   net::UniqueFd control;

@@ -48,12 +48,14 @@ HostProcesses::~HostProcesses() {
 
 // ---- launch ----
 
-Environment HostProcesses::host_env(const protocol::StartHost& start) const {
+Environment HostProcesses::host_env(const Host& host) const {
+  const protocol::StartHost& start = host.start;
   Environment env;
   for (const auto& [name, value] : start.spec().env()) env[name] = value;
   std::vector<int> granted(start.gpus().begin(), start.gpus().end());
   env["CUDA_VISIBLE_DEVICES"] = cuda_visible_devices(options_.gpus, granted);
   env["VOLADOR_HOST_ID"] = to_string(id_from_raw<HostId>(start.host_id()));
+  if (!host.files.empty()) env["VOLADOR_FILES"] = host.files;
   return env;
 }
 
@@ -104,6 +106,26 @@ void HostProcesses::launch_process(HostId id, const protocol::StartHost& start, 
   else
     host->credentials.emplace();
   programs_.prepare(start.program(), host->program.env, back(&HostProcesses::on_program));
+  if (start.spec().files_sha256().empty()) return;
+  protocol::Program files;
+  files.set_data(true);
+  files.set_sha256(start.spec().files_sha256());
+  files.set_size_bytes(start.spec().files_bytes());
+  programs_.prepare(files, {}, back(&HostProcesses::on_files));
+}
+
+void HostProcesses::on_files(const HostPtr& host, Result<PreparedProgram> files) {
+  if (!files) {
+    return fail(host, Error{files.error().code, fmt::format("the files of {} cannot be fetched: {}",
+                                                            host->start.spec().display(), files.error().message)});
+  }
+  host->files = std::move(files->path);
+  fork_if_complete(host);
+}
+
+void HostProcesses::fork_if_complete(const HostPtr& host) {
+  const bool has_files = host->start.spec().files_sha256().empty() || !host->files.empty();
+  if (host->credentials && !host->path.empty() && has_files) fork(host);
 }
 
 void HostProcesses::on_program(const HostPtr& host, Result<PreparedProgram> program) {
@@ -114,7 +136,7 @@ void HostProcesses::on_program(const HostPtr& host, Result<PreparedProgram> prog
   }
   host->path = std::move(program->path);
   host->program.cwd = std::move(program->cwd);
-  if (host->credentials) fork(host);
+  fork_if_complete(host);
 }
 
 void HostProcesses::on_certificate(const HostPtr& host, Result<security::Credentials> credentials) {
@@ -132,7 +154,7 @@ void HostProcesses::on_certificate(const HostPtr& host, Result<security::Credent
     return;
   }
   host->credentials = std::move(*credentials);
-  if (!host->path.empty()) fork(host);
+  fork_if_complete(host);
 }
 
 void HostProcesses::fork(const HostPtr& host) {
@@ -160,7 +182,7 @@ void HostProcesses::fork(const HostPtr& host) {
   host->control = std::move(pair->first);
   host->forking = true;
   HostFork fork{.host = host->id,
-                .env = host_env(host->start),
+                .env = host_env(*host),
                 .cwd = host->in_scratch ? host->scratch.string() : "",
                 .control = std::move(pair->second),
                 .out = std::move(pipes->out),
@@ -214,7 +236,7 @@ protocol::HostStart HostProcesses::extra_of(const Host& host) const {
   extra.set_authority_pem(host.credentials->authority_pem);
   if (host.shared) extra.set_shared_host_id(raw(host.id));
   if (host.ahead) {
-    for (const auto& [name, value] : host_env(host.start)) (*extra.mutable_env())[name] = value;
+    for (const auto& [name, value] : host_env(host)) (*extra.mutable_env())[name] = value;
     if (host.in_scratch) extra.set_cwd(host.scratch.string());
   }
   *extra.mutable_revoked() = revoked_;

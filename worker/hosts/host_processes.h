@@ -115,6 +115,8 @@ class HostProcesses {
   void end_if_empty(const HostPtr& host);
   HostPtr shared_process(HostId actor) const;
   void on_program(const HostPtr& host, Result<PreparedProgram> program);
+  void on_files(const HostPtr& host, Result<PreparedProgram> files);
+  void fork_if_complete(const HostPtr& host);
   void on_certificate(const HostPtr& host, Result<security::Credentials> credentials);
   void fork(const HostPtr& host);
   // Prestarted processes: host_processes_spare.cc
@@ -132,7 +134,7 @@ class HostProcesses {
   void flush(const HostPtr& host);
   void enqueue(const HostPtr& host, std::string bytes, net::UniqueFd fd);
   void remove_scratch(const std::filesystem::path& folder);
-  Environment host_env(const protocol::StartHost& start) const;
+  Environment host_env(const Host& host) const;
   ProgramStart program_start(const protocol::StartHost& start) const;
 
   net::IoLoop& loop_;

@@ -188,7 +188,7 @@ Result<std::string> ProgramStore::State::find(const protocol::Program& program, 
     use(cached);
     path = cached;
   }
-  VOLADOR_TRY(check_program(path, env, cwd, options.node_name));
+  if (!program.data()) VOLADOR_TRY(check_program(path, env, cwd, options.node_name));
   return path.string();
 }
 

@@ -777,6 +777,11 @@ export const en = {
   "train.from_step": ", from step {step}",
   "train.cause": "after: {cause}",
   // States and other words that the head sends
+  "word.queued": "queued",
+  "word.succeeded": "succeeded",
+  "word.urgent": "urgent",
+  "word.very_urgent": "very urgent",
+  "word.normal": "normal",
   "word.running": "running",
   "word.starting": "starting",
   "word.finished": "finished",

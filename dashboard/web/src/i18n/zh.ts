@@ -779,6 +779,11 @@ export const zh: Record<Key, string> = {
   "train.from_step": "，从第 {step} 步起",
   "train.cause": "起因：{cause}",
   // States and other words that the head sends
+  "word.queued": "排队中",
+  "word.succeeded": "成功",
+  "word.urgent": "紧急",
+  "word.very_urgent": "非常紧急",
+  "word.normal": "正常",
   "word.running": "运行中",
   "word.starting": "启动中",
   "word.finished": "已完成",

@@ -1,0 +1,632 @@
+#include "cli/commands/job_command.h"
+
+#include <fmt/format.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "cli/job_output.h"
+#include "cli/render/job_view.h"
+#include "cli/render/json_text.h"
+#include "cli/render/table.h"
+#include "dashboard/operation_json.h"
+#include "jobs/code_folder.h"
+#include "jobs/job_yaml.h"
+#include "runtime/clock.h"
+#include "runtime/control/cluster_api.h"
+#include "runtime/paths.h"
+#include "runtime/process_file.h"
+#include "runtime/quantities.h"
+#include "runtime/random.h"
+#include "volador/init.h"
+
+namespace volador::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr size_t kSpecFileMax = 1 << 20;
+constexpr size_t kPartBytes = 1 << 20;
+constexpr milliseconds kPollFirst{20};
+constexpr milliseconds kPollMax{500};
+constexpr milliseconds kSilence{1000};
+
+int64_t unix_ms_now() { return unix_ms(SystemClock().wall()); }
+
+void declare_job(CLI::App& app, std::string& job) {
+  app.add_option("job", job, "Id, number or name of the job")->required();
+}
+
+nlohmann::ordered_json json_of_job(const v1::Job& job) {
+  auto json = dashboard::json_of(job);
+  json["api_version"] = "v1";
+  return json;
+}
+
+void print_job(const Context& context, bool json, const v1::Job& job) {
+  context.terminal.print(json ? cli::text_of(json_of_job(job)) : job_line(job, unix_ms_now(), context.terminal) + "\n");
+}
+
+bool has_ended(const v1::Job& job) { return job.ended_ms() != 0; }
+
+// The end of a job as the outcome of a command, with the job's exit code.
+Outcome outcome_of(const v1::Job& job, const Context& context) {
+  if (job.state() == "succeeded") return {};
+  const int code =
+      job.state() == "failed" && job.exit_code() != 0 ? job.exit_code() : static_cast<int>(ExitCode::kFailed);
+  return fail(static_cast<ExitCode>(code),
+              Error{ErrorCode::kApplication, job_line(job, unix_ms_now(), context.terminal)});
+}
+
+Result<v1::Job> get_job(control::ClusterApi& api, const std::string& id) {
+  v1::GetJobRequest request;
+  request.set_job(id);
+  return api.call<v1::Job>("Jobs/GetJob", request);
+}
+
+// Waits for the end of the job, calling `on_state` with each state that it sees. A head that does not answer is asked
+// again, for it may be restarting.
+Result<v1::Job> follow_job(control::ClusterApi& api, const std::string& id,
+                           const std::function<bool(const v1::Job&)>& on_state) {
+  milliseconds pause = kPollFirst;
+  while (true) {
+    auto job = get_job(api, id);
+    if (!job && job.error().code != ErrorCode::kUnavailable && job.error().code != ErrorCode::kTimeout) return job;
+    if (job) {
+      const bool news = on_state(*job);
+      if (has_ended(*job)) return job;
+      pause = news ? kPollFirst : std::min(pause * 2, kPollMax);
+    }
+    std::this_thread::sleep_for(pause);
+  }
+}
+
+// Prints a job's output until it has ended.
+Outcome follow_output(control::ClusterApi& api, const std::string& id, int rank, int tail, bool json,
+                      const Context& context) {
+  bool several = false;
+  JobOutput output(api, rank, tail, [&](const JobOutput::Line& line) {
+    if (json) {
+      context.terminal.print(cli::text_of({{"rank", line.rank},
+                                           {"node", line.node},
+                                           {"stream", line.is_stderr ? "stderr" : "stdout"},
+                                           {"text", line.text}},
+                                          -1));
+      return;
+    }
+    context.terminal.print((several ? fmt::format("[{}] ", line.rank) : "") + printable_line(line.text) + "\n");
+  });
+  bool waits = false;
+  auto ended = follow_job(api, id, [&](const v1::Job& job) {
+    several = job.ranks_size() > 1 && rank < 0;
+    // A job that starts at once needs no word.
+    const bool waits_long = job.state() == "queued" && unix_ms_now() - job.submitted_ms() > kSilence.count();
+    if (waits_long && !waits && !json) {
+      waits = true;
+      context.terminal.note(job_line(job, unix_ms_now(), context.terminal));
+    }
+    if (job.state() != "queued") waits = false;
+    const auto read = output.read(job);
+    return read && *read;
+  });
+  if (!ended) return fail(ended.error());
+  (void)output.read(*ended);
+  return outcome_of(*ended, context);
+}
+
+std::string request_id() {
+  SystemRandom random;
+  return to_string(new_id<RequestId>(random));
+}
+
+// Packs the folder and sends it to the head, unless it has the same already. Returns the archive's hash.
+tl::expected<std::string, Failure> send_code(control::ClusterApi& api, const std::string& folder,
+                                             const Terminal& terminal) {
+  std::string scratch = (fs::temp_directory_path() / "volador-code-XXXXXX").string();
+  if (::mkdtemp(scratch.data()) == nullptr)
+    return fail_here({ErrorCode::kUnavailable,
+                      fmt::format("submit: no folder can be made in {}", fs::temp_directory_path().string())});
+  struct Remove {
+    fs::path folder;
+    ~Remove() {
+      std::error_code ignored;
+      fs::remove_all(folder, ignored);
+    }
+  } remove{scratch};
+  const fs::path archive = fs::path(scratch) / "code";
+  auto packed = jobs::pack_code(folder, archive);
+  if (!packed) return fail_here(packed.error());
+  v1::PutJobFilesRequest part;
+  part.set_sha256(packed->sha256);
+  part.set_size_bytes(packed->archive_bytes);
+  auto stored = api.call<v1::PutJobFilesReply>("Jobs/PutJobFiles", part);
+  if (!stored) return fail(stored.error());
+  if (stored->complete()) return packed->sha256;
+  if (packed->archive_bytes > (8 << 20))
+    terminal.note(terminal.fill("sends {} files, {} packed", packed->files, format_bytes(packed->archive_bytes)));
+  std::ifstream in(archive, std::ios::binary);
+  std::string piece(kPartBytes, '\0');
+  while (!stored->complete()) {
+    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
+    const auto got = static_cast<size_t>(in.gcount());
+    if (got == 0) return fail_here({ErrorCode::kUnavailable, "submit: the packed code folder cannot be read"});
+    part.set_data(piece.data(), got);
+    stored = api.call<v1::PutJobFilesReply>("Jobs/PutJobFiles", part);
+    if (!stored) return fail(stored.error());
+    part.set_offset(part.offset() + static_cast<int64_t>(got));
+  }
+  return packed->sha256;
+}
+
+tl::expected<std::pair<std::string, std::string>, Failure> pair_of(std::string_view flag, const std::string& text) {
+  const size_t equals = text.find('=');
+  if (equals == std::string::npos || equals == 0)
+    return usage_error(fmt::format("{}: expected NAME=VALUE, got \"{}\"", flag, text));
+  return std::pair(text.substr(0, equals), text.substr(equals + 1));
+}
+
+tl::expected<int64_t, Failure> seconds_of(std::string_view flag, const std::string& text) {
+  const auto time = parse_duration(text);
+  if (!time || time->count() < 0)
+    return usage_error(fmt::format("{}: expected a time such as 2h or 30min, got \"{}\"", flag, text));
+  return std::chrono::ceil<std::chrono::seconds>(*time).count();
+}
+
+}  // namespace
+
+JobCommand::JobCommand() {
+  add(std::make_unique<JobSubmitCommand>());
+  add(std::make_unique<JobListCommand>());
+  add(std::make_unique<JobShowCommand>());
+  add(std::make_unique<JobLogsCommand>());
+  add(std::make_unique<JobWaitCommand>());
+  add(std::make_unique<JobStopCommand>());
+  add(std::make_unique<JobDeleteCommand>());
+  add(std::make_unique<JobCloneCommand>());
+  add(std::make_unique<JobPriorityCommand>());
+  add(std::make_unique<JobExtendCommand>());
+}
+
+CLI::App* JobCommand::declare(CLI::App& root) {
+  CLI::App* app = declare_group(root, "job", "Run commands in the cluster's queue, on one or several nodes");
+  app->footer(
+      "Examples:\n"
+      "  volador job submit --gpus=1 -- python3 train.py    this folder travels along\n"
+      "  volador job submit --nodes=2 --mode=torchrun --follow -- python3 train.py\n"
+      "  volador job submit --dry-run --gpus=8 -- true      when would it start?\n"
+      "  volador job list\n"
+      "  volador job logs job-7 --follow\n"
+      "  volador job stop job-7");
+  return app;
+}
+
+CLI::App* JobSubmitCommand::declare(CLI::App& root) {
+  CLI::App* app = app_ =
+      root.add_subcommand("submit", "Submit a command; the folder in which it is given travels along");
+  app->footer(
+      "Examples:\n"
+      "  volador job submit --gpus=2 --duration=4h -- python3 train.py --epochs 3\n"
+      "  volador job submit --setup='pip install -r requirements.txt' -- python3 train.py\n"
+      "  volador job submit --no-code --directory=/data/run -- bash -c 'A=1 ./run.sh && ./report.sh'\n"
+      "  volador job submit --file=job.yaml");
+  app->add_option("command", command_, "The command, after --: an executable and its arguments");
+  app->add_option("--file", file_, "Fields of the job as YAML; flags and a command replace those of the file")
+      ->type_name("FILE");
+  app->add_option("--name", name_, "Name of the job; its id by default")->type_name("TEXT");
+  app->add_option("--nodes", nodes_, "Number of nodes, each of which runs the command; 1 by default")
+      ->type_name("INTEGER");
+  app->add_option("--cpus", cpus_, "CPUs on each node; 1 by default")->type_name("NUMBER");
+  app->add_option("--gpus", gpus_, "GPUs on each node, also parts such as 0.5")->type_name("NUMBER");
+  app->add_option("--memory", memory_, "Memory on each node, such as 16GiB; unlimited by default")->type_name("SIZE");
+  app->add_option("--resource", resources_, "NAME=AMOUNT of a custom resource on each node; may be repeated")
+      ->type_name("TEXT");
+  app->add_option("--mode", mode_,
+                  "How a program on several nodes starts: single (default), torch, torchrun, horovod, mpi, deepspeed, "
+                  "tensorflow")
+      ->type_name("TEXT");
+  app->add_option("--parameter-servers", servers_, "Of the nodes, for mode tensorflow")->type_name("INTEGER");
+  app->add_option("--setup", setup_, "Command line that bash runs on each node before the command")->type_name("TEXT");
+  app->add_option("--env", env_, "NAME=VALUE for the environment; may be repeated")->type_name("TEXT");
+  app->add_option("--code", code_, "Folder that travels with the job and is its working directory; . by default")
+      ->type_name("DIRECTORY");
+  app->add_flag("--no-code", no_code_, "No folder travels");
+  app->add_option("--directory", directory_,
+                  "Working directory: a folder of the nodes with --no-code, otherwise one inside the code folder")
+      ->type_name("DIRECTORY");
+  app->add_option("--priority", priority_, "normal (default), urgent or very_urgent (operators only)")
+      ->type_name("TEXT");
+  app->add_option("--duration", duration_, "Maximum running time, such as 4h; unlimited by default")
+      ->type_name("DURATION");
+  app->add_option("--restarts", restarts_, "How often the job starts again when it fails; 0 by default")
+      ->type_name("INTEGER");
+  app->add_option("--graceful", graceful_, "Time from SIGTERM to SIGKILL when it is stopped; 30s by default")
+      ->type_name("DURATION");
+  app->add_option("--node", node_names_, "Only on this node; may be repeated")->type_name("NAME");
+  app->add_option("--label", labels_, "NAME=VALUE: only on nodes with this label; may be repeated")->type_name("TEXT");
+  app->add_option("--project", project_, "Project that the job belongs to; default by default")->type_name("NAME");
+  app->add_option("--note", note_, "Text for people who look at the job")->type_name("TEXT");
+  app->add_flag("--dry-run", dry_run_, "Only check the job and tell when it would start");
+  app->add_flag("-f,--follow", follow_,
+                "Print its output until it ends, and exit with its exit code; Ctrl-C leaves it running");
+  app->add_option("--request-id", request_,
+                  "Any text that names this request: sent again with the same text it is not done twice and gets the "
+                  "same answer")
+      ->type_name("TEXT");
+  declare_connection(*app, "30s");
+  return app;
+}
+
+tl::expected<v1::JobSpec, Failure> JobSubmitCommand::spec() const {
+  v1::JobSpec spec;
+  if (!file_.empty()) {
+    auto text = read_file_limited(file_, kSpecFileMax);
+    if (!text) return fail_here(text.error());
+    auto read = jobs::spec_from_yaml(*text, file_);
+    if (!read) return fail(ExitCode::kConfig, read.error());
+    spec = std::move(*read);
+  }
+  const auto given = [this](const char* flag) { return app_->count(flag) > 0; };
+  if (!command_.empty()) {
+    spec.clear_command();
+    for (const std::string& word : command_) spec.add_command(word);
+  }
+  if (spec.command().empty())
+    return usage_error("job submit: which command? Write it after --, as in `volador job submit -- python3 train.py`");
+  if (given("--name")) spec.set_name(name_);
+  if (given("--nodes")) spec.set_nodes(nodes_);
+  if (given("--cpus")) spec.set_cpus(cpus_);
+  if (given("--gpus")) spec.set_gpus(gpus_);
+  if (given("--memory")) {
+    const auto bytes = parse_byte_count(memory_);
+    if (!bytes) return usage_error(fmt::format("--memory: {}", bytes.error().message));
+    spec.set_memory_bytes(*bytes);
+  }
+  for (const std::string& text : resources_) {
+    const auto pair = pair_of("--resource", text);
+    if (!pair) return tl::unexpected(pair.error());
+    const auto amount = parse_real(pair->second);
+    if (!amount) return usage_error(fmt::format("--resource: {}: {}", pair->first, amount.error().message));
+    (*spec.mutable_resources())[pair->first] = *amount;
+  }
+  if (given("--mode")) spec.set_mode(mode_);
+  if (given("--parameter-servers")) spec.set_parameter_servers(servers_);
+  if (given("--setup")) spec.set_setup(setup_);
+  for (const std::string& text : env_) {
+    const auto pair = pair_of("--env", text);
+    if (!pair) return tl::unexpected(pair.error());
+    (*spec.mutable_env())[pair->first] = pair->second;
+  }
+  if (given("--directory")) spec.set_directory(directory_);
+  if (given("--priority")) spec.set_priority(priority_);
+  if (given("--duration")) {
+    const auto seconds = seconds_of("--duration", duration_);
+    if (!seconds) return tl::unexpected(seconds.error());
+    spec.set_duration_s(*seconds);
+  }
+  if (given("--restarts")) spec.set_max_restarts(restarts_);
+  if (given("--graceful")) {
+    const auto seconds = seconds_of("--graceful", graceful_);
+    if (!seconds) return tl::unexpected(seconds.error());
+    spec.set_graceful_s(*seconds);
+  }
+  if (given("--node")) *spec.mutable_node_names() = {node_names_.begin(), node_names_.end()};
+  for (const std::string& text : labels_) {
+    const auto pair = pair_of("--label", text);
+    if (!pair) return tl::unexpected(pair.error());
+    (*spec.mutable_labels())[pair->first] = pair->second;
+  }
+  if (given("--project")) spec.set_project(project_);
+  if (given("--note")) spec.set_note(note_);
+  return spec;
+}
+
+Outcome JobSubmitCommand::run(const Context& context) {
+  if (no_code_ && !code_.empty()) return usage_error("job submit: --code or --no-code, not both");
+  auto described = spec();
+  if (!described) return tl::unexpected(described.error());
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = std::move(*described);
+  request.set_request_id(request_.empty() ? request_id() : request_);
+  request.set_dry_run(dry_run_);
+  if (!no_code_ && !dry_run_) {
+    std::error_code failed;
+    const fs::path folder = code_.empty() ? fs::current_path(failed) : fs::path(code_);
+    const char* home = ::getenv("HOME");
+    if (code_.empty() && (folder == "/" || (home != nullptr && folder == fs::path(home).lexically_normal()))) {
+      return usage_error(
+          fmt::format("job submit: {} would travel with the job; go to the folder of your code, name it with "
+                      "--code, or use --no-code",
+                      folder.string()));
+    }
+    auto hash = send_code(**api, folder.string(), context.terminal);
+    if (!hash) return tl::unexpected(hash.error());
+    request.mutable_spec()->set_files_sha256(*hash);
+  }
+  auto reply = (*api)->call<v1::SubmitJobReply>("Jobs/SubmitJob", request);
+  if (!reply) return fail(reply.error());
+  const v1::Job& job = reply->job();
+  if (dry_run_) {
+    if (wants_json()) {
+      context.terminal.print(cli::text_of(json_of_job(job)));
+    } else {
+      context.terminal.print(start_text(job.start(), unix_ms_now(), context.terminal) + "\n");
+    }
+    return {};
+  }
+  if (!follow_) {
+    print_job(context, wants_json(), job);
+    if (!wants_json()) context.terminal.note(context.terminal.fill("output: volador job logs {} --follow", job.id()));
+    return {};
+  }
+  if (!wants_json())
+    context.terminal.note(context.terminal.fill("{} is submitted; Ctrl-C leaves it running", job.id()));
+  return follow_output(**api, job.id(), -1, 0, wants_json(), context);
+}
+
+CLI::App* JobListCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("list", "List jobs, the newest first");
+  app->add_option("--state", state_,
+                  "Only jobs that are open (queued or running), queued, running, succeeded, failed, "
+                  "stopped or expired")
+      ->check(CLI::IsMember({"open", "queued", "running", "succeeded", "failed", "stopped", "expired"}))
+      ->type_name("TEXT");
+  app->add_option("--name", name_, "Only jobs whose name contains this text")->type_name("TEXT");
+  app->add_option("--project", project_, "Only jobs of this project")->type_name("NAME");
+  app->add_option("--limit", limit_, "Show at most this many; 50 by default")
+      ->check(CLI::Range(1, 100'000))
+      ->type_name("INTEGER");
+  declare_wide(*app);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome JobListCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::ListJobsRequest request;
+  request.set_state(state_);
+  request.set_name(name_);
+  request.set_project(project_);
+  request.set_limit(limit_);
+  const auto reply = (*api)->call<v1::ListJobsReply>("Jobs/ListJobs", request);
+  if (!reply) return fail(reply.error());
+  if (wants_json()) {
+    auto json = dashboard::json_of(*reply);
+    json["api_version"] = "v1";
+    context.terminal.print(cli::text_of(json));
+  } else {
+    context.terminal.print(jobs_text(*reply, unix_ms_now(), table_terminal(context)));
+  }
+  return {};
+}
+
+CLI::App* JobShowCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("show", "Show a job: why it waits, when it starts, its nodes and how it ended");
+  app->alias("explain");
+  declare_job(*app, job_);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome JobShowCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  const auto job = get_job(**api, job_);
+  if (!job) return fail(job.error());
+  context.terminal.print(wants_json() ? cli::text_of(json_of_job(*job))
+                                      : job_text(*job, unix_ms_now(), context.terminal));
+  return {};
+}
+
+CLI::App* JobLogsCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("logs", "Print the output of a job");
+  app->footer(
+      "Examples:\n  volador job logs job-7 --follow    until it ends\n  volador job logs job-7 --rank=1 --tail=100");
+  declare_job(*app, job_);
+  app->add_flag("-f,--follow", follow_, "Continue until the job ends, and exit with its exit code");
+  app->add_option("--rank", rank_, "Only of this rank")->check(CLI::Range(0, 1'000'000))->type_name("INTEGER");
+  app->add_option("--tail", tail_, "Only so many of the last lines of each stream")
+      ->check(CLI::Range(1, 1000))
+      ->type_name("INTEGER");
+  declare_connection(*app);
+  return app;
+}
+
+Outcome JobLogsCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  if (follow_) return follow_output(**api, job_, rank_, tail_, wants_json(), context);
+  const auto job = get_job(**api, job_);
+  if (!job) return fail(job.error());
+  if (rank_ >= job->ranks_size() && job->ranks_size() > 0)
+    return usage_error(fmt::format("--rank: expected 0 to {}, got {}", job->ranks_size() - 1, rank_));
+  const bool several = job->ranks_size() > 1 && rank_ < 0;
+  JobOutput output(**api, rank_, tail_, [&](const JobOutput::Line& line) {
+    if (wants_json()) {
+      context.terminal.print(cli::text_of({{"rank", line.rank},
+                                           {"node", line.node},
+                                           {"stream", line.is_stderr ? "stderr" : "stdout"},
+                                           {"text", line.text}},
+                                          -1));
+    } else {
+      context.terminal.print((several ? fmt::format("[{}] ", line.rank) : "") + printable_line(line.text) + "\n");
+    }
+  });
+  const auto read = output.read(*job);
+  if (!read) return fail(read.error());
+  if (!*read) context.terminal.note(job_line(*job, unix_ms_now(), context.terminal));
+  return {};
+}
+
+CLI::App* JobWaitCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("wait", "Wait until a job has ended, and exit with its exit code");
+  declare_job(*app, job_);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome JobWaitCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  const auto ended = follow_job(**api, job_, [](const v1::Job&) { return false; });
+  if (!ended) return fail(ended.error());
+  if (ended->state() == "succeeded" || wants_json()) print_job(context, wants_json(), *ended);
+  return outcome_of(*ended, context);
+}
+
+CLI::App* JobStopCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("stop", "Stop jobs: SIGTERM, then SIGKILL after their graceful time");
+  app->add_option("jobs", jobs_, "Ids, numbers or names of jobs")->required();
+  app->add_flag("--now", now_, "Kill their processes at once");
+  declare_connection(*app);
+  return app;
+}
+
+Outcome JobStopCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  Outcome outcome;
+  for (const std::string& each : jobs_) {
+    v1::StopJobRequest request;
+    request.set_job(each);
+    request.set_now(now_);
+    request.set_request_id(request_id());
+    const auto reply = (*api)->call<v1::StopJobReply>("Jobs/StopJob", request);
+    if (reply) {
+      print_job(context, wants_json(), reply->job());
+    } else if (jobs_.size() == 1) {
+      return fail(reply.error());
+    } else {  // The others are stopped nevertheless.
+      context.terminal.note(reply.error().message);
+      outcome = fail(reply.error());
+    }
+  }
+  return outcome;
+}
+
+CLI::App* JobDeleteCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("delete", "Delete ended jobs from the list for good");
+  app->add_option("jobs", jobs_, "Ids, numbers or names of jobs")->required();
+  declare_yes(*app);
+  declare_connection(*app);
+  return app;
+}
+
+Outcome JobDeleteCommand::run(const Context& context) {
+  const std::string question = jobs_.size() == 1 ? context.terminal.fill("Delete job {}?", jobs_.front())
+                                                 : context.terminal.fill("Delete {} jobs?", jobs_.size());
+  if (auto agreed = confirm(context, question); !agreed) return agreed;
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  Outcome outcome;
+  for (const std::string& each : jobs_) {
+    v1::DeleteJobRequest request;
+    request.set_job(each);
+    request.set_request_id(request_id());
+    const auto reply = (*api)->call<v1::DeleteJobReply>("Jobs/DeleteJob", request);
+    if (!reply && jobs_.size() == 1) return fail(reply.error());
+    if (!reply) {
+      context.terminal.note(reply.error().message);
+      outcome = fail(reply.error());
+    } else if (!wants_json()) {
+      context.terminal.print(context.terminal.fill("{} is deleted", each) + "\n");
+    }
+  }
+  if (wants_json()) context.terminal.print("{\"api_version\": \"v1\"}\n");
+  return outcome;
+}
+
+CLI::App* JobCloneCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("clone", "Submit a job again as it was, with the same code");
+  declare_job(*app, job_);
+  app->add_option("--name", name_, "Name of the new job; its id by default")->type_name("TEXT");
+  declare_connection(*app);
+  return app;
+}
+
+Outcome JobCloneCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  const auto job = get_job(**api, job_);
+  if (!job) return fail(job.error());
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = job->spec();
+  request.mutable_spec()->set_name(name_);
+  request.set_request_id(request_id());
+  const auto reply = (*api)->call<v1::SubmitJobReply>("Jobs/SubmitJob", request);
+  if (!reply) return fail(reply.error());
+  print_job(context, wants_json(), reply->job());
+  return {};
+}
+
+CLI::App* JobPriorityCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("priority", "Change the priority of a queued job");
+  declare_job(*app, job_);
+  app->add_option("priority", priority_, "normal, urgent or very_urgent (operators only)")->required();
+  declare_connection(*app);
+  return app;
+}
+
+Outcome JobPriorityCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::SetJobPriorityRequest request;
+  request.set_job(job_);
+  request.set_priority(priority_);
+  request.set_request_id(request_id());
+  const auto reply = (*api)->call<v1::SetJobPriorityReply>("Jobs/SetJobPriority", request);
+  if (!reply) return fail(reply.error());
+  print_job(context, wants_json(), reply->job());
+  return {};
+}
+
+CLI::App* JobExtendCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("extend", "Change the maximum running time of a job, also while it runs");
+  app->footer(
+      "Examples:\n  volador job extend job-7 6h    six hours since its start\n  volador job extend job-7 0     "
+      "unlimited");
+  declare_job(*app, job_);
+  app->add_option("duration", duration_, "New maximum running time since the start, such as 6h; 0: unlimited")
+      ->required();
+  declare_connection(*app);
+  return app;
+}
+
+Outcome JobExtendCommand::run(const Context& context) {
+  const auto seconds = seconds_of("duration", duration_);
+  if (!seconds) return tl::unexpected(seconds.error());
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::ExtendJobRequest request;
+  request.set_job(job_);
+  request.set_duration_s(*seconds);
+  request.set_request_id(request_id());
+  const auto reply = (*api)->call<v1::ExtendJobReply>("Jobs/ExtendJob", request);
+  if (!reply) return fail(reply.error());
+  print_job(context, wants_json(), reply->job());
+  return {};
+}
+
+CLI::App* JobHostCommand::declare(CLI::App& root) {
+  return root.add_subcommand("job-host", "")->group("");  // Not in the help.
+}
+
+Outcome JobHostCommand::run(const Context&) {
+  if (::getenv("VOLADOR_ROLE") == nullptr)
+    return usage_error("job-host: workers start it to run the ranks of jobs; see volador job --help");
+  const Cluster never = init();  // Does not return in the processes of a worker.
+  return {};
+}
+
+}  // namespace volador::cli

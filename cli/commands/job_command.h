@@ -1,0 +1,131 @@
+// volador job submit | list | show | logs | wait | stop | delete | clone | priority | extend: commands in the cluster's
+// queue.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands/query_commands.h"
+#include "runtime/protocol/volador/v1/jobs.pb.h"
+
+namespace volador::cli {
+
+class JobCommand final : public CommandGroup {
+ public:
+  JobCommand();
+  CLI::App* declare(CLI::App& root) override;
+};
+
+class JobSubmitCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  tl::expected<v1::JobSpec, Failure> spec() const;
+
+  CLI::App* app_ = nullptr;
+  std::string file_, memory_, duration_, graceful_, code_, request_;
+  std::vector<std::string> command_, env_, resources_, labels_;
+  v1::JobSpec given_;
+  std::string name_, setup_, mode_, priority_, directory_, project_, note_;
+  std::vector<std::string> node_names_;
+  int nodes_ = 0, servers_ = 0, restarts_ = 0;
+  double cpus_ = 0, gpus_ = 0;
+  bool no_code_ = false, dry_run_ = false, follow_ = false;
+};
+
+class JobListCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string state_, name_, project_;
+  int limit_ = 50;
+};
+
+class JobShowCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string job_;
+};
+
+class JobLogsCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string job_, node_;
+  int rank_ = -1, tail_ = 0;
+  bool follow_ = false;
+};
+
+class JobWaitCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string job_;
+};
+
+class JobStopCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::vector<std::string> jobs_;
+  bool now_ = false;
+};
+
+class JobDeleteCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::vector<std::string> jobs_;
+};
+
+class JobCloneCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string job_, name_;
+};
+
+class JobPriorityCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string job_, priority_;
+};
+
+class JobExtendCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string job_, duration_;
+};
+
+// The program in which the ranks of jobs run; started by workers.
+class JobHostCommand final : public Command {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+};
+
+}  // namespace volador::cli

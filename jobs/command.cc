@@ -1,0 +1,210 @@
+#include "jobs/command.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "runtime/actor/self.h"
+#include "runtime/files/directory_archive.h"
+#include "runtime/result.h"
+
+namespace volador::jobs {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse(ErrorCode code, std::string message) { throw Exception(Error{code, std::move(message)}); }
+
+// The environment of this process with the job's variables.
+std::vector<std::string> environment_of(const std::map<std::string, std::string>& own) {
+  std::map<std::string, std::string> merged;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view pair = *entry;
+    if (const size_t equals = pair.find('='); equals != std::string_view::npos)
+      merged.emplace(pair.substr(0, equals), pair.substr(equals + 1));
+  }
+  for (const char* internal : {"VOLADOR_FILES", "VOLADOR_HOST_ID"}) merged.erase(internal);
+  merged.emplace("PYTHONUNBUFFERED", "1");
+  for (const auto& [name, value] : own) merged[name] = value;
+  std::vector<std::string> out;
+  out.reserve(merged.size());
+  for (const auto& [name, value] : merged) out.push_back(name + "=" + value);
+  return out;
+}
+
+std::vector<char*> pointers_to(std::vector<std::string>& words) {
+  std::vector<char*> out;
+  out.reserve(words.size() + 1);
+  for (std::string& word : words) out.push_back(word.data());
+  out.push_back(nullptr);
+  return out;
+}
+
+void say(const std::string& text) {
+  const std::string line = text + "\n";
+  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+
+}  // namespace
+
+struct Command::Impl {
+  CommandStart start;
+  fs::path folder;     // The job's folder on this node.
+  fs::path directory;  // Working directory.
+  std::vector<std::string> environment;
+
+  std::mutex mutex;
+  pid_t pid = 0;        // Leads the process group of the setup or the command; 0: none runs.
+  bool ending = false;  // No further process is started.
+  std::thread waiter;
+
+  void prepare();
+  void run();
+  // Runs a program to its end. Returns its exit code.
+  int run_one(std::vector<std::string> words);
+};
+
+void Command::Impl::prepare() {
+  const char* archive = std::getenv("VOLADOR_FILES");
+  folder = self().scratch_directory();
+  const fs::path made = folder / "job";
+  fs::create_directories(made);
+  for (const auto& [name, content] : start.files) {
+    std::ofstream out(made / name, std::ios::binary);
+    out << content;
+    if (!out.flush()) refuse(ErrorCode::kUnavailable, fmt::format("{}: cannot be written", (made / name).string()));
+  }
+  directory = folder / "code";
+  if (archive != nullptr && *archive != '\0') {
+    if (const auto unpacked = unpack_archive(archive, directory, {}, Durability::kProcess); !unpacked)
+      refuse(unpacked.error().code, "the code folder cannot be unpacked: " + unpacked.error().message);
+  } else if (start.directory.empty()) {
+    fs::create_directories(directory);
+  }
+  if (!start.directory.empty()) {
+    directory = fs::path(start.directory).is_absolute() ? fs::path(start.directory) : directory / start.directory;
+    if (!fs::is_directory(directory)) {
+      refuse(ErrorCode::kInvalidArgument,
+             fmt::format("directory: {} is no folder on node {}; create it there, or submit the code with --code",
+                         directory.string(), self().node_name));
+    }
+  }
+  std::map<std::string, std::string> env = start.env;
+  for (auto& [name, value] : env) {
+    if (const size_t at = value.find(kJobDirectory); at != std::string::npos)
+      value.replace(at, kJobDirectory.size(), made.string());
+  }
+  env["VOLADOR_JOB_ID"] = start.job;
+  env["VOLADOR_JOB_DIR"] = made.string();
+  env["VOLADOR_JOB_NODE"] = self().node_name;
+  environment = environment_of(env);
+}
+
+int Command::Impl::run_one(std::vector<std::string> words) {
+  posix_spawn_file_actions_t actions;
+  posix_spawnattr_t attributes;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawnattr_init(&attributes);
+  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
+  sigset_t none;
+  sigset_t all;
+  sigemptyset(&none);
+  sigfillset(&all);
+  posix_spawnattr_setsigmask(&attributes, &none);
+  posix_spawnattr_setsigdefault(&attributes, &all);
+  posix_spawnattr_setpgroup(&attributes, 0);
+  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  const std::vector<char*> argv = pointers_to(words);
+  const std::vector<char*> envp = pointers_to(environment);
+  pid_t child = 0;
+  int failed = 0;
+  {
+    const std::lock_guard lock(mutex);
+    if (!ending) {
+      failed = ::posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), envp.data());
+      if (failed == 0) pid = child;
+    }
+  }
+  posix_spawn_file_actions_destroy(&actions);
+  posix_spawnattr_destroy(&attributes);
+  if (failed != 0) {
+    say(fmt::format("volador: {}: {} (node {}, working directory {})", words.front(), std::strerror(failed),
+                    self().node_name, directory.string()));
+    return failed == ENOENT ? kExitNotFound : kExitCannotRun;
+  }
+  if (child == 0) return 128 + SIGTERM;
+  int status = 0;
+  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
+  }
+  {
+    const std::lock_guard lock(mutex);
+    ::kill(-child, SIGKILL);  // What it left in its group; the worker ends what left the group.
+    pid = 0;
+  }
+  return code_of(status);
+}
+
+void Command::Impl::run() {
+  int code = 0;
+  if (!start.setup.empty()) {
+    code = run_one({"bash", "-c", start.setup});
+    if (code != 0) {
+      const std::lock_guard lock(mutex);
+      if (!ending) say(fmt::format("volador: the setup ended with exit code {}; the command does not run", code));
+    }
+  }
+  if (code == 0 && start.command.empty()) return;
+  if (code == 0) code = run_one(start.command);
+  std::fflush(stdout);
+  std::fflush(stderr);
+  ::_exit(code);
+}
+
+Command::Command(CommandStart start) : impl_(std::make_unique<Impl>()) {
+  // The worker sends SIGTERM at half of the graceful time; the command has all of it.
+  std::signal(SIGTERM, SIG_IGN);
+  impl_->start = std::move(start);
+  impl_->prepare();
+  impl_->waiter = std::thread([impl = impl_.get()] { impl->run(); });
+}
+
+Command::~Command() {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->ending = true;
+    if (impl_->pid > 0) ::kill(-impl_->pid, SIGTERM);
+  }
+  impl_->waiter.join();
+}
+
+int32_t Command::pid() {
+  const std::lock_guard lock(impl_->mutex);
+  return impl_->pid;
+}
+
+std::string command_class() { return std::string(type_name<Command>()); }
+
+std::string command_arguments(const CommandStart& start) {
+  using Constructor = registration::Constructor<Command, CommandStart>;
+  (void)Constructor::enlisted;
+  return to_bytes<uint64_t, CommandStart>(Constructor::id(), start);
+}
+
+}  // namespace volador::jobs

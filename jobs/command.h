@@ -1,0 +1,62 @@
+// The actor that runs one rank of a job: it unpacks the code folder, runs the setup and then the command, and ends with
+// the exit code of the command. The output of both is the output of the actor.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/actor/actor_class.h"
+#include "runtime/serialize/codec.h"
+
+namespace volador::jobs {
+
+// What one rank runs.
+struct CommandStart {
+  std::string job;  // "job-7".
+  int32_t rank = 0;
+  std::vector<std::string> command;        // Empty: the rank waits until it is ended, as remote starts come by rank 0.
+  std::string setup;                       // For bash; runs first. Empty: none.
+  std::map<std::string, std::string> env;  // In addition to the environment of the worker.
+  std::string directory;                   // Working directory; empty: the code folder, else a folder of the job.
+  std::map<std::string, std::string> files;  // Written to the folder VOLADOR_JOB_DIR before the start: name -> content.
+};
+VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, files);
+
+// Exit codes of the actor's process where the command itself did not run; others are those of the command, 128 + number
+// for a signal.
+inline constexpr int kExitNotFound = 127;     // As a shell: there is no such program.
+inline constexpr int kExitCannotRun = 126;    // As a shell: it cannot be executed.
+inline constexpr int kExitSetupFailed = 125;  // The setup, the code folder or the working directory; stderr says what.
+
+class Command {
+ public:
+  // Returns when the process has started or has failed to; a thread of the actor waits for its end.
+  // Throws kInvalidArgument: the directory does not exist on this node, or the archive is damaged.
+  explicit Command(CommandStart start);
+  // Sends SIGTERM to the processes of the command and waits until they have ended. The worker kills them when the
+  // graceful time is over.
+  ~Command();
+  Command(const Command&) = delete;
+  Command& operator=(const Command&) = delete;
+
+  // The process id of the command; 0: it has not started.
+  int32_t pid();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+VOLADOR_ACTOR(Command, &Command::pid);
+
+// Stands for the folder of the files in values of CommandStart::env, whose path differs by node.
+inline constexpr std::string_view kJobDirectory = "/@volador-job-dir@";
+
+// Class name and constructor arguments of a Command, for the actor's specification.
+std::string command_class();
+std::string command_arguments(const CommandStart& start);
+
+}  // namespace volador::jobs

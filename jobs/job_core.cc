@@ -1,0 +1,975 @@
+#include "jobs/job_core.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "jobs/command.h"
+#include "jobs/job_spec.h"
+#include "jobs/launch/launch.h"
+#include "runtime/protocol/resource_map.h"
+#include "runtime/quantities.h"
+
+namespace volador::jobs {
+namespace {
+
+using Cause = protocol::DeathCause;
+using Record = protocol::JobRecord;
+
+constexpr int kPortFirst = 20'000;
+constexpr int kPorts = 10'000;
+constexpr int kEarlierMax = 64;
+constexpr int kListDefault = 1000;
+constexpr int64_t kForecastMs = 1000;
+constexpr int64_t kStartTimeoutMs = 10 * 60'000;  // A large code folder takes a while to arrive and to be unpacked.
+// Above those of actors and trials, whose priority is 0, in the head's scheduler: an admitted job starts.
+constexpr int kActorPriority = 0;
+
+std::string key_of(int64_t number) {
+  std::string key(8, '\0');
+  for (int i = 0; i < 8; ++i) key[static_cast<size_t>(i)] = static_cast<char>(number >> (56 - 8 * i));
+  return key;
+}
+
+std::string id_of(int64_t number) { return fmt::format("job-{}", number); }
+
+// Only the first rank runs the command and starts the others.
+bool leads(const v1::JobSpec& spec) {
+  return spec.mode() == "horovod" || spec.mode() == "mpi" || spec.mode() == "deepspeed";
+}
+
+int exit_code_of(const Cause& cause) {
+  switch (cause.kind()) {
+    case Cause::EXITED:
+      return cause.exit_code();
+    case Cause::SIGNALED:
+      return 128 + cause.signal();
+    case Cause::OUT_OF_MEMORY:
+      return 128 + 9;
+    default:
+      return 1;
+  }
+}
+
+bool succeeded(const Cause& cause) { return cause.kind() == Cause::EXITED && cause.exit_code() == 0; }
+// The node failed, not the job.
+bool lost_with_node(const Cause& cause) {
+  return cause.kind() == Cause::NODE_LOST || cause.kind() == Cause::LEASE_LOST;
+}
+
+Reason reason_in(const Cause& cause) {
+  if (!cause.why().empty()) {
+    if (auto known = Reason::from_json(cause.why())) return *known;
+  }
+  return Reason::said(cause.message());
+}
+
+std::string_view state_name(protocol::ActorState state) {
+  switch (state) {
+    case protocol::STARTING:
+      return "starting";
+    case protocol::ALIVE:
+    case protocol::RESTARTING:
+      return "running";
+    case protocol::DEAD:
+      return "ended";
+    default:
+      return "pending";
+  }
+}
+
+void fill(const StartForecast& forecast, v1::JobStart& out) {
+  out.set_never(forecast.never);
+  out.set_likely_ms(forecast.likely_ms);
+  out.set_latest_ms(forecast.latest_ms);
+  out.set_ahead(forecast.ahead);
+}
+
+// Text of a shortage: "needs gpus 4 on each of 2 nodes; the largest free part is 2".
+Reason reason_of_shortage(const Shortage& shortage) {
+  if (!shortage.why_never.empty()) return Reason::said(shortage.why_never);
+  if (shortage.resource.empty())
+    return reason("job.wait_nodes", shortage.nodes_needed, shortage.nodes_fitting, shortage.nodes_able);
+  ResourceSet needed;
+  ResourceSet free;
+  needed.set(shortage.resource, shortage.needed);
+  free.set(shortage.resource, shortage.largest_free);
+  if (free.empty()) return reason("job.wait_none_free", needed, shortage.resource);
+  return reason("job.wait_largest", needed, free);
+}
+
+Reason reason_of_wait(const Wait& wait) {
+  const Reason lack = wait.shortage ? reason_of_shortage(*wait.shortage) : Reason();
+  const std::string other = id_of(static_cast<int64_t>(wait.other));
+  switch (wait.kind) {
+    case WaitKind::kBehind:
+      return and_also(reason("job.wait_behind", wait.ahead, other), lack);
+    case WaitKind::kReserved:
+      return reason("job.wait_reserved", other);
+    case WaitKind::kUrgentQuota:
+      return reason("job.wait_urgent");
+    case WaitKind::kNever:
+      return reason("job.wait_never", lack);
+    case WaitKind::kNoRoom:
+      break;
+  }
+  return lack;
+}
+
+}  // namespace
+
+// ---- journal ----
+
+bool JobCore::load(std::string_view table, std::string_view key, std::string_view value) {
+  if (table == kJobsHeadTable && key == "driver") {
+    driver_ = id_from_raw<DriverId>(value);
+    return !driver_.is_nil();
+  }
+  if (table == kJobsHeadTable && key == "program") {
+    program_ = value;
+    return true;
+  }
+  if (table != kJobsTable) return false;
+  Job job;
+  if (!job.record.ParseFromArray(value.data(), static_cast<int>(value.size())) || job.record.number() <= 0)
+    return false;
+  const int64_t number = job.record.number();
+  jobs_[number] = std::move(job);
+  last_ = std::max(last_, number);
+  return true;
+}
+
+void JobCore::start(int64_t now_ms) {
+  std::vector<std::pair<int64_t, int64_t>> ends;
+  for (auto& [number, job] : jobs_) {
+    Record& record = job.record;
+    if (record.phase() == Record::ENDED) {
+      ends.emplace_back(record.job().ended_ms(), number);
+      if (record.job().state() == "succeeded")
+        predictor_.record(record.job().owner(), job.spec().project(),
+                          record.job().ended_ms() - record.job().started_ms(), job.spec().duration_s() * 1000);
+      continue;
+    }
+    open_.insert(number);
+    if (!record.group_id().empty()) by_group_[record.group_id()] = number;
+    const auto held = resources_of(job.spec()).value_or(ResourceSet());
+    for (int i = 0; i < record.actor_ids_size(); ++i) {
+      const auto actor = id_from_raw<ActorId>(record.actor_ids(i));
+      job.ranks.push_back({.actor = actor});
+      by_actor_[actor] = number;
+      if (i < record.job().ranks_size()) job.held.emplace_back(record.job().ranks(i).node(), held);
+    }
+  }
+  std::sort(ends.begin(), ends.end());
+  for (const auto& [time, number] : ends) ended_.push_back(number);
+  drop_oldest();
+  if (any_open()) actions_.look = true;
+  (void)now_ms;
+}
+
+void JobCore::use_program(const std::string& sha256) {
+  if (!driver_.is_nil() && program_ == sha256) return;
+  driver_ = new_id<DriverId>(random_);
+  program_ = sha256;
+  actions_.rows.push_back({std::string(kJobsHeadTable), "driver", raw(driver_)});
+  actions_.rows.push_back({std::string(kJobsHeadTable), "program", program_});
+}
+
+void JobCore::keep(Job& job) {
+  actions_.rows.push_back({std::string(kJobsTable), key_of(job.record.number()), job.record.SerializeAsString()});
+}
+
+void JobCore::drop_oldest() {
+  while (ended_.size() > limits_.ended) {
+    actions_.rows.push_back({std::string(kJobsTable), key_of(ended_.front()), std::nullopt});
+    jobs_.erase(ended_.front());
+    ended_.pop_front();
+  }
+}
+
+// ---- requests ----
+
+const JobCore::Job* JobCore::find(const std::string& name, Error* why) const {
+  std::string_view digits = name;
+  if (digits.starts_with("job-")) digits.remove_prefix(4);
+  int64_t number = 0;
+  const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (failed == std::errc() && end == digits.data() + digits.size()) {
+    if (const auto found = jobs_.find(number); found != jobs_.end()) return &found->second;
+  }
+  std::vector<const Job*> named;
+  for (const auto& [each, job] : jobs_) {
+    if (job.spec().name() == name) named.push_back(&job);
+  }
+  if (named.size() == 1) return named.front();
+  if (named.empty()) {
+    *why = {ErrorCode::kNotFound,
+            fmt::format("there is no job \"{}\"; `volador job list` shows the jobs (the oldest ended ones are dropped)",
+                        name)};
+  } else {
+    *why = {ErrorCode::kNotFound,
+            fmt::format("\"{}\" is the name of {} jobs, from {} to {}; use an id", name, named.size(),
+                        id_of(named.front()->record.number()), id_of(named.back()->record.number()))};
+  }
+  return nullptr;
+}
+
+JobCore::Job* JobCore::find(const std::string& name, Error* why) {
+  return const_cast<Job*>(std::as_const(*this).find(name, why));
+}
+
+Result<JobCore::Job*> JobCore::change(const std::string& name, const Requester& by, std::string_view what) {
+  Error why;
+  Job* job = find(name, &why);
+  if (job == nullptr) return make_error(why);
+  if (by.operates || job->record.job().owner() == by.token_id) return job;
+  return make_error(
+      ErrorCode::kPermissionDenied,
+      fmt::format("{} {}: it was submitted with token {}, this request comes with token {}; use its token, "
+                  "or one of role operator",
+                  what, job->record.job().id(), job->record.job().owner(), by.token_id));
+}
+
+Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, const Requester& by,
+                                           int64_t files_bytes, int64_t now_ms) {
+  auto spec = checked_spec(request.spec());
+  if (!spec) return make_error(spec.error());
+  if (open_.size() >= limits_.open) {
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("{} are queued or running, the limit; submit again when some "
+                                  "have ended",
+                                  counted(open_.size(), "job")));
+  }
+  Job job;
+  v1::Job& shown = *job.record.mutable_job();
+  const int64_t number = last_ + 1;
+  *shown.mutable_spec() = std::move(*spec);
+  if (shown.spec().name().empty()) shown.mutable_spec()->set_name(id_of(number));
+  shown.set_state("queued");
+  shown.set_submitted_ms(now_ms);
+  shown.set_owner(by.token_id);
+  job.record.set_number(number);
+  job.record.set_phase(Record::QUEUED);
+  job.record.set_operates(by.operates);
+  job.record.set_files_bytes(files_bytes);
+  if (seen_cluster_) {
+    if (const auto feasible = check_feasible(view_now(), queued(job)); !feasible) return make_error(feasible.error());
+  }
+  v1::SubmitJobReply reply;
+  if (request.dry_run()) {
+    std::vector<QueuedJob> queue = queue_now();
+    queue.push_back(queued(job));
+    if (const auto start = forecast_one(view_now(), queue, static_cast<JobNumber>(number), now_ms, options_)) {
+      fill(*start, *shown.mutable_start());
+      shown.mutable_start()->set_now(!start->never && start->likely_ms != 0 && start->likely_ms <= now_ms);
+    }
+    *reply.mutable_job() = shown;
+    return reply;
+  }
+  shown.set_id(id_of(number));
+  last_ = number;
+  open_.insert(number);
+  Job& stored = jobs_[number] = std::move(job);
+  keep(stored);
+  actions_.events.push_back({"job submitted", {{"job", id_of(number)}, {"name", stored.spec().name()}}});
+  plan(now_ms);
+  *reply.mutable_job() = row(stored, now_ms);
+  return reply;
+}
+
+Result<v1::Job> JobCore::get(const std::string& job, int64_t now_ms) const {
+  Error why;
+  const Job* found = find(job, &why);
+  if (found == nullptr) return make_error(why);
+  return row(*found, now_ms);
+}
+
+v1::ListJobsReply JobCore::list(const v1::ListJobsRequest& request, int64_t now_ms) const {
+  v1::ListJobsReply reply;
+  const int limit = request.limit() > 0 ? request.limit() : kListDefault;
+  int64_t total = 0;
+  for (auto at = jobs_.rbegin(); at != jobs_.rend(); ++at) {
+    const Job& job = at->second;
+    const v1::Job& shown = job.record.job();
+    const bool open = job.record.phase() != Record::ENDED;
+    if (request.state() == "open" ? !open : !request.state().empty() && request.state() != shown.state()) continue;
+    if (!request.name().empty() && job.spec().name().find(request.name()) == std::string::npos) continue;
+    if (!request.project().empty() && request.project() != job.spec().project()) continue;
+    if (!request.owner().empty() && request.owner() != shown.owner()) continue;
+    if (++total <= limit) *reply.add_jobs() = row(job, now_ms);
+  }
+  reply.set_total(total);
+  return reply;
+}
+
+Result<v1::Job> JobCore::stop(const v1::StopJobRequest& request, const Requester& by, int64_t now_ms) {
+  auto found = change(request.job(), by, "stop");
+  if (!found) return make_error(found.error());
+  Job& job = **found;
+  if (job.record.phase() == Record::ENDED) return row(job, now_ms);
+  if (job.record.phase() == Record::ENDING && !request.now() && job.record.outcome() == "stopped")
+    return row(job, now_ms);
+  set_reason(*job.record.mutable_job(), reason("job.stopped_by", by.token_id));
+  if (job.record.phase() == Record::QUEUED) {
+    set_end(job, "stopped", reason("job.stopped_by", by.token_id), now_ms);
+  } else {
+    end_ranks(job, "stopped", request.now());
+    settle(job, now_ms);
+  }
+  actions_.look = true;
+  return row(job, now_ms);
+}
+
+Result<void> JobCore::remove(const v1::DeleteJobRequest& request, const Requester& by, int64_t) {
+  auto found = change(request.job(), by, "delete");
+  if (!found) return make_error(found.error());
+  const Job& job = **found;
+  if (job.record.phase() != Record::ENDED) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("delete {0}: it is {1}; stop it first with `volador job stop {0}`",
+                                  job.record.job().id(), job.record.job().state()));
+  }
+  const int64_t number = job.record.number();
+  actions_.rows.push_back({std::string(kJobsTable), key_of(number), std::nullopt});
+  std::erase(ended_, number);
+  jobs_.erase(number);
+  return {};
+}
+
+Result<v1::Job> JobCore::set_priority(const v1::SetJobPriorityRequest& request, const Requester& by, int64_t now_ms) {
+  auto found = change(request.job(), by, "set the priority of");
+  if (!found) return make_error(found.error());
+  Job& job = **found;
+  const auto priority = parse_job_priority(request.priority());
+  if (!priority) return make_error(priority.error());
+  if (*priority == JobPriority::kVeryUrgent && !by.operates) {
+    return make_error(ErrorCode::kPermissionDenied,
+                      "priority: very_urgent is for operators; this token may use normal and urgent");
+  }
+  if (job.record.phase() != Record::QUEUED) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("set the priority of {}: only queued jobs have one, it is {}", job.record.job().id(),
+                                  job.record.job().state()));
+  }
+  job.record.mutable_job()->mutable_spec()->set_priority(request.priority());
+  keep(job);
+  actions_.look = true;
+  return row(job, now_ms);
+}
+
+Result<v1::Job> JobCore::extend(const v1::ExtendJobRequest& request, const Requester& by, int64_t now_ms) {
+  auto found = change(request.job(), by, "extend");
+  if (!found) return make_error(found.error());
+  Job& job = **found;
+  if (request.duration_s() < 0 || request.duration_s() > kDurationMaxS) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("duration_s: expected 0 (unlimited) to {}, got {}",
+                                                               kDurationMaxS, request.duration_s()));
+  }
+  if (job.record.phase() == Record::ENDED || job.record.phase() == Record::ENDING) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("extend {}: it ends or has ended ({})",
+                                                               job.record.job().id(), job.record.job().state()));
+  }
+  job.record.mutable_job()->mutable_spec()->set_duration_s(request.duration_s());
+  keep(job);
+  return row(job, now_ms);
+}
+
+// ---- planning ----
+
+QueuedJob JobCore::queued(const Job& job) const {
+  const v1::JobSpec& spec = job.spec();
+  QueuedJob out;
+  out.number = static_cast<JobNumber>(job.record.number());
+  out.priority = parse_job_priority(spec.priority()).value_or(JobPriority::kNormal);
+  out.project = spec.project();
+  out.owner = job.record.job().owner();
+  out.nodes = spec.nodes();
+  out.per_node = resources_of(spec).value_or(ResourceSet());
+  out.submitted_ms = job.record.job().submitted_ms();
+  out.limit_ms = spec.duration_s() * 1000;
+  out.predicted_ms = predictor_.predict(out.owner, out.project, out.limit_ms);
+  out.node_names.assign(spec.node_names().begin(), spec.node_names().end());
+  out.labels.insert(spec.labels().begin(), spec.labels().end());
+  out.promised_ms = job.promised_ms;
+  return out;
+}
+
+ClusterView JobCore::view_now() const {
+  ClusterView view = cluster_.view;
+  std::map<std::string, PlanNode*, std::less<>> by_name;
+  for (PlanNode& node : view.nodes) by_name[node.name] = &node;
+  for (const int64_t number : open_) {
+    const Job& job = jobs_.at(number);
+    if (job.record.phase() == Record::QUEUED) continue;
+    const bool placed = !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const Rank& rank) {
+      return rank.state != protocol::ACTOR_STATE_UNSPECIFIED && rank.state != protocol::PENDING;
+    });
+    if (!placed) {
+      for (const auto& [name, resources] : job.held) {
+        if (const auto found = by_name.find(name); found != by_name.end()) {
+          for (const auto& [of, amount] : resources.entries())
+            found->second->free.set(of, std::max<Amount>(0, found->second->free.get(of) - amount));
+        }
+      }
+    }
+    const v1::Job& shown = job.record.job();
+    view.running.push_back(
+        {.number = static_cast<JobNumber>(number),
+         .started_ms = shown.started_ms() != 0 ? shown.started_ms() : shown.submitted_ms(),
+         .limit_ms = job.spec().duration_s() * 1000,
+         .predicted_ms = predictor_.predict(shown.owner(), job.spec().project(), job.spec().duration_s() * 1000),
+         .project = job.spec().project(),
+         .held = job.held,
+         .priority = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal)});
+  }
+  return view;
+}
+
+std::vector<QueuedJob> JobCore::queue_now() const {
+  std::vector<QueuedJob> queue;
+  for (const int64_t number : open_) {
+    const Job& job = jobs_.at(number);
+    if (job.record.phase() == Record::QUEUED) queue.push_back(queued(job));
+  }
+  return queue;
+}
+
+const std::map<int64_t, StartForecast>& JobCore::forecasts(int64_t now_ms) const {
+  if (now_ms - forecast_at_ms_ < kForecastMs && now_ms >= forecast_at_ms_) return forecasts_;
+  forecast_at_ms_ = now_ms;
+  forecasts_.clear();
+  if (!seen_cluster_) return forecasts_;
+  const std::vector<QueuedJob> queue = queue_now();
+  for (const StartForecast& one : forecast(view_now(), queue, now_ms, options_).jobs)
+    forecasts_[static_cast<int64_t>(one.number)] = one;
+  return forecasts_;
+}
+
+void JobCore::plan(int64_t now_ms) {
+  if (!seen_cluster_) {
+    actions_.look = true;
+    return;
+  }
+  const std::vector<QueuedJob> queue = queue_now();
+  if (queue.empty()) return;
+  Plan made = jobs::plan(view_now(), queue, now_ms, options_);
+  for (const Wait& wait : made.waits) jobs_.at(static_cast<int64_t>(wait.number)).waits = reason_of_wait(wait);
+  if (made.blocked) {
+    int64_t& promised = jobs_.at(static_cast<int64_t>(made.blocked->number)).promised_ms;
+    if (promised == 0) promised = made.blocked->likely_ms;
+  }
+  const std::optional<JobNumber> blocked = made.blocked ? std::optional(made.blocked->number) : std::nullopt;
+  for (const auto& [number, placement] : made.start)
+    begin(jobs_.at(static_cast<int64_t>(number)), placement.nodes, now_ms);
+  if (blocked) hand_over(jobs_.at(static_cast<int64_t>(*blocked)), now_ms);
+}
+
+// Requests the blocked job from the head's scheduler if only actors and trials are in its way: there it waits its turn
+// among them, while here it would wait until they leave room by chance.
+void JobCore::hand_over(Job& job, int64_t now_ms) {
+  ClusterView view = view_now();
+  for (PlanNode& node : view.nodes) {
+    node.free = node.total;
+    for (const RunningJob& running : view.running) {
+      for (const auto& [name, held] : running.held) {
+        if (name != node.name) continue;
+        for (const auto& [of, amount] : held.entries())
+          node.free.set(of, std::max<Amount>(0, node.free.get(of) - amount));
+      }
+    }
+  }
+  const std::vector<QueuedJob> alone{queued(job)};
+  const Plan made = jobs::plan(view, alone, now_ms, options_);
+  if (made.start.empty()) return;
+  const Reason waits = reason("job.wait_other", job.waits);
+  begin(job, made.start.front().second.nodes, now_ms);
+  job.waits = waits;
+}
+
+// ---- starting ----
+
+void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms) {
+  Record& record = job.record;
+  record.set_phase(Record::PLACING);
+  record.clear_outcome();
+  record.clear_group_id();
+  record.clear_actor_ids();
+  auto& earlier = *record.mutable_job()->mutable_earlier();
+  const int attempt = record.job().ranks().empty() ? 1 : record.job().ranks(0).attempt() + 1;
+  for (const v1::JobRank& rank : record.job().ranks()) *earlier.Add() = rank;
+  if (earlier.size() > kEarlierMax) earlier.DeleteSubrange(0, earlier.size() - kEarlierMax);
+  record.mutable_job()->clear_ranks();
+  record.mutable_job()->clear_reason();
+  record.mutable_job()->clear_why();
+  record.mutable_job()->set_started_ms(0);
+  job.failed.reset();
+  job.failed_rank = -1;
+  job.waits = {};
+  job.held.clear();
+  const auto resources = resources_of(job.spec()).value_or(ResourceSet());
+  for (const std::string& node : nodes) {
+    job.held.emplace_back(node, resources);
+    v1::JobRank& rank = *record.mutable_job()->add_ranks();
+    rank.set_rank(record.job().ranks_size() - 1);
+    rank.set_node(node);
+    rank.set_state("pending");
+    rank.set_attempt(attempt);
+  }
+  if (job.spec().nodes() > 1) {
+    const auto group = new_id<GroupId>(random_);
+    record.set_group_id(raw(group));
+    by_group_[record.group_id()] = record.number();
+  } else {
+    spawn_ranks(job, nodes);
+  }
+  send_requests(job);
+  keep(job);
+  (void)now_ms;
+}
+
+// Gives the ranks their actors, on these nodes.
+void JobCore::spawn_ranks(Job& job, const std::vector<std::string>& nodes) {
+  Record& record = job.record;
+  job.ranks.clear();
+  record.clear_actor_ids();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const auto actor = new_id<ActorId>(random_);
+    job.ranks.push_back({.actor = actor});
+    by_actor_[actor] = record.number();
+    record.add_actor_ids(raw(actor));
+    v1::JobRank& rank = *record.mutable_job()->mutable_ranks(static_cast<int>(i));
+    rank.set_node(nodes[i]);
+    rank.set_actor(to_string(actor));
+  }
+}
+
+protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vector<std::string>& nodes) const {
+  const v1::JobSpec& spec = job.spec();
+  LaunchRequest launch{.mode = parse_launch_mode(spec.mode()).value_or(LaunchMode::kSingle),
+                       .command = {spec.command().begin(), spec.command().end()},
+                       .slots = std::max(1, static_cast<int>(spec.gpus())),
+                       .rank = rank,
+                       .hosts = {},
+                       .parameter_servers = spec.parameter_servers(),
+                       .master_port = kPortFirst + static_cast<int>(job.record.number() % kPorts),
+                       .file_root = std::string(kJobDirectory)};
+  for (const std::string& node : nodes) {
+    const auto address = cluster_.addresses.find(node);
+    launch.hosts.push_back(address == cluster_.addresses.end() || address->second.empty() ? node : address->second);
+  }
+  CommandStart start;
+  start.job = job.record.job().id();
+  start.rank = rank;
+  start.setup = spec.setup();
+  start.directory = spec.directory();
+  if (auto made = make_launch(launch)) {
+    start.command = std::move(made->command);
+    start.env = std::move(made->env);
+    start.files = std::move(made->files);
+  }
+  for (const auto& [name, value] : spec.env()) start.env[name] = value;
+
+  const ActorId actor = job.ranks[static_cast<size_t>(rank)].actor;
+  protocol::ActorSpec out;
+  out.set_actor_id(raw(actor));
+  out.set_class_name(command_class());
+  out.set_arguments(command_arguments(start));
+  *out.mutable_resources() = to_message(resources_of(spec).value_or(ResourceSet()));
+  out.set_detached(true);
+  out.set_priority(kActorPriority);
+  out.set_display(nodes.size() > 1 ? fmt::format("{} rank {}", start.job, rank) : start.job);
+  out.set_start_timeout_ms(kStartTimeoutMs);
+  out.set_wait_if_infeasible(true);  // The queue refuses what can never run; a node may come back.
+  if (!spec.files_sha256().empty()) {
+    std::string hash;
+    for (size_t i = 0; i + 1 < spec.files_sha256().size(); i += 2)
+      hash += static_cast<char>(std::stoi(spec.files_sha256().substr(i, 2), nullptr, 16));
+    out.set_files_sha256(hash);
+    out.set_files_bytes(job.record.files_bytes());
+  }
+  if (!job.record.group_id().empty()) {
+    out.set_group_id(job.record.group_id());
+    out.set_bundle(rank);
+    return out;
+  }
+  out.set_bundle(-1);
+  if (spec.node_names_size() > 0) out.mutable_wishes()->set_node(nodes.front());
+  for (const auto& [name, value] : spec.labels()) {
+    protocol::LabelRule& rule = *out.mutable_wishes()->add_labels();
+    rule.set_key(name);
+    rule.set_op(protocol::LabelRule::IN);
+    rule.add_values(value);
+  }
+  return out;
+}
+
+// Sends what is needed to go on with the job; repeated requests have no second effect.
+void JobCore::send_requests(Job& job) {
+  Record& record = job.record;
+  std::vector<std::string> nodes;
+  for (const v1::JobRank& rank : record.job().ranks()) nodes.push_back(rank.node());
+  if (record.phase() == Record::PLACING && !record.group_id().empty() && job.ranks.empty()) {
+    protocol::ClientMessage create;
+    create.mutable_create_group()->set_request_id(record.group_id());
+    protocol::GroupSpec& spec = *create.mutable_create_group()->mutable_spec();
+    spec.set_group_id(record.group_id());
+    spec.set_strategy(protocol::STRICT_SPREAD);
+    spec.set_detached(true);
+    spec.set_priority(kActorPriority);
+    spec.set_wait_if_infeasible(true);
+    const auto resources = resources_of(job.spec()).value_or(ResourceSet());
+    for (int i = 0; i < job.spec().nodes(); ++i) *spec.add_bundles() = to_message(resources);
+    for (const auto& [name, value] : job.spec().labels()) {
+      protocol::LabelRule& rule = *spec.add_labels();
+      rule.set_key(name);
+      rule.set_op(protocol::LabelRule::IN);
+      rule.add_values(value);
+    }
+    actions_.messages.push_back(std::move(create));
+    protocol::ClientMessage ready;
+    ready.mutable_find_group()->set_request_id(record.group_id());
+    ready.mutable_find_group()->set_group_id(record.group_id());
+    ready.mutable_find_group()->set_when_ready(true);
+    actions_.messages.push_back(std::move(ready));
+    return;
+  }
+  for (size_t i = 0; i < job.ranks.size(); ++i) {
+    protocol::ClientMessage message;
+    if (record.phase() == Record::PLACING) {
+      message.mutable_spawn()->set_request_id(raw(job.ranks[i].actor));
+      *message.mutable_spawn()->mutable_spec() = actor_spec(job, static_cast<int>(i), nodes);
+    } else {
+      message.mutable_watch()->set_actor_id(raw(job.ranks[i].actor));
+    }
+    actions_.messages.push_back(std::move(message));
+  }
+  if (record.phase() == Record::ENDING) end_ranks(job, record.outcome(), false);
+}
+
+// ---- events ----
+
+void JobCore::on_connected(int64_t) {
+  for (const int64_t number : open_) {
+    Job& job = jobs_.at(number);
+    if (job.record.phase() != Record::QUEUED) send_requests(job);
+  }
+  actions_.look = true;
+}
+
+void JobCore::on_message(const protocol::HeadMessage& message, int64_t now_ms) {
+  if (message.has_actor()) on_actor(message.actor(), now_ms);
+  if (message.has_reply()) {
+    if (message.reply().has_actor()) on_actor(message.reply().actor(), now_ms);
+    on_reply(message.reply(), now_ms);
+  }
+}
+
+void JobCore::on_actor(const protocol::ActorInfo& info, int64_t now_ms) {
+  const auto found = by_actor_.find(id_from_raw<ActorId>(info.actor_id()));
+  if (found == by_actor_.end()) return;
+  Job& job = jobs_.at(found->second);
+  const auto at = std::ranges::find(job.ranks, found->first, &Rank::actor);
+  if (at == job.ranks.end() || at->state == protocol::DEAD || info.version() < at->version) return;
+  at->version = info.version();
+  at->state = info.state();
+  const auto index = static_cast<size_t>(at - job.ranks.begin());
+  v1::JobRank& shown = *job.record.mutable_job()->mutable_ranks(static_cast<int>(index));
+  shown.set_state(std::string(state_name(info.state())));
+  if (!info.node_name().empty() && info.node_name() != shown.node()) {
+    shown.set_node(info.node_name());
+    if (index < job.held.size()) job.held[index].first = info.node_name();
+  }
+  shown.set_reason(info.reason());
+  shown.set_why(info.why());
+  if (info.state() == protocol::DEAD) {
+    at->cause = info.cause();
+    // A killed actor is dead at once, its process ends within the graceful time.
+    at->gone = info.cause().kind() != Cause::KILLED;
+    const bool was_asked = job.record.phase() == Record::ENDING && info.cause().kind() == Cause::KILLED;
+    if (!was_asked) shown.set_exit_code(exit_code_of(info.cause()));
+    set_reason(shown, info.cause().kind() == Cause::EXITED ? reason("job.exit_code", info.cause().exit_code())
+                      : was_asked                          ? reason("job.ended_with_it")
+                                                           : reason_in(info.cause()));
+    actions_.look = true;
+  }
+  settle(job, now_ms);
+}
+
+void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
+  if (const auto group = by_group_.find(reply.request_id()); group != by_group_.end()) {
+    Job& job = jobs_.at(group->second);
+    if (job.record.phase() != Record::PLACING || !job.ranks.empty()) return;
+    if (reply.has_error() && reply.error().code() != 0) {
+      job.failed = Cause();
+      job.failed->set_kind(Cause::START_FAILED);
+      job.failed->set_message(reply.error().message());
+      job.failed->set_why(reply.error().why());
+      end_ranks(job, "failed", true);
+      settle(job, now_ms);
+    } else if (reply.group().state() == protocol::GROUP_READY) {
+      std::vector<std::string> nodes;
+      for (const protocol::BundleInfo& bundle : reply.group().bundles()) nodes.push_back(bundle.node_name());
+      for (size_t i = 0; i < nodes.size() && i < job.held.size(); ++i) job.held[i].first = nodes[i];
+      spawn_ranks(job, nodes);
+      send_requests(job);
+      keep(job);
+    }
+    return;
+  }
+  if (!reply.has_error() || reply.error().code() == 0) return;
+  const auto actor = by_actor_.find(id_from_raw<ActorId>(reply.request_id()));
+  if (actor == by_actor_.end()) return;
+  Job& job = jobs_.at(actor->second);
+  const auto at = std::ranges::find(job.ranks, actor->first, &Rank::actor);
+  if (at == job.ranks.end() || at->state != protocol::ACTOR_STATE_UNSPECIFIED) return;
+  at->state = protocol::DEAD;
+  at->gone = true;
+  at->cause.set_kind(Cause::START_FAILED);
+  at->cause.set_message(reply.error().message());
+  at->cause.set_why(reply.error().why());
+  settle(job, now_ms);
+}
+
+void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
+  cluster_ = std::move(state);
+  seen_cluster_ = true;
+  for (const ActorId actor : cluster_.gone) {
+    const auto found = by_actor_.find(actor);
+    if (found == by_actor_.end()) continue;
+    Job& job = jobs_.at(found->second);
+    const auto at = std::ranges::find(job.ranks, actor, &Rank::actor);
+    if (at == job.ranks.end() || at->gone) continue;
+    at->gone = true;
+    settle(job, now_ms);
+  }
+  plan(now_ms);
+}
+
+void JobCore::on_tick(int64_t now_ms) {
+  for (const int64_t number : std::vector<int64_t>(open_.begin(), open_.end())) {
+    Job& job = jobs_.at(number);
+    const int64_t limit_ms = job.spec().duration_s() * 1000;
+    if (job.record.phase() != Record::RUNNING || limit_ms == 0) continue;
+    if (now_ms < job.record.job().started_ms() + limit_ms) continue;
+    set_reason(*job.record.mutable_job(), reason("job.expired", format_duration(std::chrono::milliseconds(limit_ms))));
+    end_ranks(job, "expired", false);
+    settle(job, now_ms);
+  }
+  if (std::ranges::any_of(open_, [this](int64_t number) {
+        const auto phase = jobs_.at(number).record.phase();
+        return phase == Record::QUEUED || phase == Record::ENDING;
+      }))
+    actions_.look = true;
+}
+
+std::optional<int64_t> JobCore::deadline_ms() const {
+  std::optional<int64_t> first;
+  for (const int64_t number : open_) {
+    const Job& job = jobs_.at(number);
+    if (job.record.phase() != Record::RUNNING || job.spec().duration_s() == 0) continue;
+    const int64_t end = job.record.job().started_ms() + job.spec().duration_s() * 1000;
+    if (!first || end < *first) first = end;
+  }
+  return first;
+}
+
+std::vector<ActorId> JobCore::ending() const {
+  std::vector<ActorId> out;
+  for (const int64_t number : open_) {
+    const Job& job = jobs_.at(number);
+    for (const Rank& rank : job.ranks) {
+      if (rank.state == protocol::DEAD && !rank.gone) out.push_back(rank.actor);
+    }
+  }
+  return out;
+}
+
+bool JobCore::needs_files(const std::string& sha256) const {
+  return std::ranges::any_of(open_, [&](int64_t number) { return jobs_.at(number).spec().files_sha256() == sha256; });
+}
+
+// ---- ends ----
+
+// Decides from the states of the ranks how the job goes on.
+void JobCore::settle(Job& job, int64_t now_ms) {
+  Record& record = job.record;
+  if (record.phase() == Record::PLACING || record.phase() == Record::RUNNING) {
+    if (job.ranks.empty()) return;
+    for (size_t i = 0; i < job.ranks.size() && !job.failed; ++i) {
+      const Rank& rank = job.ranks[i];
+      if (rank.state != protocol::DEAD || succeeded(rank.cause)) continue;
+      job.failed = rank.cause;
+      job.failed_rank = static_cast<int>(i);
+    }
+    const bool all_dead = std::ranges::all_of(job.ranks, [](const Rank& rank) { return rank.state == protocol::DEAD; });
+    const bool led = leads(job.spec()) && job.ranks.front().state == protocol::DEAD;
+    const bool all_up = std::ranges::all_of(
+        job.ranks, [](const Rank& rank) { return rank.state == protocol::ALIVE || rank.state == protocol::DEAD; });
+    if (record.phase() == Record::PLACING && all_up) {
+      record.set_phase(Record::RUNNING);
+      record.mutable_job()->set_state("running");
+      record.mutable_job()->set_started_ms(now_ms);
+      actions_.events.push_back({"job runs", {{"job", record.job().id()}, {"name", job.spec().name()}}});
+      keep(job);
+    }
+    if (job.failed) {
+      std::string outcome = "failed";
+      if (job.failed->kind() == Cause::KILLED) {
+        outcome = "stopped";
+      } else if (lost_with_node(*job.failed) && record.losses() < limits_.losses) {
+        record.set_losses(record.losses() + 1);
+        outcome = "queued";
+      } else if (!lost_with_node(*job.failed) && record.job().restarts() < job.spec().max_restarts()) {
+        record.mutable_job()->set_restarts(record.job().restarts() + 1);
+        outcome = "queued";
+      }
+      set_reason(*record.mutable_job(), reason_of_failure(job));
+      record.mutable_job()->set_exit_code(exit_code_of(*job.failed));
+      end_ranks(job, outcome, false);
+    } else if (all_dead || led) {
+      record.mutable_job()->clear_reason();
+      record.mutable_job()->clear_why();
+      end_ranks(job, "succeeded", led);
+    }
+  }
+  if (record.phase() == Record::ENDING &&
+      std::ranges::all_of(job.ranks, [](const Rank& rank) { return rank.state == protocol::DEAD && rank.gone; }))
+    finish(job, now_ms);
+}
+
+Reason JobCore::reason_of_failure(const Job& job) const {
+  const Cause& cause = *job.failed;
+  const std::string node = cause.node_name();
+  Reason what;
+  switch (cause.kind()) {
+    case Cause::EXITED:
+      what = reason("job.exit_code", cause.exit_code());
+      break;
+    case Cause::SIGNALED:
+      what = reason("job.signal", cause.signal());
+      break;
+    default:
+      what = reason_in(cause);
+  }
+  if (job.failed_rank < 0 || job.ranks.size() < 2) return node.empty() ? what : reason("job.on_node", node, what);
+  return reason("job.rank_on_node", job.failed_rank, node, what);
+}
+
+void JobCore::end_ranks(Job& job, const std::string& outcome, bool now) {
+  Record& record = job.record;
+  record.set_phase(Record::ENDING);
+  record.set_outcome(outcome);
+  if (outcome == "stopped" || outcome == "expired") record.mutable_job()->set_stopping(true);
+  for (const Rank& rank : job.ranks) {
+    if (rank.state == protocol::DEAD && !(now && !rank.gone)) continue;
+    protocol::ClientMessage message;
+    protocol::KillActor& kill = *message.mutable_kill();
+    kill.set_request_id(raw(new_id<RequestId>(random_)));
+    kill.set_actor_id(raw(rank.actor));
+    kill.set_no_restart(true);
+    kill.set_grace_ms(now ? 0 : job.spec().graceful_s() * 1000);
+    actions_.messages.push_back(std::move(message));
+  }
+  keep(job);
+  actions_.look = true;
+}
+
+void JobCore::forget_ranks(Job& job) {
+  for (const Rank& rank : job.ranks) {
+    protocol::ClientMessage message;
+    message.mutable_watch()->set_actor_id(raw(rank.actor));
+    message.mutable_watch()->set_unwatch(true);
+    actions_.messages.push_back(std::move(message));
+    by_actor_.erase(rank.actor);
+  }
+  if (!job.record.group_id().empty()) {
+    protocol::ClientMessage message;
+    message.mutable_remove_group()->set_request_id(raw(new_id<RequestId>(random_)));
+    message.mutable_remove_group()->set_group_id(job.record.group_id());
+    actions_.messages.push_back(std::move(message));
+    by_group_.erase(job.record.group_id());
+  }
+  job.ranks.clear();
+  job.held.clear();
+}
+
+void JobCore::finish(Job& job, int64_t now_ms) {
+  Record& record = job.record;
+  const std::string outcome = record.outcome();
+  if (outcome != "queued") return set_end(job, outcome, {}, now_ms);
+  const Reason why = reason_of(record.job());
+  forget_ranks(job);
+  record.set_phase(Record::QUEUED);
+  record.clear_outcome();
+  record.mutable_job()->set_state("queued");
+  actions_.events.push_back(
+      {"job is queued again",
+       {{"job", record.job().id()}, {"restart", std::to_string(record.job().restarts())}, {"why", why.text()}}});
+  keep(job);
+  actions_.look = true;
+}
+
+void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int64_t now_ms) {
+  Record& record = job.record;
+  v1::Job& shown = *record.mutable_job();
+  if (shown.started_ms() == 0 && state != "stopped") shown.set_started_ms(now_ms);
+  forget_ranks(job);
+  record.set_phase(Record::ENDED);
+  record.clear_outcome();
+  shown.set_state(state);
+  shown.set_stopping(false);
+  shown.set_ended_ms(now_ms);
+  if (state == "succeeded") {
+    shown.set_exit_code(0);
+    predictor_.record(shown.owner(), job.spec().project(), now_ms - shown.started_ms(), job.spec().duration_s() * 1000);
+  }
+  if (!why.empty()) set_reason(shown, why);
+  open_.erase(record.number());
+  ended_.push_back(record.number());
+  actions_.events.push_back(
+      {"job ended", {{"job", shown.id()}, {"name", job.spec().name()}, {"state", state}, {"why", shown.reason()}}});
+  keep(job);
+  actions_.look = true;
+  drop_oldest();
+}
+
+v1::Job JobCore::row(const Job& job, int64_t now_ms) const {
+  v1::Job out = job.record.job();
+  const bool placing = job.record.phase() == Record::PLACING;
+  if ((job.record.phase() == Record::QUEUED || placing) && !job.waits.empty()) set_reason(out, job.waits);
+  if (job.record.phase() == Record::QUEUED) {
+    int64_t position = 1;
+    const auto mine = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal);
+    for (const int64_t number : open_) {
+      const Job& other = jobs_.at(number);
+      if (&other == &job || other.record.phase() != Record::QUEUED) continue;
+      const auto theirs = parse_job_priority(other.spec().priority()).value_or(JobPriority::kNormal);
+      if (theirs > mine || (theirs == mine && number < job.record.number())) ++position;
+    }
+    out.set_position(position);
+    const auto& all = forecasts(now_ms);
+    if (const auto found = all.find(job.record.number()); found != all.end()) {
+      fill(found->second, *out.mutable_start());
+      // It waits: a time that has come means that a running job takes longer than foreseen.
+      if (out.start().likely_ms() != 0) out.mutable_start()->set_likely_ms(std::max(out.start().likely_ms(), now_ms));
+    }
+  }
+  return out;
+}
+
+JobActions JobCore::take() { return std::exchange(actions_, {}); }
+
+void JobCore::check_invariants() const {
+  for (const auto& [number, job] : jobs_) {
+    VOLADOR_CHECK((job.record.phase() != Record::ENDED) == open_.contains(number), id_of(number));
+    VOLADOR_CHECK(job.record.number() == number, id_of(number));
+    if (job.record.phase() == Record::QUEUED || job.record.phase() == Record::ENDED)
+      VOLADOR_CHECK(job.ranks.empty(), id_of(number));
+    for (const Rank& rank : job.ranks) VOLADOR_CHECK(by_actor_.at(rank.actor) == number, id_of(number));
+  }
+  for (const int64_t number : open_) VOLADOR_CHECK(jobs_.contains(number), id_of(number));
+  VOLADOR_CHECK(ended_.size() + open_.size() == jobs_.size(), std::to_string(jobs_.size()));
+}
+
+}  // namespace volador::jobs

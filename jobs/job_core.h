@@ -1,0 +1,199 @@
+// State machine of the jobs of a cluster: events in, actions out.
+// Pure: no clock, thread or I/O. Ids come from the injected Random.
+//
+//            planner admits it       all ranks run        a rank failed, all ranks ended, stop, expiry
+//   queued ──────────────────► placing ─────────► running ─────────────────────────────────────┐
+//     ▲                           │ stop, refusal                                               ▼
+//     │                           └──────────────────────────────────────────────────────►   ending
+//     └──────── restarts remain, or its node was lost ────────────────────────────────────────┤
+//                                                                                               ▼
+//                                              ended: succeeded, failed, stopped or expired
+//
+// Each rank is a detached actor (jobs/command.h) of the jobs' own driver. A job on several nodes has a placement group
+// with a bundle per node. The head's scheduler places them and never sees a job.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "jobs/queue/job_planner.h"
+#include "jobs/queue/run_time_predictor.h"
+#include "jobs/queue/start_forecast.h"
+#include "runtime/ids.h"
+#include "runtime/language/reason.h"
+#include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/jobs.pb.h"
+#include "runtime/protocol/volador/v1/jobs.pb.h"
+#include "runtime/random.h"
+#include "runtime/result.h"
+
+namespace volador::jobs {
+
+inline constexpr std::string_view kJobsTable = "jobs";  // JobRecord; key: its number, 8 bytes, highest first.
+inline constexpr std::string_view kJobsHeadTable =
+    "jobs_head";  // "driver": id of the jobs' driver; "program": hash of its program.
+
+struct JobLimits {
+  size_t open = 20'000;   // Queued and running jobs.
+  size_t ended = 10'000;  // Kept; the oldest are dropped.
+  int losses = 100;       // Attempts lost with their nodes, after which a job fails.
+};
+
+// One row for the journal; no value removes it.
+struct JobRow {
+  std::string table;
+  std::string key;
+  std::optional<std::string> value;
+};
+
+// One line for the log and the page's events.
+struct JobEvent {
+  std::string text;
+  std::vector<std::pair<std::string, std::string>> fields;
+};
+
+// Everything that one event produces. The rows become durable before the messages are sent.
+struct JobActions {
+  std::vector<JobRow> rows;
+  std::vector<protocol::ClientMessage> messages;  // To the head, as the jobs' driver.
+  std::vector<JobEvent> events;
+  bool look = false;  // The capacity of the cluster is needed: call on_cluster() with it.
+};
+
+// Who asks.
+struct Requester {
+  std::string token_id;
+  bool operates = false;
+};
+
+// The cluster as the queue sees it, read at one time.
+struct ClusterState {
+  ClusterView view;                              // Without `running`.
+  std::map<std::string, std::string> addresses;  // Address by node, without a port.
+  std::vector<ActorId> gone;  // Actors that were asked for, as ending() lists them, and have no process any more.
+};
+
+class JobCore {
+ public:
+  JobCore(const JobLimits& limits, Random& random) : limits_(limits), random_(random) {}
+
+  // Loads a row; call before start(). Returns false if it cannot be read.
+  bool load(std::string_view table, std::string_view key, std::string_view value);
+  // Goes on with the loaded jobs.
+  void start(int64_t now_ms);
+  // The program of the ranks, by its hash. The driver's id is kept across restarts of the head as long as its program is
+  // the same: actors of a driver run one program. Call before the driver connects.
+  void use_program(const std::string& sha256);
+  DriverId driver() const { return driver_; }
+  // Whether any job is not ended, so that the driver must be connected.
+  bool any_open() const { return !open_.empty(); }
+
+  // ---- requests ----
+
+  // kInvalidArgument: see checked_spec(). kInfeasible: no node of the cluster can ever hold it; the message says what
+  // is missing. kUnavailable: too many jobs. `files_bytes`: size of its archive.
+  Result<v1::SubmitJobReply> submit(const v1::SubmitJobRequest& request, const Requester& by, int64_t files_bytes,
+                                    int64_t now_ms);
+  Result<v1::Job> get(const std::string& job, int64_t now_ms) const;
+  v1::ListJobsReply list(const v1::ListJobsRequest& request, int64_t now_ms) const;
+  // All of them: kNotFound: no such job, or several have this name. kPermissionDenied: it belongs to another token.
+  // kInvalidArgument: its state does not allow the request; the message has the state.
+  Result<v1::Job> stop(const v1::StopJobRequest& request, const Requester& by, int64_t now_ms);
+  Result<void> remove(const v1::DeleteJobRequest& request, const Requester& by, int64_t now_ms);
+  Result<v1::Job> set_priority(const v1::SetJobPriorityRequest& request, const Requester& by, int64_t now_ms);
+  Result<v1::Job> extend(const v1::ExtendJobRequest& request, const Requester& by, int64_t now_ms);
+
+  // ---- events ----
+
+  void on_message(const protocol::HeadMessage& message, int64_t now_ms);
+  // The driver's connection was opened, or opened again: requests of unfinished jobs are sent again.
+  void on_connected(int64_t now_ms);
+  void on_cluster(ClusterState state, int64_t now_ms);
+  // Expires jobs. Call at deadline() and at least every second while any_open().
+  void on_tick(int64_t now_ms);
+  // When the next job expires; none: never.
+  std::optional<int64_t> deadline_ms() const;
+  // Actors whose end is awaited.
+  std::vector<ActorId> ending() const;
+  // Whether an open job needs the files with this hash, in hex.
+  bool needs_files(const std::string& sha256) const;
+
+  JobActions take();
+  // Aborts if the tables are inconsistent. O(jobs).
+  void check_invariants() const;
+
+ private:
+  using Phase = protocol::JobRecord;
+  struct Rank {
+    ActorId actor;
+    protocol::ActorState state = protocol::ACTOR_STATE_UNSPECIFIED;
+    uint64_t version = 0;
+    bool gone = false;  // No process is left.
+    protocol::DeathCause cause;
+  };
+  struct Job {
+    protocol::JobRecord record;
+    std::vector<Rank> ranks;                                // Ranks of the newest attempt; empty while queued.
+    std::vector<std::pair<std::string, ResourceSet>> held;  // By node, from the planner or the placed ranks.
+    Reason waits;                                           // Why it is queued.
+    int64_t promised_ms = 0;                                // See QueuedJob.
+    std::optional<protocol::DeathCause> failed;             // The first failure of this attempt.
+    int failed_rank = -1;
+    const v1::JobSpec& spec() const { return record.job().spec(); }
+  };
+
+  Job* find(const std::string& name, Error* why);
+  const Job* find(const std::string& name, Error* why) const;
+  Result<Job*> change(const std::string& name, const Requester& by, std::string_view what);
+  v1::Job row(const Job& job, int64_t now_ms) const;
+  void keep(Job& job);
+  void plan(int64_t now_ms);
+  QueuedJob queued(const Job& job) const;
+  ClusterView view_now() const;
+  std::vector<QueuedJob> queue_now() const;
+  // The forecast of the whole queue, at most kForecastMs old.
+  const std::map<int64_t, StartForecast>& forecasts(int64_t now_ms) const;
+  void hand_over(Job& job, int64_t now_ms);
+  void begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms);
+  void spawn_ranks(Job& job, const std::vector<std::string>& nodes);
+  void send_requests(Job& job);
+  protocol::ActorSpec actor_spec(const Job& job, int rank, const std::vector<std::string>& nodes) const;
+  void on_actor(const protocol::ActorInfo& info, int64_t now_ms);
+  void on_reply(const protocol::Reply& reply, int64_t now_ms);
+  void settle(Job& job, int64_t now_ms);
+  void end_ranks(Job& job, const std::string& outcome, bool now);
+  void finish(Job& job, int64_t now_ms);
+  void set_end(Job& job, const std::string& state, const Reason& why, int64_t now_ms);
+  Reason reason_of_failure(const Job& job) const;
+  void drop_oldest();
+  void forget_ranks(Job& job);
+
+  const JobLimits limits_;
+  Random& random_;
+  DriverId driver_;
+  std::string program_;
+  std::map<int64_t, Job> jobs_;
+  std::set<int64_t> open_;
+  std::deque<int64_t> ended_;  // In the order of their ends.
+  std::unordered_map<ActorId, int64_t> by_actor_;
+  std::map<std::string, int64_t> by_group_;  // Raw id.
+  int64_t last_ = 0;
+  ClusterState cluster_;
+  bool seen_cluster_ = false;
+  RunTimePredictor predictor_;
+  PlannerOptions options_;
+  mutable std::map<int64_t, StartForecast> forecasts_;  // By number.
+  mutable int64_t forecast_at_ms_ = 0;
+  JobActions actions_;
+};
+
+}  // namespace volador::jobs

@@ -1,0 +1,114 @@
+#include "jobs/job_spec.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "jobs/launch/command_check.h"
+#include "jobs/launch/launch.h"
+#include "jobs/queue/job_planner.h"
+#include "runtime/quantities.h"
+
+namespace volador::jobs {
+namespace {
+
+constexpr size_t kNameBytesMax = 128;
+constexpr size_t kNoteBytesMax = 16 << 10;
+
+tl::unexpected<Error> bad_spec(std::string message) {
+  return make_error(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+Result<void> check_text(std::string_view field, const std::string& text, size_t bytes_max) {
+  if (text.size() > bytes_max)
+    return bad_spec(fmt::format("{}: expected at most {} bytes, got {}", field, bytes_max, text.size()));
+  const bool plain =
+      std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) >= 0x20 && c != 0x7f; });
+  if (!plain) return bad_spec(fmt::format("{}: expected text without control characters, got \"{}\"", field, text));
+  return {};
+}
+
+Result<void> check_number(std::string_view field, int64_t value, int64_t least, int64_t most) {
+  if (value >= least && value <= most) return {};
+  return bad_spec(fmt::format("{}: expected {} to {}, got {}", field, least, most, value));
+}
+
+Result<void> check_environment(const v1::JobSpec& spec) {
+  for (const auto& [name, value] : spec.env()) {
+    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
+        value.find('\0') != std::string::npos)
+      return bad_spec(fmt::format("env: expected NAME=VALUE, got \"{}={}\"", name, value));
+  }
+  return {};
+}
+
+Result<void> check_files(const v1::JobSpec& spec) {
+  const std::string& hash = spec.files_sha256();
+  if (hash.empty()) return {};
+  if (hash.size() != 64 || hash.find_first_not_of("0123456789abcdef") != std::string::npos)
+    return bad_spec(fmt::format("files_sha256: expected 64 hex digits, got \"{}\"", hash));
+  if (spec.directory().starts_with('/')) {
+    return bad_spec(fmt::format(
+        "directory: a job with a code folder runs in it, so that a path is relative to it; got {}", spec.directory()));
+  }
+  if (("/" + spec.directory() + "/").find("/../") != std::string::npos)
+    return bad_spec(fmt::format("directory: expected a folder inside the code folder, got {}", spec.directory()));
+  return {};
+}
+
+}  // namespace
+
+Result<ResourceSet> resources_of(const v1::JobSpec& spec) {
+  Resources wanted{.cpus = spec.cpus(), .gpus = spec.gpus(), .memory = spec.memory_bytes()};
+  for (const auto& [name, amount] : spec.resources()) wanted.custom[name] = amount;
+  return ResourceSet::from(wanted);
+}
+
+Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
+  v1::JobSpec spec = given;
+  if (const size_t bytes = spec.ByteSizeLong(); bytes > kSpecBytesMax)
+    return bad_spec(fmt::format("job: expected at most {} bytes, got {}; put long data into the code folder",
+                                kSpecBytesMax, bytes));
+  VOLADOR_TRY(check_text("name", spec.name(), kNameBytesMax));
+  VOLADOR_TRY(check_text("project", spec.project(), kNameBytesMax));
+  if (spec.note().size() > kNoteBytesMax)
+    return bad_spec(fmt::format("note: expected at most {} bytes, got {}", kNoteBytesMax, spec.note().size()));
+  VOLADOR_TRY(check_command({spec.command().begin(), spec.command().end()}));
+  VOLADOR_TRY(check_environment(spec));
+  VOLADOR_TRY(check_files(spec));
+  if (spec.nodes() == 0) spec.set_nodes(1);
+  VOLADOR_TRY(check_number("nodes", spec.nodes(), 1, kNodesMax));
+  if (spec.cpus() == 0) spec.set_cpus(1);
+  if (const auto resources = resources_of(spec); !resources) return make_error(resources.error());
+  if (spec.mode().empty()) spec.set_mode("single");
+  const auto mode = parse_launch_mode(spec.mode());
+  if (!mode) return make_error(mode.error());
+  if (spec.parameter_servers() != 0 && *mode != LaunchMode::kTensorFlow)
+    return bad_spec(fmt::format("parameter_servers: only mode tensorflow has them, got mode {}", spec.mode()));
+  if (spec.priority().empty()) spec.set_priority("normal");
+  if (const auto priority = parse_job_priority(spec.priority()); !priority) return make_error(priority.error());
+  VOLADOR_TRY(check_number("duration_s", spec.duration_s(), 0, kDurationMaxS));
+  VOLADOR_TRY(check_number("max_restarts", spec.max_restarts(), 0, kRestartsMax));
+  if (spec.graceful_s() == 0) spec.set_graceful_s(kGracefulDefaultS);
+  VOLADOR_TRY(check_number("graceful_s", spec.graceful_s(), 1, kGracefulMaxS));
+  if (spec.project().empty()) spec.set_project(std::string(kDefaultProject));
+  const std::set<std::string> names(spec.node_names().begin(), spec.node_names().end());
+  if (!names.empty() && names.size() < static_cast<size_t>(spec.nodes())) {
+    return bad_spec(fmt::format("node_names: {} for {} are too few; name as many as the job has, or more",
+                                counted(names.size(), "node"), counted(spec.nodes(), "node")));
+  }
+  // Finds what only the launch mode knows.
+  LaunchRequest launch{.mode = *mode,
+                       .command = {spec.command().begin(), spec.command().end()},
+                       .slots = std::max(1, static_cast<int>(spec.gpus())),
+                       .rank = 0,
+                       .hosts = {},
+                       .parameter_servers = spec.parameter_servers(),
+                       .file_root = "/job"};
+  for (int i = 1; i <= spec.nodes(); ++i) launch.hosts.push_back(fmt::format("server{}", i));
+  if (const auto made = make_launch(launch); !made) return make_error(made.error());
+  return spec;
+}
+
+}  // namespace volador::jobs

@@ -1,0 +1,31 @@
+// Checks a job's specification and fills in its defaults. Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "runtime/protocol/volador/v1/jobs.pb.h"
+#include "runtime/resources.h"
+#include "runtime/result.h"
+
+namespace volador::jobs {
+
+inline constexpr int kNodesMax = 1000;
+inline constexpr int64_t kDurationMaxS = int64_t{366} * 24 * 3600;
+inline constexpr int64_t kGracefulDefaultS = 30;
+inline constexpr int64_t kGracefulMaxS = 24 * 3600;
+inline constexpr int kRestartsMax = 1000;
+inline constexpr size_t kSpecBytesMax = 256 << 10;
+inline constexpr std::string_view kDefaultProject = "default";
+// Limit of the archive of a code folder, as Determined's.
+inline constexpr int64_t kFilesBytesMax = int64_t{95} << 20;
+
+// The specification with its defaults. kInvalidArgument: a field breaks its rule; the message names the field, the
+// value and the rule.
+Result<v1::JobSpec> checked_spec(const v1::JobSpec& spec);
+
+// Resources that each node of the job uses. kInvalidArgument: as ResourceSet::from.
+Result<ResourceSet> resources_of(const v1::JobSpec& spec);
+
+}  // namespace volador::jobs

@@ -1,0 +1,204 @@
+// Job queue: which queued jobs may start now, and why the others wait.
+// Pure: no clock, thread, I/O or randomness.
+//
+// Order: priority; then the project with the smaller share of the cluster (dominant resource of its running jobs,
+// divided by its weight; jobs that start in the pass count); then submission; then number.
+//
+// EASY backfill (Lifka 1995) with predictions (Tsafrir, Etsion, Feitelson 2007): the first job that does not fit is the
+// blocked job. It gets two reservations, and a job behind it starts only if it fits now and delays neither:
+//  - By predictions: the earliest time, and nodes, at which it fits if the running jobs end as predicted. A job that is
+//    predicted to end before this time does not delay it.
+//  - By limits: the same if they end at their limits. A job whose limit ends before this time does not delay it. As
+//    long as the order stays, the blocked job starts at this time at the latest.
+// A job that ends later may run on other nodes, or where enough is left at the reserved time.
+//
+// Starvation guard: after the promised time has passed, predictions no longer suffice; a job must then end by its limit
+// before the first time. If no time is known by limits, the second reservation has no time: it holds the nodes that
+// lack the least, and the blocked job keeps all that it asks for there. The same holds from the start if no time is
+// known by predictions either.
+//
+// Resources are amounts. Two halves of different GPUs count as one GPU; the owner of the devices must refuse that.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/resources.h"
+#include "runtime/result.h"
+
+namespace volador::jobs {
+
+using JobNumber = uint64_t;
+
+struct PlanNode {
+  std::string name;
+  std::map<std::string, std::string> labels;
+  ResourceSet total;
+  ResourceSet free;
+  bool takes_jobs = true;  // False: draining or suspect; nothing starts there.
+};
+
+enum class JobPriority : int { kNormal = 0, kUrgent = 1, kVeryUrgent = 2 };
+
+// "normal", "urgent", "very_urgent".
+std::string_view to_string(JobPriority priority);
+// The inverse of to_string. kInvalidArgument: unknown word.
+Result<JobPriority> parse_job_priority(std::string_view text);
+
+// All times are in milliseconds. A job needs `nodes` different nodes that each have `per_node` free: all or nothing.
+struct QueuedJob {
+  JobNumber number = 0;
+  JobPriority priority = JobPriority::kNormal;
+  std::string project;
+  std::string owner;
+  int nodes = 1;  // At least 1.
+  ResourceSet per_node;
+  int64_t submitted_ms = 0;
+  int64_t limit_ms = 0;                       // Maximum run time; 0: unlimited.
+  int64_t predicted_ms = 0;                   // Expected run time; 0: no prediction.
+  std::vector<std::string> node_names;        // Only these nodes; empty: any.
+  std::map<std::string, std::string> labels;  // Only nodes with all of these labels.
+  // The first BlockedJob::likely_ms that a plan gave for this job; 0: none yet. See PlannerOptions::guard_ms.
+  int64_t promised_ms = 0;
+};
+
+struct RunningJob {
+  JobNumber number = 0;
+  int64_t started_ms = 0;
+  int64_t limit_ms = 0;      // 0: unlimited.
+  int64_t predicted_ms = 0;  // Raised by half while the job overruns it; 0: no prediction.
+  std::string project;
+  std::vector<std::pair<std::string, ResourceSet>> held;  // By node.
+  JobPriority priority = JobPriority::kNormal;
+};
+
+struct ClusterView {
+  std::vector<PlanNode> nodes;
+  std::vector<RunningJob> running;
+};
+
+struct PlannerOptions {
+  std::map<std::string, double> weights;    // Weights of projects in the fair share, above 0; default 1.
+  std::map<std::string, int> urgent_quota;  // Urgent jobs of a project that may run at once; default: no limit.
+  // The starvation guard begins at QueuedJob::promised_ms, or this long after submission if that is 0.
+  int64_t guard_ms = 600'000;
+  bool backfill = true;  // False: no job starts behind the blocked job.
+};
+
+// Nodes by rank.
+struct Placement {
+  std::vector<std::string> nodes;
+};
+
+enum class WaitKind : uint8_t {
+  kBehind,       // Does not fit now, and the blocked job comes first.
+  kNoRoom,       // The blocked job: does not fit now.
+  kNever,        // The cluster can never hold it.
+  kReserved,     // Fits now, but would delay the blocked job.
+  kUrgentQuota,  // The project already runs as many urgent jobs as it may.
+};
+
+// What a job lacks; shared by all jobs that ask for the same.
+struct Shortage {
+  std::string resource;     // Resource of which no node has enough free; empty: no single resource is short.
+  Amount needed = 0;        // Amount of `resource` on each node.
+  Amount largest_free = 0;  // Amount of `resource` on a node where the job may run.
+  int nodes_needed = 1;
+  int64_t nodes_fitting = 0;  // Nodes that have room now.
+  int64_t nodes_able = 0;     // Nodes that could hold it when empty.
+  int64_t nodes_closed = 0;   // The part of nodes_able that takes no jobs now.
+  std::string why_never;      // For kNever.
+};
+
+struct Wait {
+  JobNumber number = 0;
+  WaitKind kind = WaitKind::kBehind;
+  JobNumber other = 0;                                 // kBehind, kReserved: the blocked job.
+  int64_t ahead = 0;                                   // Waiting jobs that come first.
+  std::shared_ptr<const Shortage> shortage = nullptr;  // kNoRoom, kNever; kBehind: what it would lack anyway.
+
+  // Returns a plain English sentence: "needs 8 GPUs on each node, and no node has more than 2 free".
+  std::string text() const;
+};
+
+// The first job that does not fit, and what is reserved for it.
+struct BlockedJob {
+  JobNumber number = 0;
+  int64_t likely_ms = 0;                  // Expected start by predictions; 0: unknown.
+  int64_t latest_ms = 0;                  // Start by limits; 0: unknown.
+  bool guarded = false;                   // The starvation guard is active.
+  std::vector<std::string> nodes;         // Reserved by predictions.
+  std::vector<std::string> latest_nodes;  // Reserved by limits or without a known time.
+};
+
+struct Plan {
+  std::vector<std::pair<JobNumber, Placement>> start;  // In the order of the starts.
+  std::vector<Wait> waits;                             // All other jobs of the queue, in order.
+  std::optional<BlockedJob> blocked;
+
+  // Null if the job does not wait. O(waits).
+  const Wait* wait_of(JobNumber number) const;
+};
+
+// Nodes are chosen by best fit: the node with room that has the fewest free GPUs, then CPUs, then memory; equal nodes in
+// the order of the view. Numbers and node names must be unique. O(queue + nodes × shapes), where a shape is a distinct
+// request of nodes and resources.
+Plan plan(const ClusterView& cluster, std::span<const QueuedJob> queue, int64_t now_ms, const PlannerOptions& options);
+
+// For refusal at submission. kInfeasible: the cluster can never hold the job, even if all else ended; the message says
+// why. kInvalidArgument: nodes < 1. kUnavailable: the cluster has no node yet; the job may be queued.
+Result<void> check_feasible(const ClusterView& cluster, const QueuedJob& job);
+
+// For refusal at submission of an urgent job. kUnavailable: the project already has as many running and queued urgent
+// jobs as its quota allows; the message has the count.
+Result<void> check_urgent_quota(const ClusterView& cluster, std::span<const QueuedJob> queue,
+                                const std::string& project, const PlannerOptions& options);
+
+// A queue and a cluster on which passes run at increasing times. plan() runs one pass; the forecast runs it forward.
+class QueueRun {
+ public:
+  enum class Ends : uint8_t { kPredicted, kAtLimits };  // kAtLimits: ignores predictions.
+  static constexpr int64_t kUnknown = INT64_MAX;
+
+  struct Start {
+    size_t job;                   // Index into the queue.
+    std::vector<uint32_t> nodes;  // Indices into ClusterView::nodes.
+  };
+
+  // `cluster`, `queue` and `options` must outlive this object.
+  QueueRun(const ClusterView& cluster, std::span<const QueuedJob> queue, int64_t now_ms, const PlannerOptions& options,
+           Ends ends);
+  ~QueueRun();
+  QueueRun(const QueueRun&) = delete;
+  QueueRun& operator=(const QueueRun&) = delete;
+
+  // Starts what may start at this time. The result is valid until the next call. find_blocked = false: looks for the
+  // blocked job only if some job may start behind it; this changes no start.
+  const std::vector<Start>& pass(int64_t now_ms, bool find_blocked = true);
+  // Time of the next end of a running job; kUnknown if there is none.
+  int64_t next_end_ms() const;
+  // Ends all running jobs that end until this time.
+  void end_until(int64_t now_ms);
+  size_t waiting() const;        // Number of jobs that were not started.
+  bool never(size_t job) const;  // The cluster cannot hold it even when empty. False if the cluster has no node.
+  // Appends the indices of the waiting jobs in order; the blocked job of the last pass is the first that the cluster
+  // can hold.
+  void append_order(std::vector<uint32_t>& jobs) const;
+
+  // Result of the last pass.
+  std::optional<BlockedJob> blocked() const;
+  std::vector<Wait> waits();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace volador::jobs

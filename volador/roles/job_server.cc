@@ -1,0 +1,434 @@
+#include "volador/roles/job_server.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "head/shell/core_runner.h"
+#include "head/shell/head_access.h"
+#include "head/shell/program_exchange.h"
+#include "jobs/job_core.h"
+#include "jobs/job_files.h"
+#include "runtime/control/channel.h"
+#include "runtime/control/join.h"
+#include "runtime/log.h"
+#include "runtime/operations/registry.h"
+#include "runtime/quantities.h"
+#include "runtime/random.h"
+#include "runtime/version.h"
+
+namespace volador {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto kTick = 1s;
+constexpr auto kEndingTick = 100ms;  // While processes of stopped jobs end.
+constexpr auto kStoreJobsAgainAfter = 1s;
+constexpr size_t kEventsATurn = 512;
+
+jobs::Requester requester_of(const security::Principal& by) {
+  return {.token_id = by.token_id, .operates = by.role == security::Role::kOperator};
+}
+
+std::string without_port(const std::string& address) { return address.substr(0, address.rfind(':')); }
+
+// On the head's loop.
+jobs::ClusterState read_cluster(const head::HeadCore& core, const std::vector<ActorId>& asked) {
+  jobs::ClusterState state;
+  const head::Tables& tables = core.tables();
+  for (const auto& [id, node] : tables.nodes.all()) {
+    if (!node.is_member()) continue;
+    const head::ResourceLedger::Node* entry = tables.placement.ledger().find(id);
+    jobs::PlanNode row;
+    row.name = node.name;
+    row.labels = node.labels;
+    row.total = node.total;
+    row.takes_jobs = entry != nullptr && node.why_not_placeable().empty();
+    if (entry != nullptr) {
+      for (const auto& [name, amount] : entry->total.entries())
+        row.free.set(name, std::max<Amount>(0, amount - entry->used.get(name)));
+    }
+    state.addresses[node.name] = without_port(node.data_address);
+    state.view.nodes.push_back(std::move(row));
+  }
+  for (const ActorId id : asked) {
+    const head::Actor* actor = tables.actors.find(id);
+    if (actor == nullptr || !actor->incarnation) state.gone.push_back(id);
+  }
+  return state;
+}
+
+}  // namespace
+
+struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
+  Impl(std::unique_ptr<head::Journal> store, head::HeadAccess& h, JobServerOptions o, const Clock& c)
+      : journal(std::move(store)), head(h), options(std::move(o)), clock(c), core({}, random), files(options.files) {}
+
+  template <class T>
+  using Done = std::function<void(Result<T>)>;
+  using Principal = security::Principal;
+
+  // Receives the messages of the head to the jobs' driver.
+  class Outbox final : public head::ClientOutbox {
+   public:
+    Outbox(std::weak_ptr<Impl> impl, uint64_t number) : impl_(std::move(impl)), number_(number) {}
+    void send(protocol::HeadMessage message) override {
+      if (auto impl = impl_.lock())
+        impl->post(
+            [impl = impl.get(), number = number_, message = std::move(message)] { impl->on_message(number, message); });
+    }
+    void close(const Error&) override {
+      if (auto impl = impl_.lock()) impl->post([impl = impl.get(), number = number_] { impl->on_lost(number); });
+    }
+
+   private:
+    const std::weak_ptr<Impl> impl_;
+    const uint64_t number_;
+  };
+
+  int64_t now_ms() const { return unix_ms(clock.wall()); }
+  bool post(std::function<void()> function, bool may_refuse = false);
+  template <class Request, class Reply>
+  void serve(operations::Registry& registry, std::string_view name,
+             std::function<Result<Reply>(const Principal& by, const Request& request)> handler,
+             bool needs_look = false);
+  void run();
+  void open();
+  void settle();
+  bool store();
+  std::optional<std::filesystem::path> file_for(const std::string& sha256);
+  void connect();
+  void look();
+  void on_message(uint64_t number, const protocol::HeadMessage& message);
+  void on_lost(uint64_t number);
+
+  const std::unique_ptr<head::Journal> journal;
+  head::HeadAccess& head;
+  const JobServerOptions options;
+  const Clock& clock;
+
+  std::mutex mutex;
+  std::condition_variable wake;
+  std::deque<std::function<void()>> queue;
+  bool stopped = false;
+  std::string program_sha256;  // Once the program is known.
+
+  // Confined to the thread.
+  SystemRandom random;
+  jobs::JobCore core;
+  jobs::JobFiles files;
+  std::vector<head::Mutation> batch;  // Possibly not stored.
+  std::vector<protocol::ClientMessage> messages;
+  std::vector<std::function<void(const std::optional<Error>&)>> answers;  // Replies that wait for the store.
+  std::optional<Error> refusal;                                           // While set, requests are refused.
+  bool readable = true;
+  std::optional<protocol::Program> program;
+  uint64_t connection = 0;  // Number of the newest connection to the head.
+  std::optional<head::ClientSession> session;
+  bool welcome = false;
+  std::optional<BootTime> connect_after;
+  bool looking = false;  // An answer of the head is awaited.
+  bool wants_look = false;
+  std::deque<std::function<void()>> after_look;  // Requests that need a fresh view.
+  std::thread thread;
+};
+
+bool JobServer::Impl::post(std::function<void()> function, bool may_refuse) {
+  {
+    const std::lock_guard lock(mutex);
+    if (stopped || (may_refuse && queue.size() >= options.requests)) return false;
+    queue.push_back(std::move(function));
+  }
+  wake.notify_one();
+  return true;
+}
+
+template <class Request, class Reply>
+void JobServer::Impl::serve(operations::Registry& registry, std::string_view name,
+                            std::function<Result<Reply>(const Principal& by, const Request& request)> handler,
+                            bool needs_look) {
+  registry.serve<Request, Reply>(name, [this, handler = std::move(handler), needs_look](
+                                           const Principal& by, const Request& request, Done<Reply> done) {
+    auto answer = [this, handler, by, request, done]() {
+      auto reply = refusal ? Result<Reply>(make_error(*refusal)) : handler(by, request);
+      answers.push_back([done, reply = std::move(reply)](const std::optional<Error>& unstored) {
+        if (unstored && reply) return done(make_error(*unstored));
+        done(reply);
+      });
+    };
+    const bool queued = post(
+        [this, answer = std::move(answer), needs_look] {
+          if (!needs_look) return answer();
+          after_look.push_back(answer);
+          wants_look = true;
+        },
+        true);
+    if (!queued) {
+      done(make_error(ErrorCode::kUnavailable,
+                      "the head stops or has too many requests for jobs; ask again, with the same request_id"));
+    }
+  });
+}
+
+void JobServer::Impl::open() {
+  const Result<void> loaded =
+      journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
+        if (!core.load(table, key, value))
+          log::warn("jobs", "skipped an unreadable row", {{"table", std::string(table)}});
+      });
+  if (!loaded) {
+    readable = false;
+    refusal = loaded.error();
+    log::error("jobs", "what is stored cannot be read; no jobs are taken", {{"why", loaded.error().message}});
+    return;
+  }
+  core.start(now_ms());
+}
+
+// Returns whether everything is stored.
+bool JobServer::Impl::store() {
+  if (batch.empty()) return true;
+  const Result<void> stored = journal->commit(batch);
+  if (stored) {
+    batch.clear();
+    if (refusal) log::info("jobs", "the store takes changes again", {});
+    refusal.reset();
+    return true;
+  }
+  if (!refusal)
+    log::warn("jobs", "changes are not stored, no job starts",
+              {{"store", journal->description()}, {"why", stored.error().message}});
+  refusal = Error{ErrorCode::kUnavailable, fmt::format("jobs cannot be stored now ({}); ask again, with the same "
+                                                       "request_id",
+                                                       stored.error().message)};
+  return false;
+}
+
+// On a thread of the head. The program is this process's own, also after its file was replaced.
+std::optional<std::filesystem::path> JobServer::Impl::file_for(const std::string& sha256) {
+  {
+    const std::lock_guard lock(mutex);
+    if (!program_sha256.empty() && sha256 == program_sha256) return "/proc/self/exe";
+  }
+  return files.path_of(sha256);
+}
+
+// Opens a connection to the head as the jobs' driver.
+void JobServer::Impl::connect() {
+  if (session || (connect_after && clock.now() < *connect_after)) return;
+  connect_after = clock.now() + kTick;
+  if (!program) {
+    auto described = options.program();
+    if (!described) {
+      log::error("jobs", "jobs cannot start", {{"why", described.error().message}});
+      return;
+    }
+    program = std::move(*described);
+    core.use_program(program->sha256());
+    const std::lock_guard lock(mutex);
+    program_sha256 = program->sha256();
+  }
+  session = head.runner().open_client(std::make_shared<Outbox>(weak_from_this(), ++connection),
+                                      {.role = security::Role::kOperator,
+                                       .role_name = to_string(security::Role::kOperator),
+                                       .name = "jobs",
+                                       .token_id = "jobs"});
+  protocol::ClientMessage message;
+  protocol::Hello& hello = *message.mutable_hello();
+  hello.set_protocol_version(control::kProtocolVersion);
+  hello.set_version(std::string(kVersion));
+  hello.set_driver_id(raw(core.driver()));
+  hello.set_name("jobs");
+  hello.set_pid(::getpid());
+  hello.set_machine_id(program->machine_id());
+  *hello.mutable_program() = *program;
+  head.runner().on_client_message(*session, std::move(message), [] {});
+}
+
+void JobServer::Impl::on_lost(uint64_t number) {
+  if (number != connection) return;
+  session.reset();
+  welcome = false;
+}
+
+void JobServer::Impl::on_message(uint64_t number, const protocol::HeadMessage& message) {
+  if (number != connection || !session) return;
+  if (message.has_refused()) {
+    log::error("jobs", "the head refuses the jobs' driver", {{"why", message.refused().message()}});
+    return on_lost(number);
+  }
+  if (message.has_welcome()) {
+    welcome = true;
+    core.on_connected(now_ms());
+  }
+  core.on_message(message, now_ms());
+}
+
+// Asks the head for the capacity of the cluster; one question at a time.
+void JobServer::Impl::look() {
+  if (looking || !wants_look) return;
+  looking = true;
+  wants_look = false;
+  auto waiting = std::exchange(after_look, {});
+  head.runner().ask([self = weak_from_this(), asked = core.ending(), waiting = std::move(waiting)](
+                        const head::HeadCore& head_core, BootTime) {
+    auto impl = self.lock();
+    if (!impl) return;
+    auto state = std::make_shared<jobs::ClusterState>(read_cluster(head_core, asked));
+    impl->post([impl = impl.get(), state, waiting] {
+      impl->looking = false;
+      impl->core.on_cluster(std::move(*state), impl->now_ms());
+      for (const auto& request : waiting) request();
+    });
+  });
+}
+
+// Stores the changes, then sends messages and replies.
+void JobServer::Impl::settle() {
+  jobs::JobActions actions = core.take();
+  for (jobs::JobRow& row : actions.rows)
+    batch.push_back({.table = std::move(row.table), .key = std::move(row.key), .value = std::move(row.value)});
+  for (protocol::ClientMessage& message : actions.messages) messages.push_back(std::move(message));
+  for (const jobs::JobEvent& event : actions.events) {
+    std::vector<log::Field> fields;
+    for (const auto& [key, value] : event.fields) fields.emplace_back(key, value);
+    log::write(log::Level::kInfo, "jobs", event.text, std::span<const log::Field>(fields));
+  }
+  wants_look |= actions.look;
+  const std::optional<Error> unstored = readable && !store() ? refusal : std::nullopt;
+  if (!unstored && readable) {
+    if (core.any_open()) connect();
+    if (!welcome) {
+      messages.clear();  // Sent again by on_connected().
+    } else if (!messages.empty()) {
+      protocol::ClientMessage together;
+      for (const protocol::ClientMessage& one : messages) together.add_batch(one.SerializeAsString());
+      messages.clear();
+      head.runner().on_client_message(*session, std::move(together), [] {});
+    }
+    look();
+  }
+  for (const auto& answer : std::exchange(answers, {})) answer(unstored);
+}
+
+void JobServer::Impl::run() {
+  open();
+  settle();
+  BootTime next_tick = clock.now() + kTick;
+  while (true) {
+    std::deque<std::function<void()>> events;
+    {
+      std::unique_lock lock(mutex);
+      std::chrono::milliseconds patience = 1h;
+      if (readable && core.any_open()) {
+        patience = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(next_tick - clock.now()));
+        if (const auto deadline = core.deadline_ms())
+          patience = std::min(patience, std::chrono::milliseconds(std::max<int64_t>(*deadline - now_ms(), 0)));
+        if (!core.ending().empty()) patience = std::min<std::chrono::milliseconds>(patience, kEndingTick);
+      }
+      if (!batch.empty()) patience = std::min<std::chrono::milliseconds>(patience, kStoreJobsAgainAfter);
+      wake.wait_for(lock, patience, [this] { return stopped || !queue.empty(); });
+      if (stopped) return;
+      while (!queue.empty() && events.size() < kEventsATurn) {
+        events.push_back(std::move(queue.front()));
+        queue.pop_front();
+      }
+    }
+    for (const auto& event : events) event();
+    if (events.empty() && readable) {
+      core.on_tick(now_ms());
+      next_tick = clock.now() + kTick;
+    }
+    settle();
+  }
+}
+
+JobServer::JobServer(std::unique_ptr<head::Journal> journal, head::HeadAccess& head, JobServerOptions options,
+                     const Clock& clock)
+    : impl_(std::make_shared<Impl>(std::move(journal), head, std::move(options), clock)) {
+  impl_->thread = std::thread([impl = impl_.get()] { impl->run(); });
+  head.files().set_other_files([impl = impl_.get()](const std::string& sha256) { return impl->file_for(sha256); });
+}
+
+JobServer::~JobServer() { stop(); }
+
+void JobServer::stop() {
+  impl_->head.files().set_other_files(nullptr);
+  std::deque<std::function<void()>> dropped;
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->stopped = true;
+    dropped.swap(impl_->queue);
+  }
+  impl_->wake.notify_one();
+  if (impl_->thread.joinable()) impl_->thread.join();
+}
+
+void JobServer::serve_on(operations::Registry& registry) {
+  Impl* impl = impl_.get();
+  using security::Principal;
+  const auto in_job = [](Result<v1::Job> job, auto reply) -> Result<decltype(reply)> {
+    if (!job) return make_error(job.error());
+    *reply.mutable_job() = std::move(*job);
+    return reply;
+  };
+  impl->serve<v1::SubmitJobRequest, v1::SubmitJobReply>(
+      registry, "Jobs/SubmitJob",
+      [impl](const Principal& by, const v1::SubmitJobRequest& request) -> Result<v1::SubmitJobReply> {
+        int64_t bytes = 0;
+        if (const std::string& hash = request.spec().files_sha256(); !hash.empty()) {
+          const auto stored = impl->files.bytes_of(hash);
+          if (!stored) {
+            return make_error(ErrorCode::kNotFound,
+                              fmt::format("files_sha256: the head has no archive {}; send it with "
+                                          "PutJobFiles first",
+                                          hash));
+          }
+          bytes = *stored;
+        }
+        return impl->core.submit(request, requester_of(by), bytes, impl->now_ms());
+      },
+      true);
+  impl->serve<v1::GetJobRequest, v1::Job>(registry, "Jobs/GetJob",
+                                          [impl](const Principal&, const v1::GetJobRequest& request) {
+                                            return impl->core.get(request.job(), impl->now_ms());
+                                          });
+  impl->serve<v1::ListJobsRequest, v1::ListJobsReply>(
+      registry, "Jobs/ListJobs", [impl](const Principal&, const v1::ListJobsRequest& request) {
+        return Result<v1::ListJobsReply>(impl->core.list(request, impl->now_ms()));
+      });
+  impl->serve<v1::StopJobRequest, v1::StopJobReply>(
+      registry, "Jobs/StopJob", [impl, in_job](const Principal& by, const v1::StopJobRequest& request) {
+        return in_job(impl->core.stop(request, requester_of(by), impl->now_ms()), v1::StopJobReply());
+      });
+  impl->serve<v1::DeleteJobRequest, v1::DeleteJobReply>(
+      registry, "Jobs/DeleteJob",
+      [impl](const Principal& by, const v1::DeleteJobRequest& request) -> Result<v1::DeleteJobReply> {
+        if (auto removed = impl->core.remove(request, requester_of(by), impl->now_ms()); !removed)
+          return make_error(removed.error());
+        return v1::DeleteJobReply();
+      });
+  impl->serve<v1::SetJobPriorityRequest, v1::SetJobPriorityReply>(
+      registry, "Jobs/SetJobPriority", [impl, in_job](const Principal& by, const v1::SetJobPriorityRequest& request) {
+        return in_job(impl->core.set_priority(request, requester_of(by), impl->now_ms()), v1::SetJobPriorityReply());
+      });
+  impl->serve<v1::ExtendJobRequest, v1::ExtendJobReply>(
+      registry, "Jobs/ExtendJob", [impl, in_job](const Principal& by, const v1::ExtendJobRequest& request) {
+        return in_job(impl->core.extend(request, requester_of(by), impl->now_ms()), v1::ExtendJobReply());
+      });
+  impl->serve<v1::PutJobFilesRequest, v1::PutJobFilesReply>(
+      registry, "Jobs/PutJobFiles", [impl](const Principal&, const v1::PutJobFilesRequest& part) {
+        return impl->files.put(part, [impl](const std::string& sha256) { return impl->core.needs_files(sha256); });
+      });
+}
+
+}  // namespace volador

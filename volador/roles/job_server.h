@@ -1,0 +1,51 @@
+// The head's jobs: a thread with its own store beside the scheduler. It acts as a program of the cluster whose actors
+// run the ranks of jobs (jobs/job_core.h).
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+
+#include "head/journal/journal.h"
+#include "runtime/clock.h"
+#include "runtime/protocol/control.pb.h"
+#include "runtime/result.h"
+
+namespace volador::head {
+class HeadAccess;
+}
+namespace volador::operations {
+class Registry;
+}
+
+namespace volador {
+
+struct JobServerOptions {
+  std::filesystem::path files;  // Folder for the archives of code folders.
+  size_t requests = 4096;       // Queued for the thread.
+  // The program that runs the ranks (jobs/command.h), which is the executable of this process; called once, on the
+  // thread, when the first job starts.
+  std::function<Result<protocol::Program>()> program;
+};
+
+// Thread safe; requests return at once.
+class JobServer final {
+ public:
+  // Serves when it returns; requests wait until the store has been read. Head and clock must outlive it.
+  JobServer(std::unique_ptr<head::Journal> journal, head::HeadAccess& head, JobServerOptions options,
+            const Clock& clock);
+  // Calls stop().
+  ~JobServer();
+
+  // Drops queued requests and refuses later ones; running jobs go on. Call before the head stops. Idempotent.
+  void stop();
+
+  // Registers the operations of Jobs; call withdraw("Jobs") before destroying this object.
+  void serve_on(operations::Registry& registry);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace volador
