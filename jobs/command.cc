@@ -6,7 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -18,14 +18,18 @@
 #include <thread>
 #include <utility>
 
+#include "jobs/sandbox/sandbox.h"
 #include "runtime/actor/self.h"
 #include "runtime/files/directory_archive.h"
+#include "runtime/net/unique_fd.h"
 #include "runtime/result.h"
 
 namespace volador::jobs {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr int kStatusFd = 9;  // In bubblewrap.
 
 [[noreturn]] void refuse(ErrorCode code, std::string message) { throw Exception(Error{code, std::move(message)}); }
 
@@ -70,11 +74,15 @@ struct Command::Impl {
   std::vector<std::string> environment;
 
   std::mutex mutex;
-  pid_t pid = 0;        // Leads the process group of the setup or the command; 0: none runs.
-  bool ending = false;  // No further process is started.
+  pid_t pid = 0;                 // Leads the process group of the setup or the command; 0: none runs.
+  bool ending = false;           // No further process is started.
+  net::UniqueFd sandbox_status;  // What bubblewrap reports of the running process; invalid: it is not isolated.
   std::thread waiter;
 
   void prepare();
+  // The words of bubblewrap around the command, for an isolated job.
+  Result<std::vector<std::string>> sandboxed(const std::vector<std::string>& words) const;
+  void terminate();
   void run();
   // Runs a program to its end. Returns its exit code.
   int run_one(std::vector<std::string> words);
@@ -116,13 +124,94 @@ void Command::Impl::prepare() {
   environment = environment_of(env);
 }
 
+Result<std::vector<std::string>> Command::Impl::sandboxed(const std::vector<std::string>& words) const {
+  SandboxRequest request;
+  request.command = words;
+  for (const auto& entry : fs::directory_iterator("/")) {
+    std::error_code failed;
+    if (entry.path() == "/run") continue;  // Sockets of other programs.
+    request.entries.push_back(
+        {.path = entry.path(),
+         .symlink_target = entry.is_symlink(failed) ? fs::read_symlink(entry.path()).string() : ""});
+  }
+  // The tokens and logs of the cluster, in the folder of Volador above the job's, are not for jobs.
+  const size_t home_end = folder.string().rfind("/clusters/");
+  if (home_end != std::string::npos) {
+    const fs::path home = folder.string().substr(0, home_end);
+    const fs::path hidden = folder / "hidden";
+    fs::create_directories(hidden / folder.lexically_relative(home));
+    request.mounts.push_back({.source = hidden, .target = home, .read_only = true});
+  }
+  request.mounts.push_back({.source = folder, .target = folder});
+  for (const std::string& text : start.mounts) {
+    auto mount = parse_mount(text);
+    if (!mount) return make_error(mount.error());
+    std::error_code failed;
+    if (!fs::exists(mount->source, failed)) {
+      return make_error(ErrorCode::kNotFound, fmt::format("mount {}: node {} has no {}; create it there", text,
+                                                          self().node_name, mount->source));
+    }
+    request.mounts.push_back(std::move(*mount));
+  }
+  request.working_directory = directory;
+  request.hostname = fmt::format("{}-{}", start.job, start.rank);
+  if (start.shm_bytes > 0) request.shm_bytes = start.shm_bytes;
+  const std::vector<int>& gpus = self().gpus;
+  request.gpus = gpus;
+  if (::geteuid() == 0) {
+    request.user = SandboxUser{.uid = 0, .gid = ::getegid()};
+  } else {
+    request.new_user = true;
+  }
+  request.status_fd = kStatusFd;
+  VOLADOR_TRY(check_targets(request));
+  return bwrap_command(request);
+}
+
+// Asks the running process to end.
+void Command::Impl::terminate() {
+  if (pid <= 0) return;
+  if (!sandbox_status) {
+    ::kill(-pid, SIGTERM);
+    return;
+  }
+  // bubblewrap passes no signal on: the command is the child of the first process in the namespace.
+  std::array<char, 512> text{};
+  const ssize_t got = ::read(sandbox_status.get(), text.data(), text.size() - 1);
+  const char* at = got > 0 ? std::strstr(text.data(), "\"child-pid\":") : nullptr;
+  const int first = at == nullptr ? 0 : std::atoi(at + std::strlen("\"child-pid\":"));
+  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", first));
+  bool any = false;
+  for (pid_t child = 0; children >> child; any = true) {
+    if (::kill(-child, SIGTERM) != 0) ::kill(child, SIGTERM);
+  }
+  if (!any) ::kill(pid, SIGTERM);
+}
+
 int Command::Impl::run_one(std::vector<std::string> words) {
+  const std::string program = words.front();
+  net::UniqueFd status_end;
+  if (start.isolated) {
+    auto wrapped = sandboxed(words);
+    if (!wrapped) {
+      say("volador: " + wrapped.error().message);
+      return kExitCannotRun;
+    }
+    words = std::move(*wrapped);
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0) {
+      const std::lock_guard lock(mutex);
+      sandbox_status.reset(ends[0]);
+      status_end.reset(ends[1]);
+    }
+  }
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   posix_spawn_file_actions_init(&actions);
   posix_spawnattr_init(&attributes);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
+  if (status_end) posix_spawn_file_actions_adddup2(&actions, status_end.get(), kStatusFd);
   sigset_t none;
   sigset_t all;
   sigemptyset(&none);
@@ -145,8 +234,15 @@ int Command::Impl::run_one(std::vector<std::string> words) {
   posix_spawn_file_actions_destroy(&actions);
   posix_spawnattr_destroy(&attributes);
   if (failed != 0) {
-    say(fmt::format("volador: {}: {} (node {}, working directory {})", words.front(), std::strerror(failed),
-                    self().node_name, directory.string()));
+    if (start.isolated && failed == ENOENT) {
+      say(fmt::format(
+          "volador: an isolated job needs bubblewrap, which node {} does not have: apt-get install bubblewrap "
+          "there, or submit the job without --isolated and mounts",
+          self().node_name));
+      return kExitCannotRun;
+    }
+    say(fmt::format("volador: {}: {} (node {}, working directory {})", program, std::strerror(failed), self().node_name,
+                    directory.string()));
     return failed == ENOENT ? kExitNotFound : kExitCannotRun;
   }
   if (child == 0) return 128 + SIGTERM;
@@ -157,6 +253,7 @@ int Command::Impl::run_one(std::vector<std::string> words) {
     const std::lock_guard lock(mutex);
     ::kill(-child, SIGKILL);  // What it left in its group; the worker ends what left the group.
     pid = 0;
+    sandbox_status.reset();
   }
   return code_of(status);
 }
@@ -189,7 +286,7 @@ Command::~Command() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->ending = true;
-    if (impl_->pid > 0) ::kill(-impl_->pid, SIGTERM);
+    impl_->terminate();
   }
   impl_->waiter.join();
 }

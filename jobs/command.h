@@ -22,9 +22,12 @@ struct CommandStart {
   std::string setup;                       // For bash; runs first. Empty: none.
   std::map<std::string, std::string> env;  // In addition to the environment of the worker.
   std::string directory;                   // Working directory; empty: the code folder, else a folder of the job.
+  bool isolated = false;                   // Runs in namespaces of its own (jobs/sandbox).
+  std::vector<std::string> mounts;         // For an isolated job: "/source:/target:ro".
+  int64_t shm_bytes = 0;                   // For an isolated job: size of /dev/shm; 0: 4 GiB.
   std::map<std::string, std::string> files;  // Written to the folder VOLADOR_JOB_DIR before the start: name -> content.
 };
-VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, files);
+VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, isolated, mounts, shm_bytes, files);
 
 // Exit codes of the actor's process where the command itself did not run; others are those of the command, 128 + number
 // for a signal.

@@ -79,6 +79,14 @@ std::string_view state_name(protocol::ActorState state) {
   }
 }
 
+Result<void> check_priority(const std::string& text, const Requester& by) {
+  const auto priority = parse_job_priority(text);
+  if (!priority) return make_error(priority.error());
+  if (*priority != JobPriority::kVeryUrgent || by.operates) return {};
+  return make_error(ErrorCode::kPermissionDenied,
+                    "priority: very_urgent is for operators; this token may use normal and urgent");
+}
+
 void fill(const StartForecast& forecast, v1::JobStart& out) {
   out.set_never(forecast.never);
   out.set_likely_ms(forecast.likely_ms);
@@ -235,6 +243,7 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
                                            int64_t files_bytes, int64_t now_ms) {
   auto spec = checked_spec(request.spec());
   if (!spec) return make_error(spec.error());
+  if (auto allowed = check_priority(spec->priority(), by); !allowed) return make_error(allowed.error());
   if (open_.size() >= limits_.open) {
     return make_error(ErrorCode::kUnavailable,
                       fmt::format("{} are queued or running, the limit; submit again when some "
@@ -341,12 +350,7 @@ Result<v1::Job> JobCore::set_priority(const v1::SetJobPriorityRequest& request, 
   auto found = change(request.job(), by, "set the priority of");
   if (!found) return make_error(found.error());
   Job& job = **found;
-  const auto priority = parse_job_priority(request.priority());
-  if (!priority) return make_error(priority.error());
-  if (*priority == JobPriority::kVeryUrgent && !by.operates) {
-    return make_error(ErrorCode::kPermissionDenied,
-                      "priority: very_urgent is for operators; this token may use normal and urgent");
-  }
+  if (auto allowed = check_priority(request.priority(), by); !allowed) return make_error(allowed.error());
   if (job.record.phase() != Record::QUEUED) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("set the priority of {}: only queued jobs have one, it is {}", job.record.job().id(),
@@ -563,6 +567,9 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
   start.rank = rank;
   start.setup = spec.setup();
   start.directory = spec.directory();
+  start.isolated = spec.isolated();
+  start.mounts.assign(spec.mounts().begin(), spec.mounts().end());
+  start.shm_bytes = spec.shm_bytes();
   if (auto made = make_launch(launch)) {
     start.command = std::move(made->command);
     start.env = std::move(made->env);

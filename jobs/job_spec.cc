@@ -8,6 +8,7 @@
 #include "jobs/launch/command_check.h"
 #include "jobs/launch/launch.h"
 #include "jobs/queue/job_planner.h"
+#include "jobs/sandbox/sandbox.h"
 #include "runtime/quantities.h"
 
 namespace volador::jobs {
@@ -92,6 +93,12 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   VOLADOR_TRY(check_number("max_restarts", spec.max_restarts(), 0, kRestartsMax));
   if (spec.graceful_s() == 0) spec.set_graceful_s(kGracefulDefaultS);
   VOLADOR_TRY(check_number("graceful_s", spec.graceful_s(), 1, kGracefulMaxS));
+  for (const std::string& text : spec.mounts()) {
+    if (const auto mount = parse_mount(text); !mount) return make_error(mount.error());
+  }
+  if (spec.shm_bytes() < 0)
+    return bad_spec(fmt::format("shm_bytes: expected 0 (4 GiB) or more, got {}", spec.shm_bytes()));
+  if (spec.mounts_size() > 0 || spec.shm_bytes() > 0) spec.set_isolated(true);
   if (spec.project().empty()) spec.set_project(std::string(kDefaultProject));
   const std::set<std::string> names(spec.node_names().begin(), spec.node_names().end());
   if (!names.empty() && names.size() < static_cast<size_t>(spec.nodes())) {

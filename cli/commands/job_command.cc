@@ -13,12 +13,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "cli/job_output.h"
 #include "cli/render/job_view.h"
 #include "cli/render/json_text.h"
 #include "cli/render/table.h"
 #include "dashboard/operation_json.h"
-#include "jobs/code_folder.h"
+#include "jobs/job_client.h"
+#include "jobs/job_output.h"
 #include "jobs/job_yaml.h"
 #include "runtime/clock.h"
 #include "runtime/control/cluster_api.h"
@@ -35,9 +35,6 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr size_t kSpecFileMax = 1 << 20;
-constexpr size_t kPartBytes = 1 << 20;
-constexpr milliseconds kPollFirst{20};
-constexpr milliseconds kPollMax{500};
 constexpr milliseconds kSilence{1000};
 
 int64_t unix_ms_now() { return unix_ms(SystemClock().wall()); }
@@ -56,8 +53,6 @@ void print_job(const Context& context, bool json, const v1::Job& job) {
   context.terminal.print(json ? cli::text_of(json_of_job(job)) : job_line(job, unix_ms_now(), context.terminal) + "\n");
 }
 
-bool has_ended(const v1::Job& job) { return job.ended_ms() != 0; }
-
 // The end of a job as the outcome of a command, with the job's exit code.
 Outcome outcome_of(const v1::Job& job, const Context& context) {
   if (job.state() == "succeeded") return {};
@@ -67,34 +62,11 @@ Outcome outcome_of(const v1::Job& job, const Context& context) {
               Error{ErrorCode::kApplication, job_line(job, unix_ms_now(), context.terminal)});
 }
 
-Result<v1::Job> get_job(control::ClusterApi& api, const std::string& id) {
-  v1::GetJobRequest request;
-  request.set_job(id);
-  return api.call<v1::Job>("Jobs/GetJob", request);
-}
-
-// Waits for the end of the job, calling `on_state` with each state that it sees. A head that does not answer is asked
-// again, for it may be restarting.
-Result<v1::Job> follow_job(control::ClusterApi& api, const std::string& id,
-                           const std::function<bool(const v1::Job&)>& on_state) {
-  milliseconds pause = kPollFirst;
-  while (true) {
-    auto job = get_job(api, id);
-    if (!job && job.error().code != ErrorCode::kUnavailable && job.error().code != ErrorCode::kTimeout) return job;
-    if (job) {
-      const bool news = on_state(*job);
-      if (has_ended(*job)) return job;
-      pause = news ? kPollFirst : std::min(pause * 2, kPollMax);
-    }
-    std::this_thread::sleep_for(pause);
-  }
-}
-
 // Prints a job's output until it has ended.
 Outcome follow_output(control::ClusterApi& api, const std::string& id, int rank, int tail, bool json,
                       const Context& context) {
   bool several = false;
-  JobOutput output(api, rank, tail, [&](const JobOutput::Line& line) {
+  jobs::JobOutput output(api, rank, tail, [&](const jobs::JobOutput::Line& line) {
     if (json) {
       context.terminal.print(cli::text_of({{"rank", line.rank},
                                            {"node", line.node},
@@ -106,7 +78,7 @@ Outcome follow_output(control::ClusterApi& api, const std::string& id, int rank,
     context.terminal.print((several ? fmt::format("[{}] ", line.rank) : "") + printable_line(line.text) + "\n");
   });
   bool waits = false;
-  auto ended = follow_job(api, id, [&](const v1::Job& job) {
+  auto ended = jobs::JobClient(api).wait(id, [&](const v1::Job& job) {
     several = job.ranks_size() > 1 && rank < 0;
     // A job that starts at once needs no word.
     const bool waits_long = job.state() == "queued" && unix_ms_now() - job.submitted_ms() > kSilence.count();
@@ -121,50 +93,6 @@ Outcome follow_output(control::ClusterApi& api, const std::string& id, int rank,
   if (!ended) return fail(ended.error());
   (void)output.read(*ended);
   return outcome_of(*ended, context);
-}
-
-std::string request_id() {
-  SystemRandom random;
-  return to_string(new_id<RequestId>(random));
-}
-
-// Packs the folder and sends it to the head, unless it has the same already. Returns the archive's hash.
-tl::expected<std::string, Failure> send_code(control::ClusterApi& api, const std::string& folder,
-                                             const Terminal& terminal) {
-  std::string scratch = (fs::temp_directory_path() / "volador-code-XXXXXX").string();
-  if (::mkdtemp(scratch.data()) == nullptr)
-    return fail_here({ErrorCode::kUnavailable,
-                      fmt::format("submit: no folder can be made in {}", fs::temp_directory_path().string())});
-  struct Remove {
-    fs::path folder;
-    ~Remove() {
-      std::error_code ignored;
-      fs::remove_all(folder, ignored);
-    }
-  } remove{scratch};
-  const fs::path archive = fs::path(scratch) / "code";
-  auto packed = jobs::pack_code(folder, archive);
-  if (!packed) return fail_here(packed.error());
-  v1::PutJobFilesRequest part;
-  part.set_sha256(packed->sha256);
-  part.set_size_bytes(packed->archive_bytes);
-  auto stored = api.call<v1::PutJobFilesReply>("Jobs/PutJobFiles", part);
-  if (!stored) return fail(stored.error());
-  if (stored->complete()) return packed->sha256;
-  if (packed->archive_bytes > (8 << 20))
-    terminal.note(terminal.fill("sends {} files, {} packed", packed->files, format_bytes(packed->archive_bytes)));
-  std::ifstream in(archive, std::ios::binary);
-  std::string piece(kPartBytes, '\0');
-  while (!stored->complete()) {
-    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    const auto got = static_cast<size_t>(in.gcount());
-    if (got == 0) return fail_here({ErrorCode::kUnavailable, "submit: the packed code folder cannot be read"});
-    part.set_data(piece.data(), got);
-    stored = api.call<v1::PutJobFilesReply>("Jobs/PutJobFiles", part);
-    if (!stored) return fail(stored.error());
-    part.set_offset(part.offset() + static_cast<int64_t>(got));
-  }
-  return packed->sha256;
 }
 
 tl::expected<std::pair<std::string, std::string>, Failure> pair_of(std::string_view flag, const std::string& text) {
@@ -228,20 +156,30 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
   app->add_option("--gpus", gpus_, "GPUs on each node, also parts such as 0.5")->type_name("NUMBER");
   app->add_option("--memory", memory_, "Memory on each node, such as 16GiB; unlimited by default")->type_name("SIZE");
   app->add_option("--resource", resources_, "NAME=AMOUNT of a custom resource on each node; may be repeated")
-      ->type_name("TEXT");
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   app->add_option("--mode", mode_,
                   "How a program on several nodes starts: single (default), torch, torchrun, horovod, mpi, deepspeed, "
                   "tensorflow")
       ->type_name("TEXT");
   app->add_option("--parameter-servers", servers_, "Of the nodes, for mode tensorflow")->type_name("INTEGER");
   app->add_option("--setup", setup_, "Command line that bash runs on each node before the command")->type_name("TEXT");
-  app->add_option("--env", env_, "NAME=VALUE for the environment; may be repeated")->type_name("TEXT");
+  app->add_option("--env", env_, "NAME=VALUE for the environment; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   app->add_option("--code", code_, "Folder that travels with the job and is its working directory; . by default")
       ->type_name("DIRECTORY");
   app->add_flag("--no-code", no_code_, "No folder travels");
   app->add_option("--directory", directory_,
                   "Working directory: a folder of the nodes with --no-code, otherwise one inside the code folder")
       ->type_name("DIRECTORY");
+  app->add_flag(
+      "--isolated", isolated_,
+      "Run in namespaces of its own: the files of the node are read-only, /tmp, /dev/shm and processes private");
+  app->add_option("--mount", mounts_, "SOURCE:TARGET[:ro]: a folder of the node for an isolated job; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
+  app->add_option("--shm", shm_, "Size of /dev/shm of an isolated job; 4GiB by default")->type_name("SIZE");
   app->add_option("--priority", priority_, "normal (default), urgent or very_urgent (operators only)")
       ->type_name("TEXT");
   app->add_option("--duration", duration_, "Maximum running time, such as 4h; unlimited by default")
@@ -250,8 +188,12 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
       ->type_name("INTEGER");
   app->add_option("--graceful", graceful_, "Time from SIGTERM to SIGKILL when it is stopped; 30s by default")
       ->type_name("DURATION");
-  app->add_option("--node", node_names_, "Only on this node; may be repeated")->type_name("NAME");
-  app->add_option("--label", labels_, "NAME=VALUE: only on nodes with this label; may be repeated")->type_name("TEXT");
+  app->add_option("--node", node_names_, "Only on this node; may be repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
+  app->add_option("--label", labels_, "NAME=VALUE: only on nodes with this label; may be repeated")
+      ->type_name("TEXT")
+      ->allow_extra_args(false);
   app->add_option("--project", project_, "Project that the job belongs to; default by default")->type_name("NAME");
   app->add_option("--note", note_, "Text for people who look at the job")->type_name("TEXT");
   app->add_flag("--dry-run", dry_run_, "Only check the job and tell when it would start");
@@ -305,6 +247,13 @@ tl::expected<v1::JobSpec, Failure> JobSubmitCommand::spec() const {
     if (!pair) return tl::unexpected(pair.error());
     (*spec.mutable_env())[pair->first] = pair->second;
   }
+  if (isolated_) spec.set_isolated(true);
+  for (const std::string& mount : mounts_) spec.add_mounts(mount);
+  if (given("--shm")) {
+    const auto bytes = parse_byte_count(shm_);
+    if (!bytes) return usage_error(fmt::format("--shm: {}", bytes.error().message));
+    spec.set_shm_bytes(*bytes);
+  }
   if (given("--directory")) spec.set_directory(directory_);
   if (given("--priority")) spec.set_priority(priority_);
   if (given("--duration")) {
@@ -335,9 +284,10 @@ Outcome JobSubmitCommand::run(const Context& context) {
   if (!described) return tl::unexpected(described.error());
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
+  jobs::JobClient client(**api);
   v1::SubmitJobRequest request;
   *request.mutable_spec() = std::move(*described);
-  request.set_request_id(request_.empty() ? request_id() : request_);
+  request.set_request_id(request_);
   request.set_dry_run(dry_run_);
   if (!no_code_ && !dry_run_) {
     std::error_code failed;
@@ -349,11 +299,13 @@ Outcome JobSubmitCommand::run(const Context& context) {
                       "--code, or use --no-code",
                       folder.string()));
     }
-    auto hash = send_code(**api, folder.string(), context.terminal);
-    if (!hash) return tl::unexpected(hash.error());
+    auto hash = client.send_code(folder, [&](int64_t files, int64_t bytes) {
+      context.terminal.note(context.terminal.fill("sends {} files, {} packed", files, format_bytes(bytes)));
+    });
+    if (!hash) return fail(hash.error());
     request.mutable_spec()->set_files_sha256(*hash);
   }
-  auto reply = (*api)->call<v1::SubmitJobReply>("Jobs/SubmitJob", request);
+  auto reply = client.submit(request);
   if (!reply) return fail(reply.error());
   const v1::Job& job = reply->job();
   if (dry_run_) {
@@ -422,7 +374,7 @@ CLI::App* JobShowCommand::declare(CLI::App& root) {
 Outcome JobShowCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  const auto job = get_job(**api, job_);
+  const auto job = jobs::JobClient(**api).get(job_);
   if (!job) return fail(job.error());
   context.terminal.print(wants_json() ? cli::text_of(json_of_job(*job))
                                       : job_text(*job, unix_ms_now(), context.terminal));
@@ -447,12 +399,12 @@ Outcome JobLogsCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   if (follow_) return follow_output(**api, job_, rank_, tail_, wants_json(), context);
-  const auto job = get_job(**api, job_);
+  const auto job = jobs::JobClient(**api).get(job_);
   if (!job) return fail(job.error());
   if (rank_ >= job->ranks_size() && job->ranks_size() > 0)
     return usage_error(fmt::format("--rank: expected 0 to {}, got {}", job->ranks_size() - 1, rank_));
   const bool several = job->ranks_size() > 1 && rank_ < 0;
-  JobOutput output(**api, rank_, tail_, [&](const JobOutput::Line& line) {
+  jobs::JobOutput output(**api, rank_, tail_, [&](const jobs::JobOutput::Line& line) {
     if (wants_json()) {
       context.terminal.print(cli::text_of({{"rank", line.rank},
                                            {"node", line.node},
@@ -479,7 +431,7 @@ CLI::App* JobWaitCommand::declare(CLI::App& root) {
 Outcome JobWaitCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  const auto ended = follow_job(**api, job_, [](const v1::Job&) { return false; });
+  const auto ended = jobs::JobClient(**api).wait(job_);
   if (!ended) return fail(ended.error());
   if (ended->state() == "succeeded" || wants_json()) print_job(context, wants_json(), *ended);
   return outcome_of(*ended, context);
@@ -498,13 +450,9 @@ Outcome JobStopCommand::run(const Context& context) {
   if (!api) return tl::unexpected(api.error());
   Outcome outcome;
   for (const std::string& each : jobs_) {
-    v1::StopJobRequest request;
-    request.set_job(each);
-    request.set_now(now_);
-    request.set_request_id(request_id());
-    const auto reply = (*api)->call<v1::StopJobReply>("Jobs/StopJob", request);
+    const auto reply = jobs::JobClient(**api).stop(each, now_);
     if (reply) {
-      print_job(context, wants_json(), reply->job());
+      print_job(context, wants_json(), *reply);
     } else if (jobs_.size() == 1) {
       return fail(reply.error());
     } else {  // The others are stopped nevertheless.
@@ -533,7 +481,7 @@ Outcome JobDeleteCommand::run(const Context& context) {
   for (const std::string& each : jobs_) {
     v1::DeleteJobRequest request;
     request.set_job(each);
-    request.set_request_id(request_id());
+    request.set_request_id(jobs::new_request_id());
     const auto reply = (*api)->call<v1::DeleteJobReply>("Jobs/DeleteJob", request);
     if (!reply && jobs_.size() == 1) return fail(reply.error());
     if (!reply) {
@@ -558,12 +506,12 @@ CLI::App* JobCloneCommand::declare(CLI::App& root) {
 Outcome JobCloneCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  const auto job = get_job(**api, job_);
+  const auto job = jobs::JobClient(**api).get(job_);
   if (!job) return fail(job.error());
   v1::SubmitJobRequest request;
   *request.mutable_spec() = job->spec();
   request.mutable_spec()->set_name(name_);
-  request.set_request_id(request_id());
+  request.set_request_id(jobs::new_request_id());
   const auto reply = (*api)->call<v1::SubmitJobReply>("Jobs/SubmitJob", request);
   if (!reply) return fail(reply.error());
   print_job(context, wants_json(), reply->job());
@@ -584,7 +532,7 @@ Outcome JobPriorityCommand::run(const Context& context) {
   v1::SetJobPriorityRequest request;
   request.set_job(job_);
   request.set_priority(priority_);
-  request.set_request_id(request_id());
+  request.set_request_id(jobs::new_request_id());
   const auto reply = (*api)->call<v1::SetJobPriorityReply>("Jobs/SetJobPriority", request);
   if (!reply) return fail(reply.error());
   print_job(context, wants_json(), reply->job());
@@ -611,7 +559,7 @@ Outcome JobExtendCommand::run(const Context& context) {
   v1::ExtendJobRequest request;
   request.set_job(job_);
   request.set_duration_s(*seconds);
-  request.set_request_id(request_id());
+  request.set_request_id(jobs::new_request_id());
   const auto reply = (*api)->call<v1::ExtendJobReply>("Jobs/ExtendJob", request);
   if (!reply) return fail(reply.error());
   print_job(context, wants_json(), reply->job());

@@ -32,6 +32,9 @@ class JobSubmitCommand final : public ClusterCommand {
   std::string name_, setup_, mode_, priority_, directory_, project_, note_;
   std::vector<std::string> node_names_;
   int nodes_ = 0, servers_ = 0, restarts_ = 0;
+  std::vector<std::string> mounts_;
+  std::string shm_;
+  bool isolated_ = false;
   double cpus_ = 0, gpus_ = 0;
   bool no_code_ = false, dry_run_ = false, follow_ = false;
 };

@@ -15,7 +15,7 @@ namespace volador::control {
 class ClusterApi;
 }
 
-namespace volador::cli {
+namespace volador::jobs {
 
 class JobOutput {
  public:
@@ -49,4 +49,4 @@ class JobOutput {
   std::set<std::string> ended_;                           // Actors that were read after their end.
 };
 
-}  // namespace volador::cli
+}  // namespace volador::jobs

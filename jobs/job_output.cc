@@ -1,4 +1,4 @@
-#include "cli/job_output.h"
+#include "jobs/job_output.h"
 
 #include <algorithm>
 #include <utility>
@@ -6,7 +6,7 @@
 #include "runtime/control/cluster_api.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
-namespace volador::cli {
+namespace volador::jobs {
 namespace {
 
 constexpr int kLinesAtOnce = 1000;
@@ -53,4 +53,4 @@ Result<bool> JobOutput::read(const v1::Job& job) {
   return any;
 }
 
-}  // namespace volador::cli
+}  // namespace volador::jobs
