@@ -22,6 +22,7 @@
 #include "python-bindings/core/convert.h"
 #include "python-bindings/core/gil.h"
 #include "python-bindings/core/host.h"
+#include "python-bindings/core/jobs.h"
 #include "python-bindings/core/train.h"
 #include "python-bindings/core/tune.h"
 #include "runtime/actor/call_context.h"
@@ -643,6 +644,7 @@ NB_MODULE(_core, module) {
   });
   bind_options(module);
   bind_values(module);
+  bind_jobs(module);
   bind_host(module);
   bind_functions(module);
   bind_tune(module);

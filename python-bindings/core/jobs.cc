@@ -1,0 +1,169 @@
+#include "python-bindings/core/jobs.h"
+
+#include <fmt/format.h>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/util/json_util.h>
+#include <nanobind/stl/shared_ptr.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "jobs/job_client.h"
+#include "jobs/job_output.h"
+#include "python-bindings/core/gil.h"
+#include "runtime/access_file.h"
+#include "runtime/clock.h"
+#include "runtime/control/cluster_api.h"
+#include "runtime/operations/catalogue.h"
+#include "runtime/paths.h"
+#include "runtime/security/token.h"
+
+namespace volador::python {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr milliseconds kCallTimeout{30'000};
+
+// Address and token of the cluster started last on this machine.
+Result<ClusterAccess> access_here() {
+  auto paths = Paths::from(PathEnvironment::of_this_process());
+  if (!paths) return make_error(paths.error());
+  auto name = load_current_cluster(*paths);
+  if (!name) {
+    return make_error(ErrorCode::kUnavailable,
+                      "no cluster is known here: start one with `volador start --head`, or set VOLADOR_ADDRESS and "
+                      "VOLADOR_TOKEN");
+  }
+  return load_access(*paths, *name);
+}
+
+Result<std::unique_ptr<control::ClusterApi>> connect(std::string address, std::string token) {
+  if (address.empty() || token.empty()) {
+    auto access = access_here();
+    if (!access) return make_error(access.error());
+    if (address.empty()) address = access->address;
+    if (token.empty()) token = access->token;
+  }
+  auto parsed = security::parse_token(token);
+  if (!parsed) return make_error(parsed.error());
+  static const SystemClock clock;
+  return control::ClusterApi::connect(address, *parsed, kCallTimeout, clock);
+}
+
+Result<std::string> json_text(const google::protobuf::Message& message) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string text;
+  const auto done = google::protobuf::util::MessageToJsonString(message, &text, options);
+  if (!done.ok()) return make_error(ErrorCode::kInternal, std::string(done.message()));
+  return text;
+}
+
+// Messages are JSON texts with the .proto names of the fields; 64-bit integers are texts.
+class JobsApi {
+ public:
+  JobsApi(std::string address, std::string token) {
+    auto connected = [&] {
+      const WithoutGil released;
+      return connect(std::move(address), std::move(token));
+    }();
+    api_ = value_or_raise(std::move(connected));
+  }
+
+  // An operation of the catalogue: call("Jobs/ListJobs", "{}").
+  std::string call(const std::string& operation, const std::string& request) {
+    return value_or_raise([&]() -> Result<std::string> {
+      const WithoutGil released;
+      const operations::Entry* entry = operations::find(operation);
+      if (entry == nullptr)
+        return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no operation {}", operation));
+      auto* factory = google::protobuf::MessageFactory::generated_factory();
+      const std::unique_ptr<google::protobuf::Message> asked(factory->GetPrototype(entry->method->input_type())->New());
+      const std::unique_ptr<google::protobuf::Message> reply(factory->GetPrototype(entry->method->output_type())->New());
+      const auto parsed = google::protobuf::util::JsonStringToMessage(request, asked.get());
+      if (!parsed.ok()) return make_error(ErrorCode::kInvalidArgument, std::string(parsed.message()));
+      VOLADOR_TRY(api_->call(operation, *asked, *reply));
+      return json_text(*reply);
+    }());
+  }
+
+  std::string send_code(const std::string& folder) {
+    return value_or_raise([&] {
+      const WithoutGil released;
+      return jobs::JobClient(*api_).send_code(folder);
+    }());
+  }
+
+  // The job after its end. kTimeout: it has not ended within these seconds.
+  std::string wait(const std::string& job, double seconds) {
+    return value_or_raise([&]() -> Result<std::string> {
+      const WithoutGil released;
+      auto ended = jobs::JobClient(*api_).wait(
+          job, {}, std::chrono::ceil<milliseconds>(std::chrono::duration<double>(std::max(seconds, 0.001))));
+      if (!ended) return make_error(ended.error());
+      return json_text(*ended);
+    }());
+  }
+
+  control::ClusterApi& api() { return *api_; }
+
+ private:
+  std::unique_ptr<control::ClusterApi> api_;
+};
+
+// New lines of a job since the last call: (rank, node, is_stderr, text).
+class JobLines {
+ public:
+  using Line = std::tuple<int, std::string, bool, std::string>;
+
+  JobLines(std::shared_ptr<JobsApi> api, std::string job, int rank, int tail)
+      : api_(std::move(api)),
+        job_(std::move(job)),
+        output_(api_->api(), rank, tail, [this](const jobs::JobOutput::Line& line) {
+          lines_.emplace_back(line.rank, line.node, line.is_stderr, line.text);
+        }) {}
+
+  // The lines, and whether the job has ended: then there are no more.
+  std::tuple<std::vector<Line>, bool> read() {
+    return value_or_raise([&]() -> Result<std::tuple<std::vector<Line>, bool>> {
+      const WithoutGil released;
+      lines_.clear();
+      auto job = jobs::JobClient(api_->api()).get(job_);
+      if (!job) return make_error(job.error());
+      if (auto read = output_.read(*job); !read) return make_error(read.error());
+      return std::tuple(std::move(lines_), jobs::has_ended(*job));
+    }());
+  }
+
+ private:
+  const std::shared_ptr<JobsApi> api_;
+  const std::string job_;
+  std::vector<Line> lines_;
+  jobs::JobOutput output_;
+};
+
+}  // namespace
+
+void bind_jobs(nb::module_& module) {
+  nb::class_<JobsApi>(module, "JobsApi")
+      .def(nb::init<std::string, std::string>(), nb::arg("address"), nb::arg("token"))
+      .def("call", &JobsApi::call, nb::arg("operation"), nb::arg("request"))
+      .def("send_code", &JobsApi::send_code, nb::arg("folder"))
+      .def("wait", &JobsApi::wait, nb::arg("job"), nb::arg("seconds"));
+  nb::class_<JobLines>(module, "JobLines")
+      .def(nb::init<std::shared_ptr<JobsApi>, std::string, int, int>(), nb::arg("api"), nb::arg("job"), nb::arg("rank"),
+           nb::arg("tail"))
+      .def("read", &JobLines::read);
+}
+
+}  // namespace volador::python

@@ -1,0 +1,289 @@
+"""Jobs: commands in the queue of a cluster, on one or several nodes.
+
+    from volador import jobs
+
+    job = jobs.submit(["python3", "train.py"], gpus=1, duration=4 * 3600)
+    for line in job.follow():
+        print(line.text)
+    print(job.state, job.exit_code)
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from volador import _core
+
+_SLICE_S = 0.5  # A wait looks for Ctrl-C this often.
+_POLL_S = 0.2
+
+
+@dataclasses.dataclass(frozen=True)
+class Rank:
+    """The process of a job on one node."""
+
+    rank: int
+    node: str  # Empty: not placed.
+    state: str  # pending, starting, running, ended.
+    exit_code: int  # 128 + the signal's number if a signal ended it.
+    reason: str
+    actor: str  # Id of the actor that runs it.
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+    """When a job is expected to start. Times are Unix times in seconds; None: unknown."""
+
+    now: bool
+    never: bool
+    likely: float | None
+    latest: float | None
+    ahead: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Line:
+    """A line of a job's output."""
+
+    rank: int
+    node: str
+    is_stderr: bool
+    text: str
+
+
+class Job:
+    """A job as the cluster reported it last; refresh() asks again."""
+
+    def __init__(self, api: _core.JobsApi, row: dict[str, Any]) -> None:
+        self._api = api
+        self._row = row
+
+    @property
+    def id(self) -> str:
+        """Its id: "job-7"."""
+        return str(self._row["id"])
+
+    @property
+    def name(self) -> str:
+        return str(self._row["spec"]["name"])
+
+    @property
+    def state(self) -> str:
+        """queued, running, succeeded, failed, stopped or expired."""
+        return str(self._row["state"])
+
+    @property
+    def reason(self) -> str:
+        """Why it waits, or how it ended."""
+        return str(self._row["reason"])
+
+    @property
+    def exit_code(self) -> int:
+        """Exit code of the first rank that failed, else 0."""
+        return int(self._row["exit_code"])
+
+    @property
+    def restarts(self) -> int:
+        return int(self._row["restarts"])
+
+    @property
+    def ended(self) -> bool:
+        return int(self._row["ended_ms"]) != 0
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The fields of volador.v1.JobSpec."""
+        return dict(self._row["spec"])
+
+    @property
+    def ranks(self) -> list[Rank]:
+        """The processes of its newest attempt."""
+        return [
+            Rank(row["rank"], row["node"], row["state"], row["exit_code"], row["reason"], row["actor"]) for row in self._row["ranks"]
+        ]
+
+    @property
+    def start(self) -> Start | None:
+        """When it is expected to start; None: it is not queued."""
+        return _start_of(self._row)
+
+    def refresh(self) -> Job:
+        """Reads its state again. Raises volador.exceptions.NotFoundError: it was deleted."""
+        self._row = _call(self._api, "Jobs/GetJob", {"job": self.id})
+        return self
+
+    def wait(self, timeout: float | None = None) -> Job:
+        """Waits until it has ended. Raises TimeoutError after `timeout` seconds; the job goes on then."""
+        end = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = _SLICE_S if end is None else min(_SLICE_S, end - time.monotonic())
+            try:
+                self._row = json.loads(self._api.wait(self.id, left))
+                return self
+            except TimeoutError:
+                if end is not None and time.monotonic() >= end:
+                    raise
+
+    def stop(self, *, now: bool = False) -> Job:
+        """Ends it: SIGTERM, then SIGKILL after its graceful time; `now`: SIGKILL at once. Returns before its end."""
+        self._row = _call(self._api, "Jobs/StopJob", {"job": self.id, "now": now})["job"]
+        return self
+
+    def extend(self, duration: float) -> Job:
+        """Sets its maximum running time in seconds, from its start; 0: unlimited."""
+        self._row = _call(self._api, "Jobs/ExtendJob", {"job": self.id, "duration_s": _whole(duration)})["job"]
+        return self
+
+    def set_priority(self, priority: str) -> Job:
+        """Sets the priority of a queued job: normal, urgent or very_urgent."""
+        self._row = _call(self._api, "Jobs/SetJobPriority", {"job": self.id, "priority": priority})["job"]
+        return self
+
+    def delete(self) -> None:
+        """Deletes it from the list; it must have ended."""
+        _call(self._api, "Jobs/DeleteJob", {"job": self.id})
+
+    def logs(self, *, rank: int | None = None, tail: int = 0) -> list[Line]:
+        """Its output so far; `tail`: at most this many of the last lines of each stream."""
+        lines, _ = _core.JobLines(self._api, self.id, -1 if rank is None else rank, tail).read()
+        return [Line(*line) for line in lines]
+
+    def follow(self, *, rank: int | None = None) -> Iterator[Line]:
+        """Its output from the beginning, until it has ended."""
+        output = _core.JobLines(self._api, self.id, -1 if rank is None else rank, 0)
+        while True:
+            lines, ended = output.read()
+            for line in lines:
+                yield Line(*line)
+            if ended:
+                self.refresh()
+                return
+            if not lines:
+                time.sleep(_POLL_S)
+
+    def __repr__(self) -> str:
+        name = "" if self.name == self.id else f" {self.name!r}"
+        why = f", {self.reason}" if self.reason else ""
+        return f"<volador.jobs.Job {self.id}{name}: {self.state}{why}>"
+
+
+def submit(
+    command: str | Sequence[str],
+    *,
+    name: str = "",
+    nodes: int = 1,
+    cpus: float = 1,
+    gpus: float = 0,
+    memory: int = 0,
+    resources: Mapping[str, float] | None = None,
+    mode: str = "single",
+    setup: str = "",
+    env: Mapping[str, str] | None = None,
+    code: str | os.PathLike[str] | None = ".",
+    directory: str = "",
+    priority: str = "normal",
+    duration: float = 0,
+    max_restarts: int = 0,
+    graceful: float = 30,
+    node_names: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
+    project: str = "",
+    note: str = "",
+    isolated: bool = False,
+    mounts: Sequence[str] = (),
+    shm: int = 0,
+) -> Job:
+    """Submits a job. A text as `command` is run by bash. Resources are per node: `memory` and `shm` in bytes. `code` is the folder
+    that travels with the job; None: no folder. Times are in seconds; duration 0: unlimited. docs/jobs.md describes the fields.
+
+    Raises ValueError: a field is wrong; volador.exceptions.InfeasibleError: no node can ever run it."""
+    api = _connect()
+    spec = _spec(locals())
+    if code is not None:
+        spec["files_sha256"] = api.send_code(os.fspath(code))
+    return Job(api, _call(api, "Jobs/SubmitJob", {"spec": spec, "request_id": os.urandom(16).hex()})["job"])
+
+
+def predict(command: str | Sequence[str] = "true", **fields: Any) -> Start:
+    """When a job with these fields of submit() would start. Nothing is submitted. Raises as submit()."""
+    unknown = set(fields) - set(submit.__kwdefaults__ or {})
+    if unknown:
+        raise TypeError(f"predict() got an unexpected field {sorted(unknown)[0]!r}; it takes those of submit()")
+    api = _connect()
+    spec = _spec({**(submit.__kwdefaults__ or {}), **fields, "command": command})
+    start = _start_of(_call(api, "Jobs/SubmitJob", {"spec": spec, "dry_run": True})["job"])
+    assert start is not None
+    return start
+
+
+def get(job: str | int) -> Job:
+    """The job with this id, number or name. Raises NotFoundError: there is none, or several have the name."""
+    api = _connect()
+    return Job(api, _call(api, "Jobs/GetJob", {"job": str(job)}))
+
+
+def list_jobs(*, state: str = "", name: str = "", project: str = "", limit: int = 1000) -> list[Job]:
+    """The jobs, newest first. `state`: also "open", which is queued or running. `name`: a part of the name."""
+    api = _connect()
+    request = {"state": state, "name": name, "project": project, "limit": limit}
+    return [Job(api, row) for row in _call(api, "Jobs/ListJobs", request)["jobs"]]
+
+
+def _connect() -> _core.JobsApi:
+    return _core.JobsApi(os.environ.get("VOLADOR_ADDRESS", ""), os.environ.get("VOLADOR_TOKEN", ""))
+
+
+def _call(api: _core.JobsApi, operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    reply: dict[str, Any] = json.loads(api.call(operation, json.dumps(request)))
+    return reply
+
+
+def _whole(seconds: float) -> int:
+    return int(seconds) if seconds == int(seconds) else int(seconds) + 1
+
+
+def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
+    command = fields["command"]
+    return {
+        "name": fields["name"],
+        "command": ["bash", "-c", command] if isinstance(command, str) else [str(word) for word in command],
+        "setup": fields["setup"],
+        "env": {name: str(value) for name, value in (fields["env"] or {}).items()},
+        "nodes": fields["nodes"],
+        "cpus": fields["cpus"],
+        "gpus": fields["gpus"],
+        "memory_bytes": fields["memory"],
+        "resources": dict(fields["resources"] or {}),
+        "mode": fields["mode"],
+        "priority": fields["priority"],
+        "duration_s": _whole(fields["duration"]),
+        "max_restarts": fields["max_restarts"],
+        "graceful_s": _whole(fields["graceful"]),
+        "directory": fields["directory"],
+        "node_names": list(fields["node_names"]),
+        "labels": dict(fields["labels"] or {}),
+        "project": fields["project"],
+        "note": fields["note"],
+        "isolated": fields["isolated"],
+        "mounts": list(fields["mounts"]),
+        "shm_bytes": fields["shm"],
+    }
+
+
+def _start_of(row: Mapping[str, Any]) -> Start | None:
+    start = row.get("start")
+    if not start:
+        return None
+
+    def seconds(milliseconds: str) -> float | None:
+        return int(milliseconds) / 1000 or None
+
+    return Start(start["now"], start["never"], seconds(start["likely_ms"]), seconds(start["latest_ms"]), int(start["ahead"]))
+
+
+__all__ = ["Job", "Line", "Rank", "Start", "get", "list_jobs", "predict", "submit"]

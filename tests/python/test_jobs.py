@@ -1,0 +1,90 @@
+"""volador.jobs against a cluster that the command line starts."""
+
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+
+from volador import exceptions, jobs
+
+VOLADOR = pathlib.Path(os.environ["VOLADOR_BIN"]) / "volador"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cluster(tmp_path_factory):  # Replaces the private cluster of the other tests.
+    home = tmp_path_factory.mktemp("home")
+    saved = {name: os.environ.get(name) for name in ("VOLADOR_HOME", "HOME")}
+    os.environ.update(VOLADOR_HOME=str(home / "volador"), HOME=str(home))
+
+    def run(*arguments):
+        return subprocess.run([VOLADOR, *arguments], check=True, capture_output=True, stdin=subprocess.DEVNULL)
+
+    run("start", "--head", "--port=0", "--num-cpus=2", "--no-dashboard")
+    yield
+    run("stop")
+    for name, value in saved.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+
+
+def test_a_job_runs_the_code_of_its_folder_and_keeps_its_exit_code(tmp_path):
+    (tmp_path / "main.py").write_text("import os, sys; print('hello', os.environ['A']); sys.exit(3)")
+    job = jobs.submit(["python3", "main.py"], code=tmp_path, env={"A": "b"}, name="hello")
+    assert job.wait(30) is job
+    assert (job.state, job.exit_code, job.reason) == ("failed", 3, job.reason)
+    assert "exited with code 3" in job.reason
+    assert [(line.rank, line.is_stderr, line.text) for line in job.logs()] == [(0, False, "hello b")]
+    assert jobs.get("hello").id == job.id
+    assert job.ranks[0].exit_code == 3
+    assert repr(job) == f"<volador.jobs.Job {job.id} 'hello': failed, {job.reason}>"
+
+
+def test_output_is_followed_until_the_end():
+    job = jobs.submit("for i in 1 2 3; do echo line $i; sleep 0.1; done; echo error >&2", code=None)
+    lines = list(job.follow())
+    assert [line.text for line in lines if not line.is_stderr] == ["line 1", "line 2", "line 3"]
+    assert [line.text for line in lines if line.is_stderr] == ["error"]
+    assert job.state == "succeeded"
+
+
+def test_stop_wait_and_delete():
+    job = jobs.submit(["sleep", "100"], code=None, duration=1000)
+    with pytest.raises(TimeoutError, match="has not ended"):
+        job.wait(0.2)
+    job.extend(2000.5)
+    assert int(job.spec["duration_s"]) == 2001
+    assert job.stop(now=True).wait(20).state == "stopped"
+    job.delete()
+    with pytest.raises(exceptions.NotFoundError, match="there is no job"):
+        job.refresh()
+
+
+def test_the_queue_predicts_starts():
+    blocker = jobs.submit(["sleep", "100"], code=None, cpus=2, duration=3600)
+    waits = jobs.submit("true", code=None, priority="urgent")
+    assert waits.refresh().state == "queued"
+    assert "needs cpus 1" in waits.reason
+    assert waits.start is not None and waits.start.latest is not None
+    assert 3000 < waits.start.latest - time.time() < 3700
+    assert not jobs.predict(cpus=1).now
+    assert [job.id for job in jobs.list_jobs(state="queued")] == [waits.id]
+    blocker.stop(now=True)
+    assert waits.wait(30).state == "succeeded"
+    assert jobs.predict(cpus=2).now
+
+
+def test_errors_name_the_field():
+    with pytest.raises(ValueError, match="bash -c 'a && b'"):
+        jobs.submit(["a", "&&", "b"], code=None)
+    with pytest.raises(ValueError, match="max_restarts: expected 0 to 1000, got -1"):
+        jobs.submit("true", code=None, max_restarts=-1)
+    with pytest.raises(exceptions.InfeasibleError, match="largest node has 2 CPUs"):
+        jobs.submit("true", code=None, cpus=64)
+    with pytest.raises(TypeError, match="gpu"):
+        jobs.predict(gpu=1)
+    with pytest.raises(ValueError, match="is no folder"):
+        jobs.submit("true", code="/not/there")
