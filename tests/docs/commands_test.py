@@ -52,6 +52,19 @@ class Commands(unittest.TestCase):
         self.assertIn("zone=b", ran.stdout)
         self.assertIn("stopped", ran.stdout)
 
+    def test_the_guide_of_jobs_runs(self):
+        self.addCleanup(self.run_lines, "volador stop --all --yes")
+        page = (ROOT / "docs" / "guides" / "jobs.md").read_text()
+        blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.S | re.M)
+        yaml = re.search(r"^```yaml\n(.*?)^```$", page, re.S | re.M)[1]
+        text = "".join(blocks).replace("--head", "--head --port=0 --no-dashboard")
+        text += f"cat > job.yaml <<'END'\n{yaml}END\nvolador job submit --file=job.yaml --name=from-yaml --follow\n"
+        ran = self.run_lines(text)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertGreaterEqual(ran.stdout.count("gpus 0"), 2)
+        self.assertIn("starts now", ran.stdout)
+        self.assertIn("no node has any cpus free", ran.stdout)
+
     def test_flags_of_scripts_units_and_manifests_exist(self):
         started = self.run_lines("volador start --help").stdout
         texts = {path: path.read_text() for path in DEPLOY.rglob("*") if path.is_file()}
