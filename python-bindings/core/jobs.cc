@@ -46,13 +46,17 @@ Result<ClusterAccess> access_here() {
   return load_access(*paths, *name);
 }
 
-Result<std::unique_ptr<control::ClusterApi>> connect(std::string address, std::string token) {
+// Address and token, completed by those of this machine's cluster where one is missing.
+std::tuple<std::string, std::string> jobs_access(std::string address, std::string token) {
   if (address.empty() || token.empty()) {
-    auto access = access_here();
-    if (!access) return make_error(access.error());
-    if (address.empty()) address = access->address;
-    if (token.empty()) token = access->token;
+    const auto access = value_or_raise(access_here());
+    if (address.empty()) address = access.address;
+    if (token.empty()) token = access.token;
   }
+  return {std::move(address), std::move(token)};
+}
+
+Result<std::unique_ptr<control::ClusterApi>> connect(const std::string& address, const std::string& token) {
   auto parsed = security::parse_token(token);
   if (!parsed) return make_error(parsed.error());
   static const SystemClock clock;
@@ -72,10 +76,10 @@ Result<std::string> json_text(const google::protobuf::Message& message) {
 // Messages are JSON texts with the .proto names of the fields; 64-bit integers are texts.
 class JobsApi {
  public:
-  JobsApi(std::string address, std::string token) {
+  JobsApi(const std::string& address, const std::string& token) {
     auto connected = [&] {
       const WithoutGil released;
-      return connect(std::move(address), std::move(token));
+      return connect(address, token);
     }();
     api_ = value_or_raise(std::move(connected));
   }
@@ -155,6 +159,7 @@ class JobLines {
 }  // namespace
 
 void bind_jobs(nb::module_& module) {
+  module.def("jobs_access", &jobs_access, nb::arg("address"), nb::arg("token"));
   nb::class_<JobsApi>(module, "JobsApi")
       .def(nb::init<std::string, std::string>(), nb::arg("address"), nb::arg("token"))
       .def("call", &JobsApi::call, nb::arg("operation"), nb::arg("request"))

@@ -234,8 +234,16 @@ def list_jobs(*, state: str = "", name: str = "", project: str = "", limit: int 
     return [Job(api, row) for row in _call(api, "Jobs/ListJobs", request)["jobs"]]
 
 
+_connections: dict[tuple[str, ...], _core.JobsApi] = {}
+
+
 def _connect() -> _core.JobsApi:
-    return _core.JobsApi(os.environ.get("VOLADOR_ADDRESS", ""), os.environ.get("VOLADOR_TOKEN", ""))
+    """A connection to the cluster of VOLADOR_ADDRESS, else to the one started last on this machine."""
+    address, token = _core.jobs_access(os.environ.get("VOLADOR_ADDRESS", ""), os.environ.get("VOLADOR_TOKEN", ""))
+    key = (str(os.getpid()), address, token)  # A connection does not survive a fork.
+    if key not in _connections:
+        _connections[key] = _core.JobsApi(address, token)
+    return _connections[key]
 
 
 def _call(api: _core.JobsApi, operation: str, request: dict[str, Any]) -> dict[str, Any]:
