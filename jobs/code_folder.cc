@@ -9,6 +9,7 @@
 #include <fstream>
 #include <optional>
 #include <set>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -26,6 +27,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kEntriesMax = 100'000;
 constexpr size_t kLargestShown = 3;
+constexpr std::string_view kAnyFolders = "**";  // Any number of folders, also none; at the end: everything inside.
 
 std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -114,6 +116,30 @@ Result<std::string> hash_of(const fs::path& file) {
   return security::hex(hash.finish());
 }
 
+// The names between the slashes.
+std::vector<std::string> split_path(std::string_view path) {
+  std::vector<std::string> names;
+  while (!path.empty()) {
+    const size_t end = std::min(path.find('/'), path.size());
+    if (end > 0) names.emplace_back(path.substr(0, end));
+    path.remove_prefix(std::min(end + 1, path.size()));
+  }
+  return names;
+}
+
+bool path_matches(std::span<const std::string> pattern, std::span<const std::string> names) {
+  if (pattern.empty()) return names.empty();
+  if (names.empty()) return false;
+  const auto rest = pattern.subspan(1);
+  if (pattern.front() != kAnyFolders)
+    return ::fnmatch(pattern.front().c_str(), names.front().c_str(), 0) == 0 && path_matches(rest, names.subspan(1));
+  if (rest.empty()) return true;
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (path_matches(rest, names.subspan(i))) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 IgnoreRules::IgnoreRules(std::string_view text) {
@@ -134,25 +160,22 @@ void IgnoreRules::add(std::string_view line) {
     rule.directories_only = true;
     line.remove_suffix(1);
   }
-  rule.anchored = line.find('/') != std::string_view::npos;
-  if (line.starts_with('/')) line.remove_prefix(1);
-  if (line.starts_with("**/")) {
-    rule.anchored = false;
-    line.remove_prefix(3);
+  const bool anchored = line.find('/') != std::string_view::npos;
+  if (!anchored) rule.pattern.emplace_back(kAnyFolders);
+  for (std::string& name : split_path(line)) {
+    if (name != kAnyFolders || rule.pattern.empty() || rule.pattern.back() != kAnyFolders)
+      rule.pattern.push_back(std::move(name));
   }
-  if (line.empty()) return;
-  rule.pattern = line;
+  if (line.empty() || rule.pattern.empty()) return;
   rules_.push_back(std::move(rule));
 }
 
 bool IgnoreRules::ignores(const std::string& path, bool is_directory) const {
-  const std::string name = path.substr(path.rfind('/') + 1);
+  const std::vector<std::string> names = split_path(path);
   bool ignored = false;
   for (const Rule& rule : rules_) {
     if (rule.directories_only && !is_directory) continue;
-    const bool deep = rule.pattern.find("**") != std::string::npos;
-    const std::string& subject = rule.anchored || rule.pattern.find('/') != std::string::npos ? path : name;
-    if (::fnmatch(rule.pattern.c_str(), subject.c_str(), deep ? 0 : FNM_PATHNAME) == 0) ignored = !rule.keeps;
+    if (path_matches(rule.pattern, names)) ignored = !rule.keeps;
   }
   return ignored;
 }

@@ -23,9 +23,8 @@ class IgnoreRules {
 
  private:
   struct Rule {
-    std::string pattern;
+    std::vector<std::string> pattern;  // Its parts between slashes.
     bool directories_only = false;
-    bool anchored = false;
     bool keeps = false;
   };
   void add(std::string_view line);

@@ -138,6 +138,16 @@ bool JobCore::load(std::string_view table, std::string_view key, std::string_vie
     program_ = value;
     return true;
   }
+  if (table == kJobsHeadTable && key == "last") {
+    int64_t last = 0;
+    const auto [end, failed] = std::from_chars(value.data(), value.data() + value.size(), last);
+    last_ = std::max(last_, last);
+    return failed == std::errc();
+  }
+  if (table == kLeavingGroupsTable) {
+    leaving_groups_.emplace(key);
+    return true;
+  }
   if (table != kJobsTable) return false;
   Job job;
   if (!job.record.ParseFromArray(value.data(), static_cast<int>(value.size())) || job.record.number() <= 0)
@@ -160,14 +170,15 @@ void JobCore::start(int64_t now_ms) {
       continue;
     }
     open_.insert(number);
+    if (record.phase() == Record::QUEUED) continue;
     if (!record.group_id().empty()) by_group_[record.group_id()] = number;
     const auto held = resources_of(job.spec()).value_or(ResourceSet());
     for (int i = 0; i < record.actor_ids_size(); ++i) {
       const auto actor = id_from_raw<ActorId>(record.actor_ids(i));
       job.ranks.push_back({.actor = actor});
       by_actor_[actor] = number;
-      if (i < record.job().ranks_size()) job.held.emplace_back(record.job().ranks(i).node(), held);
     }
+    for (const v1::JobRank& rank : record.job().ranks()) job.held.emplace_back(rank.node(), held);
   }
   std::sort(ends.begin(), ends.end());
   for (const auto& [time, number] : ends) ended_.push_back(number);
@@ -190,10 +201,16 @@ void JobCore::keep(Job& job) {
 
 void JobCore::drop_oldest() {
   while (ended_.size() > limits_.ended) {
-    actions_.rows.push_back({std::string(kJobsTable), key_of(ended_.front()), std::nullopt});
-    jobs_.erase(ended_.front());
+    forget(ended_.front());
     ended_.pop_front();
   }
+}
+
+// Removes an ended job. Its number is not used again.
+void JobCore::forget(int64_t number) {
+  actions_.rows.push_back({std::string(kJobsTable), key_of(number), std::nullopt});
+  if (number == last_) actions_.rows.push_back({std::string(kJobsHeadTable), "last", std::to_string(last_)});
+  jobs_.erase(number);
 }
 
 // ---- requests ----
@@ -263,7 +280,9 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   job.record.set_operates(by.operates);
   job.record.set_files_bytes(files_bytes);
   if (seen_cluster_) {
-    if (const auto feasible = check_feasible(view_now(), queued(job)); !feasible) return make_error(feasible.error());
+    // Without any node it waits for the first.
+    const auto feasible = check_feasible(view_now(), queued(job));
+    if (!feasible && feasible.error().code != ErrorCode::kUnavailable) return make_error(feasible.error());
   }
   v1::SubmitJobReply reply;
   if (request.dry_run()) {
@@ -340,9 +359,8 @@ Result<void> JobCore::remove(const v1::DeleteJobRequest& request, const Requeste
                                   job.record.job().id(), job.record.job().state()));
   }
   const int64_t number = job.record.number();
-  actions_.rows.push_back({std::string(kJobsTable), key_of(number), std::nullopt});
   std::erase(ended_, number);
-  jobs_.erase(number);
+  forget(number);
   return {};
 }
 
@@ -406,10 +424,7 @@ ClusterView JobCore::view_now() const {
   for (const int64_t number : open_) {
     const Job& job = jobs_.at(number);
     if (job.record.phase() == Record::QUEUED) continue;
-    const bool placed = !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const Rank& rank) {
-      return rank.state != protocol::ACTOR_STATE_UNSPECIFIED && rank.state != protocol::PENDING;
-    });
-    if (!placed) {
+    if (!job.in_view) {
       for (const auto& [name, resources] : job.held) {
         if (const auto found = by_name.find(name); found != by_name.end()) {
           for (const auto& [of, amount] : resources.entries())
@@ -507,6 +522,8 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now
   record.mutable_job()->clear_reason();
   record.mutable_job()->clear_why();
   record.mutable_job()->set_started_ms(0);
+  record.mutable_job()->set_exit_code(0);
+  job.in_view = false;
   job.failed.reset();
   job.failed_rank = -1;
   job.waits = {};
@@ -657,6 +674,7 @@ void JobCore::send_requests(Job& job) {
 // ---- events ----
 
 void JobCore::on_connected(int64_t) {
+  for (const std::string& group : leaving_groups_) send_removal(group);
   for (const int64_t number : open_) {
     Job& job = jobs_.at(number);
     if (job.record.phase() != Record::QUEUED) send_requests(job);
@@ -703,7 +721,23 @@ void JobCore::on_actor(const protocol::ActorInfo& info, int64_t now_ms) {
   settle(job, now_ms);
 }
 
+void JobCore::send_removal(const std::string& group) {
+  protocol::ClientMessage message;
+  message.mutable_remove_group()->set_request_id(group);
+  message.mutable_remove_group()->set_group_id(group);
+  actions_.messages.push_back(std::move(message));
+}
+
 void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
+  if (leaving_groups_.contains(reply.request_id())) {
+    // The reply may be to its creation; a group that the head does not have any more is an error.
+    const bool is_over = (reply.has_error() && reply.error().code() != 0) ||
+                         reply.group().state() == protocol::GROUP_REMOVED || !reply.has_group();
+    if (!is_over) return;
+    actions_.rows.push_back({std::string(kLeavingGroupsTable), reply.request_id(), std::nullopt});
+    leaving_groups_.erase(reply.request_id());
+    return;
+  }
   if (const auto group = by_group_.find(reply.request_id()); group != by_group_.end()) {
     Job& job = jobs_.at(group->second);
     if (job.record.phase() != Record::PLACING || !job.ranks.empty()) return;
@@ -712,6 +746,8 @@ void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
       job.failed->set_kind(Cause::START_FAILED);
       job.failed->set_message(reply.error().message());
       job.failed->set_why(reply.error().why());
+      set_reason(*job.record.mutable_job(), reason_of_failure(job));
+      job.record.mutable_job()->set_exit_code(exit_code_of(*job.failed));
       end_ranks(job, "failed", true);
       settle(job, now_ms);
     } else if (reply.group().state() == protocol::GROUP_READY) {
@@ -735,12 +771,23 @@ void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
   at->cause.set_kind(Cause::START_FAILED);
   at->cause.set_message(reply.error().message());
   at->cause.set_why(reply.error().why());
+  v1::JobRank& shown = *job.record.mutable_job()->mutable_ranks(static_cast<int>(at - job.ranks.begin()));
+  shown.set_state("ended");
+  shown.set_exit_code(exit_code_of(at->cause));
+  set_reason(shown, reason_in(at->cause));
   settle(job, now_ms);
 }
 
 void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
   cluster_ = std::move(state);
   seen_cluster_ = true;
+  // The head reads its tables and sends the states of actors in one order: what is known as placed here is in the view.
+  for (const int64_t number : open_) {
+    Job& job = jobs_.at(number);
+    job.in_view = !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const Rank& rank) {
+      return rank.state != protocol::ACTOR_STATE_UNSPECIFIED && rank.state != protocol::PENDING;
+    });
+  }
   for (const ActorId actor : cluster_.gone) {
     const auto found = by_actor_.find(actor);
     if (found == by_actor_.end()) continue;
@@ -891,12 +938,14 @@ void JobCore::forget_ranks(Job& job) {
     by_actor_.erase(rank.actor);
   }
   if (!job.record.group_id().empty()) {
-    protocol::ClientMessage message;
-    message.mutable_remove_group()->set_request_id(raw(new_id<RequestId>(random_)));
-    message.mutable_remove_group()->set_group_id(job.record.group_id());
-    actions_.messages.push_back(std::move(message));
-    by_group_.erase(job.record.group_id());
+    const std::string group = job.record.group_id();
+    send_removal(group);
+    leaving_groups_.insert(group);
+    actions_.rows.push_back({std::string(kLeavingGroupsTable), group, ""});
+    by_group_.erase(group);
   }
+  job.record.clear_group_id();
+  job.record.clear_actor_ids();
   job.ranks.clear();
   job.held.clear();
 }

@@ -39,8 +39,9 @@
 namespace volador::jobs {
 
 inline constexpr std::string_view kJobsTable = "jobs";  // JobRecord; key: its number, 8 bytes, highest first.
-inline constexpr std::string_view kJobsHeadTable =
-    "jobs_head";  // "driver": id of the jobs' driver; "program": hash of its program.
+// "driver": id of the jobs' driver; "program": hash of its program; "last": the highest number of a deleted job.
+inline constexpr std::string_view kJobsHeadTable = "jobs_head";
+inline constexpr std::string_view kLeavingGroupsTable = "leaving_groups";  // Empty values; key: raw id of a group.
 
 struct JobLimits {
   size_t open = 20'000;   // Queued and running jobs.
@@ -59,6 +60,7 @@ struct JobRow {
 struct JobEvent {
   std::string text;
   std::vector<std::pair<std::string, std::string>> fields;
+  Reason why = {};  // Data of the field "why".
 };
 
 // Everything that one event produces. The rows become durable before the messages are sent.
@@ -94,8 +96,8 @@ class JobCore {
   // the same: actors of a driver run one program. Call before the driver connects.
   void use_program(const std::string& sha256);
   DriverId driver() const { return driver_; }
-  // Whether any job is not ended, so that the driver must be connected.
-  bool any_open() const { return !open_.empty(); }
+  // Whether any job is not ended or left a group behind, so that the driver must be connected.
+  bool any_open() const { return !open_.empty() || !leaving_groups_.empty(); }
 
   // ---- requests ----
 
@@ -146,7 +148,8 @@ class JobCore {
     std::vector<std::pair<std::string, ResourceSet>> held;  // By node, from the planner or the placed ranks.
     Reason waits;                                           // Why it is queued.
     int64_t promised_ms = 0;                                // See QueuedJob.
-    std::optional<protocol::DeathCause> failed;             // The first failure of this attempt.
+    bool in_view = false;                        // The last view shows the resources of all its ranks as used.
+    std::optional<protocol::DeathCause> failed;  // The first failure of this attempt.
     int failed_rank = -1;
     const v1::JobSpec& spec() const { return record.job().spec(); }
   };
@@ -166,6 +169,7 @@ class JobCore {
   void begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms);
   void spawn_ranks(Job& job, const std::vector<std::string>& nodes);
   void send_requests(Job& job);
+  void send_removal(const std::string& group);
   protocol::ActorSpec actor_spec(const Job& job, int rank, const std::vector<std::string>& nodes) const;
   void on_actor(const protocol::ActorInfo& info, int64_t now_ms);
   void on_reply(const protocol::Reply& reply, int64_t now_ms);
@@ -175,6 +179,7 @@ class JobCore {
   void set_end(Job& job, const std::string& state, const Reason& why, int64_t now_ms);
   Reason reason_of_failure(const Job& job) const;
   void drop_oldest();
+  void forget(int64_t number);
   void forget_ranks(Job& job);
 
   const JobLimits limits_;
@@ -186,6 +191,7 @@ class JobCore {
   std::deque<int64_t> ended_;  // In the order of their ends.
   std::unordered_map<ActorId, int64_t> by_actor_;
   std::map<std::string, int64_t> by_group_;  // Raw id.
+  std::set<std::string> leaving_groups_;     // Raw ids of groups whose removal is not confirmed.
   int64_t last_ = 0;
   ClusterState cluster_;
   bool seen_cluster_ = false;

@@ -58,8 +58,10 @@ Result<void> JobFiles::make_room(int64_t bytes, const std::function<bool(const s
   };
   std::vector<Stored> all;
   int64_t total = bytes;
+  for (const auto& [sha256, upload] : uploads_) total += upload.size;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder_, ignored)) {
+    if (entry.path().extension() == kPart) continue;
     Stored one{.path = entry.path(),
                .used = entry.last_write_time(ignored),
                .bytes = static_cast<int64_t>(entry.file_size(ignored))};
@@ -107,7 +109,7 @@ Result<v1::PutJobFilesReply> JobFiles::put(const v1::PutJobFilesRequest& part,
     return make_error(ErrorCode::kInvalidArgument, std::move(message));
   };
   if (part.offset() == 0) {
-    uploads_.erase(part.sha256());
+    (void)drop("");
     if (uploads_.size() >= limits_.uploads) {
       return make_error(ErrorCode::kUnavailable,
                         fmt::format("{} code folders arrive already; try again in a moment", uploads_.size()));

@@ -16,6 +16,7 @@ namespace {
 
 constexpr size_t kNameBytesMax = 128;
 constexpr size_t kNoteBytesMax = 16 << 10;
+constexpr size_t kPathBytesMax = 4096;
 
 tl::unexpected<Error> bad_spec(std::string message) {
   return make_error(ErrorCode::kInvalidArgument, std::move(message));
@@ -76,7 +77,10 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   if (spec.note().size() > kNoteBytesMax)
     return bad_spec(fmt::format("note: expected at most {} bytes, got {}", kNoteBytesMax, spec.note().size()));
   VOLADOR_TRY(check_command({spec.command().begin(), spec.command().end()}));
+  if (spec.setup().find('\0') != std::string::npos)
+    return bad_spec("setup: expected a command line for bash, got one with a zero byte");
   VOLADOR_TRY(check_environment(spec));
+  VOLADOR_TRY(check_text("directory", spec.directory(), kPathBytesMax));
   VOLADOR_TRY(check_files(spec));
   if (spec.nodes() == 0) spec.set_nodes(1);
   VOLADOR_TRY(check_number("nodes", spec.nodes(), 1, kNodesMax));

@@ -4,9 +4,11 @@
 #include <google/protobuf/descriptor.h>
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <chrono>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -33,11 +35,14 @@ class YamlReader {
   Result<v1::JobSpec> read(const YAML::Node& root) const {
     v1::JobSpec spec;
     if (!root.IsMap()) return at(root, "a job is a map of fields, such as `command: [python3, train.py]`");
+    std::set<int> given;
     for (const auto& entry : root) {
       const auto key = entry.first.as<std::string>("");
       const Found found = field_of(key);
       if (found.field == nullptr)
         return at(entry.first, fmt::format("there is no field \"{}\"{}", key, did_you_mean(key, known_keys())));
+      if (!given.insert(found.field->number()).second)
+        return at(entry.first, fmt::format("{}: given twice; remove one of them", key));
       VOLADOR_TRY(set(spec, *found.field, found.unit, key, entry.second));
     }
     return spec;
@@ -51,9 +56,9 @@ class YamlReader {
   };
 
   tl::unexpected<Error> at(const YAML::Node& node, const std::string& what) const {
-    const YAML::Mark mark = node.Mark();
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}:{}:{}: {}", name_, mark.line + 1, mark.column + 1, what));
+    const YAML::Mark mark = node.Mark();  // Negative for an empty document.
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}:{}:{}: {}", name_, std::max(mark.line, 0) + 1,
+                                                               std::max(mark.column, 0) + 1, what));
   }
 
   // A field by its name, or by its name without the unit.
@@ -145,6 +150,12 @@ class YamlReader {
         const auto value = whole(node, unit, key);
         if (!value) return make_error(value.error());
         reflection.SetInt64(&spec, &field, *value);
+        return {};
+      }
+      case FieldDescriptor::CPPTYPE_BOOL: {
+        const auto value = scalar<bool>(node, key, "true or false");
+        if (!value) return make_error(value.error());
+        reflection.SetBool(&spec, &field, *value);
         return {};
       }
       case FieldDescriptor::CPPTYPE_DOUBLE: {

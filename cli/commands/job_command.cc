@@ -343,24 +343,29 @@ CLI::App* JobListCommand::declare(CLI::App& root) {
   return app;
 }
 
+Outcome list_jobs(control::ClusterApi& api, const JobFilter& filter, const Terminal& terminal) {
+  v1::ListJobsRequest request;
+  request.set_state(filter.state);
+  request.set_name(filter.name);
+  request.set_project(filter.project);
+  request.set_limit(filter.limit);
+  const auto reply = api.call<v1::ListJobsReply>("Jobs/ListJobs", request);
+  if (!reply) return fail(reply.error());
+  if (terminal.json()) {
+    auto json = dashboard::json_of(*reply);
+    json["api_version"] = "v1";
+    terminal.print(cli::text_of(json));
+  } else {
+    terminal.print(jobs_text(*reply, unix_ms_now(), terminal));
+  }
+  return {};
+}
+
 Outcome JobListCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  v1::ListJobsRequest request;
-  request.set_state(state_);
-  request.set_name(name_);
-  request.set_project(project_);
-  request.set_limit(limit_);
-  const auto reply = (*api)->call<v1::ListJobsReply>("Jobs/ListJobs", request);
-  if (!reply) return fail(reply.error());
-  if (wants_json()) {
-    auto json = dashboard::json_of(*reply);
-    json["api_version"] = "v1";
-    context.terminal.print(cli::text_of(json));
-  } else {
-    context.terminal.print(jobs_text(*reply, unix_ms_now(), table_terminal(context)));
-  }
-  return {};
+  return list_jobs(**api, {.state = state_, .name = name_, .project = project_, .limit = limit_},
+                   table_terminal(context));
 }
 
 CLI::App* JobShowCommand::declare(CLI::App& root) {

@@ -11,6 +11,13 @@
 
 namespace volador::cli {
 
+struct JobFilter {
+  std::string state, name, project = {};
+  int limit = 0;
+};
+// Prints the jobs, the newest first.
+Outcome list_jobs(control::ClusterApi& api, const JobFilter& filter, const Terminal& terminal);
+
 class JobCommand final : public CommandGroup {
  public:
   JobCommand();

@@ -8,6 +8,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands/job_command.h"
 #include "cli/connection.h"
 #include "cli/render/actor_rows.h"
 #include "cli/render/cluster_view.h"
@@ -50,8 +51,9 @@ namespace {
 constexpr int kListedMax = 100'000;  // Maximum rows per request.
 
 const std::vector<std::string>& list_kinds() {
-  static const std::vector<std::string> kinds{"nodes",       "actors", "groups",  "trials", "objects",   "queue",
-                                              "experiments", "events", "studies", "tasks",  "processes", "audit"};
+  static const std::vector<std::string> kinds{"nodes",     "actors",      "groups", "trials",  "objects",
+                                              "queue",     "experiments", "events", "studies", "tasks",
+                                              "processes", "audit",       "jobs"};
   return kinds;
 }
 
@@ -76,6 +78,7 @@ std::vector<std::string> states_of(const std::string& kind) {
   if (kind == "groups") return {"ready", "pending", "rescheduling", "removed"};
   if (kind == "trials") return {"running", "waiting", "paused", "finished", "stopped", "failed", "interrupted"};
   if (kind == "experiments") return {"running", "paused", "finished", "failed", "interrupted", "crashed"};
+  if (kind == "jobs") return {"queued", "running", "succeeded", "failed", "stopped", "expired"};
   if (kind == "objects") return {"memory", "spilled", "both", "freed"};
   return {};
 }
@@ -135,9 +138,10 @@ Outcome StatusCommand::run(const Context& context) {
 }
 
 CLI::App* ListCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("list",
-                                      "List nodes, actors, tasks, processes, placement groups, experiments, trials, "
-                                      "studies, objects, the queue, events or the audit log");
+  CLI::App* app =
+      root.add_subcommand("list",
+                          "List nodes, actors, tasks, processes, placement groups, jobs, experiments, trials, "
+                          "studies, objects, the queue, events or the audit log");
   app->footer(
       "Examples:\n"
       "  volador list nodes --state=dead\n"
@@ -157,7 +161,7 @@ CLI::App* ListCommand::declare(CLI::App& root) {
       "out first. In a pipe or a file nothing is cut, unless COLUMNS is set.");
   app->add_option(
          "what", kind_,
-         "nodes, actors, tasks, processes, groups, experiments, trials, studies, objects, queue, events or audit")
+         "nodes, actors, tasks, processes, groups, jobs, experiments, trials, studies, objects, queue, events or audit")
       ->required();
   app->add_option("experiment", filter_,
                   "For trials: the name of the experiment, for processes: that of the node, for audit: a part of a "
@@ -291,6 +295,7 @@ Outcome ListCommand::run(const Context& context) {
   if (kind_ == "queue" || kind_ == "experiments" || kind_ == "events" || kind_ == "studies")
     return list_rows(**api, terminal);
   if (kind_ == "audit") return list_audit(**api, terminal);
+  if (kind_ == "jobs") return list_jobs(**api, {.state = state_, .name = filter_, .limit = limit_}, terminal);
   v1::ListRequest request;
   // The head filters some lists; the others are filtered here, so that the limit counts shown rows.
   const bool head_filters = kind_ == "nodes" || kind_ == "groups";

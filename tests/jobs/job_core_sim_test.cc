@@ -42,7 +42,7 @@ constexpr int kSimNowhere = -1;
 struct SimNode {
   std::string name;
   ResourceSet total;
-  ResourceSet others;  // Used by actors that belong to no job.
+  ResourceSet others;      // Used by actors that belong to no job.
   int64_t back_at_ms = 0;  // Above 0: lost until then.
   bool up() const { return back_at_ms == 0; }
 };
@@ -50,6 +50,7 @@ struct SimNode {
 struct SimActor {
   protocol::ActorInfo info;
   std::string job;
+  std::string key;  // Of the job's row.
   std::string group;
   int bundle = -1;
   std::string node_wish;
@@ -177,14 +178,12 @@ class JobSimulation {
 
   // A process belongs to the stored attempt of a job that is not ended, and nodes hold what runs on them.
   void check_processes() {
-    std::map<std::string, const SimRecord*> by_job;
-    for (const auto& [key, record] : records_) by_job[record.job().id()] = &record;
     for (const std::string& id : live_) {
       const SimActor& actor = actors_.at(id);
       if (actor.node == kSimNowhere) continue;
-      const auto found = by_job.find(actor.job);
-      if (found == by_job.end()) return fail(fmt::format("{} has a process and no row", actor.job));
-      const SimRecord& record = *found->second;
+      const auto found = records_.find(actor.key);
+      if (found == records_.end()) return fail(fmt::format("{} has a process and no row", actor.job));
+      const SimRecord& record = found->second;
       const bool open = record.phase() == SimRecord::PLACING || record.phase() == SimRecord::RUNNING ||
                         record.phase() == SimRecord::ENDING;
       if (!open) return fail(fmt::format("{} has a process and is {}", actor.job, record.job().state()));
@@ -301,7 +300,8 @@ class JobSimulation {
     if (chance(40)) spec.set_duration_s(between(1, 15));
     if (chance(20)) spec.set_priority("urgent");
     if (chance(20)) spec.set_mode("mpi");
-    if (spec.nodes() == 1 && spec.gpus() <= 2 && chance(20)) spec.add_node_names(nodes_[static_cast<size_t>(between(0, 3))].name);
+    if (spec.nodes() == 1 && spec.gpus() <= 2 && chance(20))
+      spec.add_node_names(nodes_[static_cast<size_t>(between(0, 3))].name);
     request.set_dry_run(chance(10));
     (void)core_->submit(request, {.token_id = chance(50) ? "ann" : "ben"}, 0, now_ms_);
     settle();
@@ -369,8 +369,9 @@ class JobSimulation {
   // Used by processes, bundles and other actors.
   ResourceSet used(int node) const {
     ResourceSet sum = nodes_[static_cast<size_t>(node)].others;
-    for (const auto& [id, group] : groups_) {
-      for (size_t i = 0; i < group.nodes.size() && !group.removed; ++i) {
+    for (const std::string& id : open_groups_) {
+      const SimGroup& group = groups_.at(id);
+      for (size_t i = 0; i < group.nodes.size(); ++i) {
         if (group.nodes[i] == node) sum += group.bundles[i];
       }
     }
@@ -422,6 +423,7 @@ class JobSimulation {
       const protocol::GroupSpec& spec = message.create_group().spec();
       if (!groups_.contains(spec.group_id())) {
         SimGroup& group = groups_[spec.group_id()];
+        open_groups_.insert(spec.group_id());
         for (const auto& bundle : spec.bundles()) group.bundles.push_back(volador::resources_of(bundle));
         group.nodes.assign(group.bundles.size(), kSimNowhere);
       }
@@ -456,6 +458,8 @@ class JobSimulation {
       const auto arguments = tuple_from_bytes<uint64_t, CommandStart>(spec.arguments());
       if (!arguments) return fail("an actor has unreadable arguments");
       actor.job = std::get<1>(*arguments).job;
+      const auto row = std::ranges::find(records_, actor.job, [](const auto& each) { return each.second.job().id(); });
+      if (row != records_.end()) actor.key = row->first;
       live_.insert(spec.actor_id());
     }
     if (request.connection == connection_) watched_.insert(spec.actor_id());
@@ -507,6 +511,7 @@ class JobSimulation {
         return fail(fmt::format("{} removes its group before its processes are gone", actors_.at(each).job));
     }
     found->second.removed = true;
+    open_groups_.erase(id);
   }
 
   void die(const std::string& id, const SimCause& cause) {
@@ -557,7 +562,7 @@ class JobSimulation {
     for (SimNode& node : nodes_) {
       if (node.back_at_ms <= now_ms_) node.back_at_ms = 0;
     }
-    for (auto& [id, group] : groups_) place_group(id, group);
+    for (const std::string& id : open_groups_) place_group(id, groups_.at(id));
     for (const std::string& id : std::vector<std::string>(live_.begin(), live_.end())) advance(id);
   }
 
@@ -633,7 +638,7 @@ class JobSimulation {
   bool wants_look_ = false;
   bool looking_ = false;
   std::map<std::pair<std::string, std::string>, std::string> rows_;
-  std::map<std::string, SimRecord> records_;                             // By key.
+  std::map<std::string, SimRecord> records_;                           // By key.
   std::map<std::string, std::pair<std::string, int64_t>> end_states_;  // State and time, by job.
 
   bool connected_ = false;
@@ -648,6 +653,7 @@ class JobSimulation {
   std::map<std::string, SimActor> actors_;
   std::set<std::string> live_;  // Not dead, or with a process.
   std::map<std::string, SimGroup> groups_;
+  std::set<std::string> open_groups_;  // Not removed.
   std::set<std::string> watched_;
   uint64_t version_ = 0;
 };

@@ -263,7 +263,9 @@ class JobCoreTest : public testing::Test {
     ends(actor(id, rank), core_cause(CoreCause::EXITED, code));
   }
   // The head has killed the actor; its process still runs.
-  void killed(const std::string& id, int rank = 0) { tell(actor(id, rank), protocol::DEAD, core_cause(CoreCause::KILLED)); }
+  void killed(const std::string& id, int rank = 0) {
+    tell(actor(id, rank), protocol::DEAD, core_cause(CoreCause::KILLED));
+  }
   void process_ends(const std::string& id, int rank = 0) {
     processes_.erase(actor(id, rank));
     look();
@@ -370,7 +372,8 @@ TEST_F(JobCoreOnTwoNodesTest, AJobOnOneNodeBecomesOneActor) {
   EXPECT_EQ(spawn.spec().class_name(), command_class());
   EXPECT_EQ(spawn.spec().display(), "job-1");
   EXPECT_EQ(spawn.spec().max_restarts(), 0);
-  EXPECT_EQ(spawn.spec().files_sha256(), std::string("\x01\x02", 2) + std::string(28, '\0') + std::string("\xfe\xff", 2));
+  EXPECT_EQ(spawn.spec().files_sha256(),
+            std::string("\x01\x02", 2) + std::string(28, '\0') + std::string("\xfe\xff", 2));
   EXPECT_EQ(spawn.spec().files_bytes(), 4711);
   EXPECT_TRUE(spawn.spec().group_id().empty());
   const CommandStart start = start_of(spawn);
@@ -475,7 +478,7 @@ TEST_F(JobCoreOnTwoNodesTest, ARoomIsGivenToOneJobOfAView) {
 }
 
 // The actor starts after the view was read: the view still shows its room as free.
-TEST_F(JobCoreOnTwoNodesTest, DISABLED_ARoomStaysTakenUntilAViewShowsTheActors) {
+TEST_F(JobCoreOnTwoNodesTest, ARoomStaysTakenUntilAViewShowsTheActors) {
   node("fir", 8);
   look();
   const std::string first = submit(core_spec(8));
@@ -524,7 +527,7 @@ TEST_F(JobCoreTest, BeforeTheFirstViewJobsWaitAndALookIsWanted) {
   EXPECT_EQ(job(id).position(), 0);
 }
 
-TEST_F(JobCoreTest, DISABLED_AJobSubmittedToAClusterWithoutNodesWaits) {
+TEST_F(JobCoreTest, AJobSubmittedToAClusterWithoutNodesWaits) {
   look();
   const auto reply = try_submit(core_spec(1));
   ASSERT_TRUE(reply) << reply.error().message;
@@ -601,7 +604,7 @@ TEST_F(JobCoreOnTwoNodesTest, AFailedJobRestartsUpToItsLimit) {
   EXPECT_EQ(job(id).earlier(1).attempt(), 2);
 }
 
-TEST_F(JobCoreOnTwoNodesTest, DISABLED_ARestartedJobHasNoExitCodeYet) {
+TEST_F(JobCoreOnTwoNodesTest, ARestartedJobHasNoExitCodeYet) {
   v1::JobSpec spec = core_spec(1);
   spec.set_max_restarts(1);
   const std::string id = running(spec);
@@ -731,7 +734,7 @@ TEST_F(JobCoreOnTwoNodesTest, AnActorThatTheHeadRefusesFailsTheJobWithItsMessage
   EXPECT_EQ(job(id).reason(), "no node has a licence");
 }
 
-TEST_F(JobCoreOnTwoNodesTest, DISABLED_ARankThatTheHeadRefusesIsShownAsEnded) {
+TEST_F(JobCoreOnTwoNodesTest, ARankThatTheHeadRefusesIsShownAsEnded) {
   const std::string id = submit(core_spec(1));
   protocol::HeadMessage out;
   out.mutable_reply()->set_request_id(raw(actor(id)));
@@ -742,7 +745,7 @@ TEST_F(JobCoreOnTwoNodesTest, DISABLED_ARankThatTheHeadRefusesIsShownAsEnded) {
   EXPECT_EQ(job(id).ranks(0).reason(), "no node has a licence");
 }
 
-TEST_F(JobCoreOnTwoNodesTest, DISABLED_AJobWhoseGroupTheHeadRefusesSaysWhy) {
+TEST_F(JobCoreOnTwoNodesTest, AJobWhoseGroupTheHeadRefusesSaysWhy) {
   const std::string id = submit(core_spec(4, 2));
   protocol::HeadMessage out;
   out.mutable_reply()->set_request_id(record(id).group_id());
@@ -1148,6 +1151,17 @@ TEST_F(JobCoreWithLimitsTest, TheOldestEndedJobsAreDropped) {
   EXPECT_THAT(listed({}), ElementsAre("job-4", first));
 }
 
+TEST_F(JobCoreWithLimitsTest, TheNumberOfADroppedJobIsNotUsedAgain) {
+  for (int i = 0; i < 3; ++i) running(core_spec(1));
+  for (const char* id : {"job-3", "job-1", "job-2"}) {
+    ++now_;
+    exits(id, 0);
+  }
+  EXPECT_THAT(listed({}), ElementsAre("job-2", "job-1"));
+  restart();
+  EXPECT_EQ(submit(core_spec(1)), "job-4");
+}
+
 // ---- idempotence ----
 
 // A history with all kinds of events; returns everything that a user, the journal and the head can see of it.
@@ -1240,7 +1254,7 @@ TEST_F(JobCoreOnTwoNodesTest, AQueuedJobGoesOnAfterARestart) {
   EXPECT_EQ(submit(core_spec(1)), "job-3");
 }
 
-TEST_F(JobCoreOnTwoNodesTest, DISABLED_AJobQueuedAgainGoesOnAfterARestart) {
+TEST_F(JobCoreOnTwoNodesTest, AJobQueuedAgainGoesOnAfterARestart) {
   v1::JobSpec spec = core_spec(4, 2);
   spec.set_max_restarts(1);
   const std::string id = running(spec);
@@ -1289,7 +1303,7 @@ TEST_F(JobCoreOnTwoNodesTest, AJobWhoseGroupIsPendingIsRequestedAgainAfterAResta
   EXPECT_EQ(state(id), "running");
 }
 
-TEST_F(JobCoreOnTwoNodesTest, DISABLED_AJobWhoseGroupIsPendingKeepsItsRoomAfterARestart) {
+TEST_F(JobCoreOnTwoNodesTest, AJobWhoseGroupIsPendingKeepsItsRoomAfterARestart) {
   submit(core_spec(4, 2));
   restart();
   connect();
@@ -1370,7 +1384,7 @@ TEST_F(JobCoreOnTwoNodesTest, ALostConnectionIsTheSameWithoutARestart) {
 }
 
 // Messages are dropped while there is no connection.
-TEST_F(JobCoreOnTwoNodesTest, DISABLED_AGroupIsRemovedAlsoIfItsJobEndsWithoutAConnection) {
+TEST_F(JobCoreOnTwoNodesTest, AGroupIsRemovedAlsoIfItsJobEndsWithoutAConnection) {
   const std::string id = submit(core_spec(4, 2));
   const std::string group = record(id).group_id();
   EXPECT_EQ(stop(id)->state(), "stopped");
@@ -1381,7 +1395,7 @@ TEST_F(JobCoreOnTwoNodesTest, DISABLED_AGroupIsRemovedAlsoIfItsJobEndsWithoutACo
   EXPECT_EQ(sent_[0].remove_group().group_id(), group);
 }
 
-TEST_F(JobCoreOnTwoNodesTest, DISABLED_TheNumberOfADeletedJobIsNotUsedAgain) {
+TEST_F(JobCoreOnTwoNodesTest, TheNumberOfADeletedJobIsNotUsedAgain) {
   submit(core_spec(1));
   const std::string id = running(core_spec(1));
   exits(id, 0);

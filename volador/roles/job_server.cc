@@ -298,10 +298,11 @@ void JobServer::Impl::settle() {
   for (jobs::JobRow& row : actions.rows)
     batch.push_back({.table = std::move(row.table), .key = std::move(row.key), .value = std::move(row.value)});
   for (protocol::ClientMessage& message : actions.messages) messages.push_back(std::move(message));
-  for (const jobs::JobEvent& event : actions.events) {
-    std::vector<log::Field> fields;
-    for (const auto& [key, value] : event.fields) fields.emplace_back(key, value);
-    log::write(log::Level::kInfo, "jobs", event.text, std::span<const log::Field>(fields));
+  if (!actions.events.empty()) {
+    head.runner().tell([events = std::move(actions.events)](head::HeadCore& head_core) {
+      for (const jobs::JobEvent& event : events)
+        head_core.context().event(log::Level::kInfo, event.text, event.fields, event.why);
+    });
   }
   wants_look |= actions.look;
   const std::optional<Error> unstored = readable && !store() ? refusal : std::nullopt;
