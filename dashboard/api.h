@@ -140,6 +140,9 @@ class Api {
   void ask_study(const Call& call, const Respond& respond);
   void tell_study(const Call& call, const Respond& respond);
   void report_study(const Call& call, const Respond& respond);
+  // api_jobs.cc
+  void list_jobs(const Call& call, const Respond& respond);
+  void get_job(const Call& call, const Respond& respond);
   void metrics(const Call& call, const Respond& respond);
   void actor_metrics(const Call& call, const Respond& respond);
   void describe(const Call& call, const Respond& respond);

@@ -27,7 +27,7 @@ class ClusterPort {
   using Done = std::function<void(Result<T>)>;
 
   virtual ~ClusterPort() = default;
-  // The operations called by the HTTP API: Cluster and Studies.
+  // The operations called by the HTTP API: Cluster, Studies and Jobs.
   virtual operations::Registry& registry() = 0;
   // The newest lines of an actor or trial (id), or of a node.
   virtual void logs(const std::string& id, const std::string& node, int tail, Done<LiveClient::FoundLogs> done) = 0;

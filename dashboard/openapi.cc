@@ -7,6 +7,7 @@
 
 #include "dashboard/api.h"
 #include "dashboard/operation_json.h"
+#include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/version.h"
 
 namespace volador::dashboard {
@@ -142,6 +143,7 @@ OpenApi schemas() {
                                          {"reason", kText},
                                          {"lease_ends_ms", kWhole}}),
                               {{"why", why}})},
+      {"Job", schema_of(*v1::Job::descriptor())},
       {"Session", object_of({{"role", kText}, {"cluster", kText}, {"version", kText}, {"expires_ms", kWhole}})},
   };
 }
@@ -167,6 +169,7 @@ const char* schema_name_of(const Api::Route& route) {
                                 Reply{"POST", "/api/v1/tokens", "NewToken"},
                                 Reply{"POST", "/api/v1/studies", "Study"},
                                 Reply{"GET", "/api/v1/studies/{name}", "Study"},
+                                Reply{"GET", "/api/v1/jobs/{job}", "Job"},
                                 Reply{"POST", "/api/v1/studies/{name}:ask", "Asked"},
                                 Reply{"POST", "/api/v1/studies/{name}/trials/{number}:tell", "StudyTrial"},
                                 Reply{"POST", "/api/v1/studies/{name}/trials/{number}:report", "Verdict"}};

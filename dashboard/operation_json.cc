@@ -17,6 +17,10 @@ using google::protobuf::Reflection;
 BodyField::Type type_of(const FieldDescriptor& field) {
   using Type = BodyField::Type;
   const bool many = field.is_repeated();
+  if (field.is_map()) {
+    const FieldDescriptor& value = *field.message_type()->map_value();
+    return value.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? Type::kTextsByName : Type::kNumbersByName;
+  }
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL:
       return Type::kBoolean;
@@ -24,16 +28,28 @@ BodyField::Type type_of(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_FLOAT:
       return many ? Type::kNumbers : Type::kNumber;
     case FieldDescriptor::CPPTYPE_INT32:
+      return Type::kInteger32;
     case FieldDescriptor::CPPTYPE_INT64:
     case FieldDescriptor::CPPTYPE_UINT32:
     case FieldDescriptor::CPPTYPE_UINT64:
       return Type::kInteger;
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return many ? Type::kObject : Type::kMembers;
     case FieldDescriptor::CPPTYPE_STRING:
       if (many) return Type::kTexts;
       return field.options().GetExtension(v1::field).json() ? Type::kObject : Type::kText;
     default:
       return Type::kObject;
   }
+}
+
+BodyField body_field_of(const FieldDescriptor& field) {
+  const v1::Field& options = field.options().GetExtension(v1::field);
+  BodyField out{.name = field.name(), .type = type_of(field), .about = options.about(), .required = options.required()};
+  if (out.type != BodyField::Type::kMembers) return out;
+  const auto& message = *field.message_type();
+  for (int at = 0; at < message.field_count(); ++at) out.members.push_back(body_field_of(*message.field(at)));
+  return out;
 }
 
 bool is_in_path(const v1::HttpRoute& route, const std::string& name) {
@@ -45,10 +61,22 @@ bool is_in_body(const v1::HttpRoute& route, const std::string& name) {
   return route.body().empty() || std::find(route.body().begin(), route.body().end(), name) != route.body().end();
 }
 
+bool is_json(const FieldDescriptor& field) {
+  return field.cpp_type() == FieldDescriptor::CPPTYPE_STRING && field.options().GetExtension(v1::field).json();
+}
+
 std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 void set(Message& message, const FieldDescriptor& field, const Json& value) {
   const Reflection& reflection = *message.GetReflection();
+  if (field.is_map()) {
+    for (const auto& [key, one] : value.items()) {
+      Message& entry = *reflection.AddMessage(&message, &field);
+      set(entry, *field.message_type()->map_key(), key);
+      set(entry, *field.message_type()->map_value(), one);
+    }
+    return;
+  }
   if (field.is_repeated()) {
     for (const Json& one : value) {
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING)
@@ -68,6 +96,11 @@ void set(Message& message, const FieldDescriptor& field, const Json& value) {
       return reflection.SetInt64(&message, &field, value.get<int64_t>());
     case FieldDescriptor::CPPTYPE_STRING:
       return reflection.SetString(&message, &field, value.is_string() ? value.get<std::string>() : text_of(value));
+    case FieldDescriptor::CPPTYPE_MESSAGE: {
+      Message& made = *reflection.MutableMessage(&message, &field);
+      for (const auto& [name, one] : value.items()) set(made, *made.GetDescriptor()->FindFieldByName(name), one);
+      return;
+    }
     default:
       break;
   }
@@ -116,9 +149,7 @@ std::vector<BodyField> body_fields_of(const operations::Entry& operation, const 
   for (int at = 0; at < request.field_count(); ++at) {
     const FieldDescriptor& field = *request.field(at);
     if (!is_in_body(route, field.name())) continue;
-    const v1::Field& options = field.options().GetExtension(v1::field);
-    out.push_back(
-        {.name = field.name(), .type = type_of(field), .about = options.about(), .required = options.required()});
+    out.push_back(body_field_of(field));
   }
   return out;
 }
@@ -156,6 +187,9 @@ Json json_of(const Message& message) {
     } else if (field.is_repeated()) {
       Json& list = out[field.name()] = Json::array();
       for (int at = 0; at < reflection.FieldSize(message, &field); ++at) list.push_back(value_of(message, field, at));
+    } else if (is_json(field)) {
+      Json value = Json::parse(reflection.GetString(message, &field), nullptr, false);
+      if (!value.is_discarded()) out[field.name()] = std::move(value);
     } else if (!field.has_presence() || reflection.HasField(message, &field)) {
       out[field.name()] = value_of(message, field, -1);
     }
@@ -179,7 +213,7 @@ Json schema_of(const google::protobuf::Descriptor& message) {
         break;
       case FieldDescriptor::CPPTYPE_STRING:
       case FieldDescriptor::CPPTYPE_ENUM:
-        one = {{"type", "string"}};
+        one = is_json(field) ? Json::object() : Json{{"type", "string"}};
         break;
       case FieldDescriptor::CPPTYPE_MESSAGE:
         one = field.is_map() ? Json{{"type", "object"}} : schema_of(*field.message_type());
@@ -190,7 +224,7 @@ Json schema_of(const google::protobuf::Descriptor& message) {
     }
     properties[field.name()] =
         field.is_repeated() && !field.is_map() ? Json{{"type", "array"}, {"items", std::move(one)}} : std::move(one);
-    if (!field.has_presence()) required.push_back(field.name());
+    if (!field.has_presence() && !is_json(field)) required.push_back(field.name());
   }
   Json out{{"type", "object"}, {"properties", std::move(properties)}};
   if (!required.empty()) out["required"] = std::move(required);

@@ -23,24 +23,36 @@ bool is_objective(const Json& value) {
          value.contains("mode") && value["mode"].is_string();
 }
 
+bool is_integer(const Json& value, int64_t least, int64_t most) {
+  if (!value.is_number_integer()) return false;
+  if (value.is_number_unsigned()) return value.get<uint64_t>() <= static_cast<uint64_t>(most);
+  return value.get<int64_t>() >= least && value.get<int64_t>() <= most;
+}
+
 bool is_of(Type type, const Json& value) {
   switch (type) {
     case Type::kText:
       return value.is_string();
     case Type::kInteger:
-      return value.is_number_integer() &&
-             !(value.is_number_unsigned() &&
-               value.get<uint64_t>() > static_cast<uint64_t>(std::numeric_limits<int64_t>::max()));
+      return is_integer(value, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
+    case Type::kInteger32:
+      return is_integer(value, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
     case Type::kNumber:
       return is_number(value);
     case Type::kBoolean:
       return value.is_boolean();
     case Type::kObject:
+    case Type::kMembers:
       return value.is_object();
     case Type::kNumbers:
       return value.is_array() && std::all_of(value.begin(), value.end(), is_number);
     case Type::kTexts:
       return value.is_array() &&
+             std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
+    case Type::kNumbersByName:
+      return value.is_object() && std::all_of(value.begin(), value.end(), is_number);
+    case Type::kTextsByName:
+      return value.is_object() &&
              std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
     case Type::kObjectives:
       return value.is_array() && std::all_of(value.begin(), value.end(), is_objective);
@@ -54,24 +66,31 @@ std::string_view words_of(Type type) {
       return "a text";
     case Type::kInteger:
       return "a whole number below 2^63";
+    case Type::kInteger32:
+      return "a whole number below 2^31";
     case Type::kNumber:
       return "a number, or null for NaN";
     case Type::kBoolean:
       return "true or false";
     case Type::kObject:
+    case Type::kMembers:
       return "an object";
     case Type::kNumbers:
       return "a list of numbers, null for NaN";
     case Type::kTexts:
       return "a list of texts";
+    case Type::kNumbersByName:
+      return "an object of numbers by name, null for NaN";
+    case Type::kTextsByName:
+      return "an object of texts by name";
     case Type::kObjectives:
       return "a list of {\"metric\":\"loss\",\"mode\":\"min\"}";
   }
   return "something else";
 }
 
-Json schema_of(Type type) {
-  switch (type) {
+Json schema_of(const BodyField& field) {
+  switch (field.type) {
     case Type::kText:
       return {{"type", "string"}};
     case Type::kInteger:
@@ -79,6 +98,11 @@ Json schema_of(Type type) {
               {"format", "int64"},
               {"minimum", std::numeric_limits<int64_t>::min()},
               {"maximum", std::numeric_limits<int64_t>::max()}};
+    case Type::kInteger32:
+      return {{"type", "integer"},
+              {"format", "int32"},
+              {"minimum", std::numeric_limits<int32_t>::min()},
+              {"maximum", std::numeric_limits<int32_t>::max()}};
     case Type::kNumber:
       return {{"type", "number"}, {"nullable", true}};
     case Type::kBoolean:
@@ -89,6 +113,12 @@ Json schema_of(Type type) {
       return {{"type", "array"}, {"items", {{"type", "number"}, {"nullable", true}}}};
     case Type::kTexts:
       return {{"type", "array"}, {"items", {{"type", "string"}}}};
+    case Type::kNumbersByName:
+      return {{"type", "object"}, {"additionalProperties", {{"type", "number"}, {"nullable", true}}}};
+    case Type::kTextsByName:
+      return {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
+    case Type::kMembers:
+      return schema_of(std::span<const BodyField>(field.members));
     case Type::kObjectives:
       return {{"type", "array"},
               {"items",
@@ -117,6 +147,34 @@ bool is_too_deep(std::string_view text) {
   return false;
 }
 
+// Checks the members of an object; `at` is its path: empty for the body.
+Result<void> check_members_of(const Json& object, std::span<const BodyField> fields, const std::string& at) {
+  const auto refuse = [](std::string why) { return make_error(ErrorCode::kInvalidArgument, std::move(why)); };
+  std::vector<std::string> names;
+  for (const BodyField& field : fields) names.emplace_back(field.name);
+  for (const auto& [name, value] : object.items()) {
+    const auto field =
+        std::find_if(fields.begin(), fields.end(), [&name = name](const BodyField& one) { return one.name == name; });
+    if (field == fields.end()) {
+      return refuse(fmt::format("{}: there is no member \"{}\"{}; known: {}", at.empty() ? "body" : at,
+                                name.substr(0, 80), did_you_mean(name.substr(0, 80), names),
+                                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
+    }
+    const std::string path = at.empty() ? name : at + "." + name;
+    if (!is_of(field->type, value))
+      return refuse(fmt::format("{}: expected {}, got {}", path, words_of(field->type),
+                                value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80)));
+    if (field->type == Type::kMembers) VOLADOR_TRY(check_members_of(value, field->members, path));
+  }
+  for (const BodyField& field : fields) {
+    if (!field.required || object.contains(field.name)) continue;
+    const std::string about = field.about.empty() ? "" : fmt::format(" ({})", field.about);
+    return refuse(fmt::format("{}{}{}: it is missing; expected {}{}", at, at.empty() ? "" : ".", field.name,
+                              words_of(field.type), about));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<Json> parse_body(std::string_view text, std::span<const BodyField> fields) {
@@ -124,31 +182,15 @@ Result<Json> parse_body(std::string_view text, std::span<const BodyField> fields
   if (is_too_deep(text)) return refuse(fmt::format("body: more than {} levels of nesting", kDepthMax));
   Json body = Json::parse(text.empty() ? "{}" : text, nullptr, false);
   if (!body.is_object()) return refuse("body: expected a JSON object");
-  std::vector<std::string> names;
-  for (const BodyField& field : fields) names.emplace_back(field.name);
-  for (const auto& [name, value] : body.items()) {
-    const auto field =
-        std::find_if(fields.begin(), fields.end(), [&name = name](const BodyField& one) { return one.name == name; });
-    if (field == fields.end())
-      return refuse(fmt::format("body: there is no member \"{}\"{}; known: {}", name.substr(0, 80),
-                                did_you_mean(name.substr(0, 80), names),
-                                names.empty() ? "none" : fmt::format("{}", fmt::join(names, ", "))));
-    if (!is_of(field->type, value))
-      return refuse(fmt::format("{}: expected {}, got {}", name, words_of(field->type),
-                                value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80)));
-  }
-  for (const BodyField& field : fields) {
-    if (field.required && !body.contains(field.name))
-      return refuse(fmt::format("{}: it is missing; expected {} ({})", field.name, words_of(field.type), field.about));
-  }
+  VOLADOR_TRY(check_members_of(body, fields, {}));
   return body;
 }
 
 Json schema_of(std::span<const BodyField> fields) {
   Json properties = Json::object(), required = Json::array();
   for (const BodyField& field : fields) {
-    Json one = schema_of(field.type);
-    one["description"] = field.about;
+    Json one = schema_of(field);
+    if (!field.about.empty()) one["description"] = field.about;
     properties[std::string(field.name)] = std::move(one);
     if (field.required) required.push_back(field.name);
   }

@@ -4,6 +4,7 @@
 #include <nlohmann/json_fwd.hpp>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "runtime/result.h"
 
@@ -11,15 +12,29 @@ namespace volador::dashboard {
 
 // A field that a request body may have.
 struct BodyField {
-  enum class Type : uint8_t { kText, kInteger, kNumber, kBoolean, kObject, kNumbers, kTexts, kObjectives };
+  enum class Type : uint8_t {
+    kText,
+    kInteger,
+    kInteger32,
+    kNumber,
+    kBoolean,
+    kObject,
+    kNumbers,
+    kTexts,
+    kNumbersByName,
+    kTextsByName,
+    kObjectives,
+    kMembers
+  };
   std::string_view name;
   Type type = Type::kText;
   std::string_view about;
   bool required = false;
+  std::vector<BodyField> members = {};  // The members that an object of type kMembers may have.
 };
 
 // Empty text means {}. null in a number field means NaN, which JSON lacks. kInvalidArgument: not a JSON object, or an
-// unknown, missing or wrongly typed member; the message names it.
+// unknown, missing or wrongly typed member; the message names it by its path, as spec.gpus.
 [[nodiscard]] Result<nlohmann::ordered_json> parse_body(std::string_view text, std::span<const BodyField> fields);
 
 // The JSON schema, for openapi.json.

@@ -89,6 +89,9 @@ const std::map<std::string_view, Members>& members_by_pattern() {
       {"/api/v1/studies/{name}/trials",
        {"number", "state", "config", "values", "step", "reported", "attempt", "worker", "reason", "why", "started_ms",
         "ended_ms", "lease_ends_ms"}},
+      {"/api/v1/jobs",
+       {"id", "spec", "state", "reason", "why", "submitted_ms", "started_ms", "ended_ms", "exit_code", "restarts",
+        "ranks", "owner", "stopping", "position", "start", "earlier"}},
   };
   return kMembers;
 }

@@ -8,12 +8,14 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "dashboard/operation_json.h"
 #include "dashboard/row_filter.h"
 #include "dashboard/row_list.h"
 #include "dashboard/row_members.h"
 #include "dashboard/row_scan.h"
 #include "dashboard/row_text.h"
 #include "dashboard/study_text.h"
+#include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
 
 namespace volador::dashboard {
@@ -117,6 +119,11 @@ TEST(Api, EveryMemberOfARowIsKnown) {
   tried.set_config_json("{}");
   EXPECT_EQ(unknown("/api/v1/studies", study_text(study)), "");
   EXPECT_EQ(unknown("/api/v1/studies/{name}/trials", study_trial_text(tried)), "");
+  v1::Job job;
+  job.mutable_spec();
+  job.mutable_start();
+  job.set_why("[]");
+  EXPECT_EQ(unknown("/api/v1/jobs", json_of(job).dump()), "");
   for (const Api::Route& route : Api::routes()) {
     const bool lists = !route.query.empty() && route.query.front().name == "filter";
     EXPECT_TRUE(!lists || !row_members(route.pattern).empty()) << route.pattern;
@@ -151,6 +158,11 @@ TEST(Api, OpenApiNamesWhatBodiesQueriesAndAnswersHold) {
   EXPECT_EQ(
       document["paths"]["/api/v1/tokens"]["post"]["requestBody"]["content"]["application/json"]["schema"]["required"],
       Json::array({"role"}));
+  const Json& spec = document["paths"]["/api/v1/jobs"]["post"]["requestBody"]["content"]["application/json"]["schema"]
+                             ["properties"]["spec"];
+  EXPECT_EQ(spec["properties"]["nodes"]["format"], "int32");
+  EXPECT_EQ(spec["properties"]["env"]["additionalProperties"]["type"], "string");
+  EXPECT_FALSE(spec["additionalProperties"]);
   const Json& nodes = document["paths"]["/api/v1/nodes"]["get"];
   EXPECT_EQ(nodes["responses"]["200"]["content"]["application/json"]["schema"]["$ref"], "#/components/schemas/Rows");
   for (const Json& one : nodes["parameters"]) {

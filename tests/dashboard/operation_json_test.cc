@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
 
 namespace volador::dashboard {
@@ -74,6 +75,58 @@ TEST(OperationJson, RepliesHaveAllFieldsUnderTheirProtoNames) {
   EXPECT_EQ(json["trials_by_state"], (nlohmann::ordered_json{{"running", 3}}));
   EXPECT_TRUE(json["best"][0]["values"][0].is_null());
   EXPECT_EQ(json["searcher"], "");
+}
+
+TEST(OperationJson, AMessageComesAsAnObjectWithListsMapsAndNumbers) {
+  const operations::Entry& submit = *operations::find("Jobs/SubmitJob");
+  const v1::HttpRoute& route = route_of(submit, "/api/v1/jobs");
+  const auto body = parse_body(
+      R"({"spec":{"command":["python3","train.py"],"env":{"A":"1","B":""},"resources":{"licence":0.5},"gpus":2,)"
+      R"("nodes":3,"memory_bytes":4294967296,"labels":{}},"dry_run":true})",
+      body_fields_of(submit, route));
+  ASSERT_TRUE(body.has_value()) << body.error().message;
+  const auto request = request_of(submit, route, {}, *body);
+  const auto& made = static_cast<const v1::SubmitJobRequest&>(*request);
+  EXPECT_TRUE(made.dry_run());
+  ASSERT_EQ(made.spec().command_size(), 2);
+  EXPECT_EQ(made.spec().command(1), "train.py");
+  EXPECT_EQ(made.spec().env().at("A"), "1");
+  EXPECT_EQ(made.spec().env().at("B"), "");
+  EXPECT_EQ(made.spec().resources().at("licence"), 0.5);
+  EXPECT_EQ(made.spec().gpus(), 2);
+  EXPECT_EQ(made.spec().nodes(), 3);
+  EXPECT_EQ(made.spec().memory_bytes(), int64_t{4} << 30);
+}
+
+TEST(OperationJson, WrongMembersOfAMessageAreNamedByTheirPath) {
+  const operations::Entry& submit = *operations::find("Jobs/SubmitJob");
+  const auto fields = body_fields_of(submit, route_of(submit, "/api/v1/jobs"));
+  const auto refused = [&](const char* text) {
+    const auto body = parse_body(text, fields);
+    return body ? std::string("accepted") : body.error().message;
+  };
+  const auto says = [&](const char* text, std::string_view words) {
+    EXPECT_NE(refused(text).find(words), std::string::npos) << text << ": " << refused(text);
+  };
+  says("{}", "spec: it is missing; expected an object");
+  says(R"({"spec":[]})", "spec: expected an object, got []");
+  says(R"({"spec":{"gpu":1}})", R"(spec: there is no member "gpu"; did you mean gpus?)");
+  says(R"({"spec":{"gpus":"1"}})", "spec.gpus: expected a number, or null for NaN, got \"1\"");
+  says(R"({"spec":{"command":"sleep 1"}})", "spec.command: expected a list of texts");
+  says(R"({"spec":{"env":{"A":1}}})", "spec.env: expected an object of texts by name");
+  says(R"({"spec":{"resources":{"licence":"1"}}})", "spec.resources: expected an object of numbers by name");
+  says(R"({"spec":{"nodes":2147483648}})", "spec.nodes: expected a whole number below 2^31, got 2147483648");
+  says(R"({"spec":{"nodes":1.5}})", "spec.nodes: expected a whole number");
+  says(R"({"spec":{},"dryrun":true})", R"(body: there is no member "dryrun"; did you mean dry_run?)");
+}
+
+TEST(OperationJson, ReasonsOfAJobAreDataAndAbsentWithoutAReason) {
+  v1::Job job;
+  job.set_why(R"(["job.wait_reserved","job-1"])");
+  job.add_ranks();
+  const nlohmann::ordered_json json = json_of(job);
+  EXPECT_EQ(json["why"], (nlohmann::ordered_json{"job.wait_reserved", "job-1"}));
+  EXPECT_FALSE(json["ranks"][0].contains("why"));
 }
 
 TEST(OperationJson, EveryRouteOfTheCatalogueNamesFieldsOfItsRequest) {
