@@ -132,6 +132,28 @@ try {
         check(!/undefined|NaN|Invalid Date/.test(text), `${path} says ${/.{0,40}(undefined|NaN|Invalid Date)/.exec(text)?.[0]}`);
       }
     },
+    "a job is submitted by its form, runs with its log on the screen, and is stopped": async () => {
+      program?.kill("SIGINT");
+      await go("/jobs");
+      await until("no job", async () => (await page.textContent("main")).includes("There are no jobs."));
+      await page.click(".page-head button.primary");
+      await page.fill("dialog textarea", "echo hello from the job; sleep 600");
+      await page.fill('dialog label:has-text("Name") input', "greeting");
+      await page.fill('dialog label:has-text("CPUs") input', "0.5");
+      await until("the prediction", async () => /starts now|about/.test(await page.textContent("dialog .prediction")));
+      await page.click("dialog button[type=submit]");
+      const state = () => page.textContent(".page-head .state");
+      await until("it runs", async () => (await page.textContent("h1")) === "greeting" && (await state()) === "running", 40_000);
+      await until("its output", async () => (await page.locator(".log-text").allTextContents()).includes("hello from the job"), 30_000);
+      await page.click(".page-head >> text=Stop");
+      await page.click("dialog button.primary.danger");
+      await until("it is stopped", async () => (await state()) === "stopped", 40_000);
+      const text = await page.textContent("main");
+      check(text.includes("stopped with token"), "the reason");
+      check(!/undefined|NaN|Invalid Date/.test(text), "the page says what is not there");
+      await go("/jobs?state=stopped");
+      await until("it in the list", () => page.locator("tbody tr.opens:has-text('greeting')").count().then((n) => n === 1));
+    },
     "a log of 1,000,000 lines on the node: its end, its first line, a search, the next error, a link": async () => {
       program?.kill("SIGINT");
       const printed = spawn(tune_sleep, ["--num-samples=1", "--seconds=600", "--reports=600", "--print=1000000"], { env, cwd: home, stdio: "ignore" });

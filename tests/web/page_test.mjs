@@ -37,6 +37,10 @@ const kPages = {
   [`/experiments/${training.name}/trials/${training.rank_rows[1].id}`]: ["rank 1", "rank 1"],
   "/experiments/digits?tab=edf&split=activation": ["digits", "digits"],
   "/studies": ["Studies", "共享搜索"],
+  "/jobs": ["Jobs", "作业"],
+  "/jobs/job-2": ["imagenet", "imagenet"],
+  "/jobs/job-7": ["finetune", "finetune"],
+  "/jobs/job-8": ["evaluate", "evaluate"],
   "/studies/boosting": ["boosting", "boosting"],
   "/studies/boosting?tab=trials": ["boosting", "boosting"],
   [`/experiments/digits/compare?of=${trials.slice(0, 4).map((one) => one.id).join("%2C")}`]: ["Comparison of trials", "试验对比"],
@@ -785,7 +789,7 @@ await run_all("web_page", {
   "an empty cluster says what to do next": async () => {
     const server = await start({ still: true, empty: true });
     const { page, wrong, go, close } = await tab({ server });
-    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/studies": "volador study create", "/actors": "spawn()", "/tasks": "volador::task", "/queue": "No request waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "are listed here", "/audit": "Requests that change the cluster are listed here", "/": "tune_digits" })) {
+    for (const [path, word] of Object.entries({ "/experiments": "tune_digits", "/nodes": "volador start", "/studies": "volador study create", "/jobs": "volador job submit", "/actors": "spawn()", "/tasks": "volador::task", "/queue": "No request waits", "/groups": "volador::placement_group", "/objects": "volador::put", "/objects?tab=stores": "volador start", "/drivers": "hello_actor", "/events": "are listed here", "/audit": "Requests that change the cluster are listed here", "/": "tune_digits" })) {
       await go(path);
       await until(`${path} names ${word}`, async () => (await page.textContent("main")).includes(word));
     }

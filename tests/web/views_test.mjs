@@ -190,6 +190,87 @@ await run_all("web_views", {
     await viewer.close();
     await server.close();
   },
+  "jobs are listed by state; one has its ranks with their logs; it is stopped, extended and reordered after a question; a viewer sees no button": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, go, close } = await tab({ server });
+    await go("/jobs");
+    const names = () => page.locator("tbody tr.opens td:nth-child(2)").allTextContents();
+    await until("the jobs, newest first", async () => (await names()).join() === "evaluate,finetune,profile,sweep,imagenet,prepare");
+    check(/about .*, at the latest .* · needs/.test(await page.textContent("tbody tr:has-text('evaluate')")), "when a queued job starts, and why it waits");
+    await page.click(".state-chips >> text=failed");
+    await until("the failed job alone", async () => (await names()).join() === "imagenet" && (await hash(page)).includes("state=failed"));
+    await page.click(".state-chips >> text=All");
+    await until("all of them", async () => (await names()).length === 6);
+    await page.fill("[data-filter]", "tune");
+    await until("the job of that name", async () => (await names()).join() === "finetune");
+    await page.click("tbody tr.opens td:nth-child(3)");
+    await until("its page", async () => (await page.textContent("h1")) === "finetune" && (await page.textContent(".page-head .state")) === "running");
+    equal(await page.locator("section:has(h2:text-is('Ranks')) tbody tr").count(), 2, "ranks");
+    await page.selectOption("label.select:has-text('Rank') select", "1");
+    await until("the log of rank 1", async () => (await page.textContent("main")).includes("Log of rank 1") && (await page.locator(".log-line").count()) > 0);
+    const log = await page.locator("section:has(h2:text-is('Ranks')) tbody tr >> text=Open").first().getAttribute("href");
+    check(/^#\/logs\?id=/.test(log), "link to the log of its actor: " + log);
+    await page.click(".page-head >> text=Extend");
+    await page.fill("dialog input[type=number]", "300");
+    check((await page.textContent("dialog")).includes("volador job extend job-7 18000s"), "the same in a terminal");
+    await page.click("dialog button.primary");
+    await until("the new maximum time", async () => (await page.textContent(".facts")).includes("5 h"));
+    await page.click(".page-head >> text=Stop");
+    check((await page.textContent("dialog")).includes("volador job stop job-7"), "the same in a terminal");
+    await page.click("dialog button.primary.danger");
+    await until("it is stopped", async () => (await page.textContent(".page-head .state")) === "stopped" && (await page.textContent(".reason")).includes("stopped with token"));
+    equal(await page.locator(".page-head >> text=Extend").count(), 0, "buttons of an ended job");
+    await page.click(".page-head >> text=Delete");
+    await page.click("dialog button.primary.danger");
+    await until("the list without it", async () => (await page.getAttribute("#main", "data-at")) === "/jobs" && (await names()).length === 5);
+    await go("/jobs/job-8");
+    await page.click(".page-head >> text=Priority");
+    await page.selectOption("dialog select", "very_urgent");
+    await page.click("dialog button.primary");
+    await until("the new priority", async () => (await page.textContent("main")).includes("very urgent"));
+    await go("/jobs/job-2");
+    await until("its earlier attempt", async () => (await page.locator("section:has(h2:text-is('Earlier attempts')) tbody tr").count()) === 2);
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    const viewer = await tab({ server, token: "vt1.viewer" });
+    await viewer.go("/jobs");
+    await viewer.page.waitForSelector("tbody tr.opens");
+    equal(await viewer.page.locator(".page-head button").count(), 0, "buttons of a viewer in the list");
+    await viewer.go("/jobs/job-8");
+    await settled(viewer.page);
+    equal(await viewer.page.locator(".page-head button").count(), 0, "buttons of a viewer");
+    await viewer.close();
+    await server.close();
+  },
+  "the form of a job predicts its start while it is filled in, and submits it": async () => {
+    const server = await start({ trials: 40, still: true });
+    for (const [lang, now, about, never] of [["en-US", "starts now", "about", "never: it needs 100 CPUs"], ["zh-CN", "立即开始", "约", "无法开始："]]) {
+      const { page, wrong, go, close } = await tab({ server, lang });
+      await go("/jobs");
+      await page.click(".page-head button.primary");
+      const field = (name) => page.locator(`dialog label:has-text("${name}") input`);
+      const said = (text) => until(text, async () => (await page.textContent("dialog .prediction")).includes(text));
+      check(await page.isDisabled("dialog button[type=submit]"), "nothing is submitted without a command");
+      await page.fill("dialog textarea", "python3 train.py");
+      await said(now);
+      await field("GPU").fill("1");
+      await said(about);
+      await field("CPU").fill("100");
+      await said(never);
+      wrong.length = 0;  // The browser notes the refusal.
+      await page.click("dialog button[type=submit]");
+      await until("the refusal", async () => (await page.textContent(".toasts")).includes("100 CPUs"));
+      wrong.length = 0;
+      await field("CPU").fill("2");
+      await said(about);
+      await page.click("dialog button[type=submit]");
+      await until("the page of the new job", async () => /^\/jobs\/job-\d+$/.test(await page.getAttribute("#main", "data-at")) && (await page.textContent("main")).includes("python3 train.py"));
+      equal(await page.locator("dialog").count(), 0, "dialogs");
+      equal(wrong.join("\n"), "", "noted");
+      await close();
+    }
+    await server.close();
+  },
   "an explanation is a list of facts and a line of states with their times, and does not repeat what stands above it": async () => {
     const { page, wrong, go, close } = await tab();
     await go(`/experiments/digits/trials/${trials.find((one) => one.status === "stopped").id}`);

@@ -2,6 +2,7 @@
 //   node dev/server.mjs [--port=8642] [--trials=240] [--still]       sign in with the token "vt1.dev"
 import { explained, reasoned } from "./reasons.mjs";
 import { answer_lines } from "./logs.mjs";
+import { answer_job } from "./jobs.mjs";
 import { answer_run } from "./runs.mjs";
 import { audit_of, listed } from "./audit.mjs";
 import { createServer } from "node:http";
@@ -180,6 +181,8 @@ async function answer(world, state, request, response) {
     if (role === "viewer") return refuse(403, "kPermissionDenied", "this is for role operator; you have role viewer");
     return json(200, listed(state.audit, url.searchParams));
   }
+  const job = await answer_job(world, state, role, request, url, body_of);
+  if (job) return job.error ? refuse(job.status, job.code, job.error) : json(job.status, job.value);
   const study = studies_of(world).find((one) => one.name === decodeURIComponent(url.pathname.split("/")[4] ?? ""));
   if (url.pathname === "/api/v1/studies") { const rows = world.tables.nodes.size ? studies_of(world) : []; return json(200, { rows, total: rows.length, next_page_token: "" }); }
   if (study && url.pathname.endsWith("/trials")) return json(200, { rows: study.all, total: study.all.length, next_page_token: "" });

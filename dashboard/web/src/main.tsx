@@ -17,6 +17,7 @@ import { DriverPage, Drivers } from "./pages/drivers";
 import { Events } from "./pages/events";
 import { ExperimentPage, Experiments } from "./pages/experiments";
 import { GroupPage, Groups } from "./pages/groups";
+import { JobPage, Jobs } from "./pages/jobs";
 import { Logs } from "./pages/logs";
 import { NodePage, Nodes } from "./pages/nodes";
 import { Objects } from "./pages/objects";
@@ -47,6 +48,7 @@ function View() {
     case "studies": return one ? <StudyPage key={one} name={one} /> : <Studies />;
     case "tasks": return <Tasks />;
     case "queue": return <Queue />;
+    case "jobs": return one ? <JobPage key={one} id={one} /> : <Jobs />;
     case "groups": return one ? <GroupPage key={one} id={one} /> : <Groups />;
     case "objects": return <Objects />;
     case "logs": return <Logs />;

@@ -1,9 +1,9 @@
 // Shared studies, whose workers are programs in any language: the list, and the page of a study with its trials and history.
-import { useEffect, useMemo, useState } from "preact/hooks";
-import { ApiError, call } from "../api";
+import { useMemo } from "preact/hooks";
 import { date_time, plain } from "../format";
 import { locale, reason_of, t, word } from "../i18n";
 import type { Why } from "../i18n/reason";
+import { use_answer } from "../live/poll";
 import type { Config, Value } from "../live/protocol";
 import { chart_height } from "../prefs";
 import { go, link, query } from "../router";
@@ -44,28 +44,6 @@ interface Study {
   trials_total: number;
   trials_by_state: Record<string, number>;
   best: StudyTrial[];
-}
-
-const kEvery = 3000;  // In ms. Studies are not a topic of the live connection, so the page polls.
-
-// Polls a route while the page is visible.
-function use_answer<T>(path: string): { answer: T | null; error: unknown } {
-  const [state, set_state] = useState<{ answer: T | null; error: unknown }>({ answer: null, error: null });
-  useEffect(() => {
-    let gone = false;
-    const load = () => {
-      if (document.visibilityState === "hidden") return;
-      call<T>("GET", path).then((answer) => { if (!gone) set_state({ answer, error: null }); }, (error: unknown) => { if (!gone) set_state((before) => (error instanceof ApiError && error.status === 0 ? before : { answer: null, error })); });
-    };
-    set_state({ answer: null, error: null });
-    load();
-    const timer = setInterval(load, kEvery);
-    return () => {
-      gone = true;
-      clearInterval(timer);
-    };
-  }, [path]);
-  return state;
 }
 
 // Maps Optuna's states to the page's states of trials.

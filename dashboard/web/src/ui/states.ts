@@ -6,6 +6,9 @@ export type Tone = "live" | "good" | "calm" | "wait" | "warn" | "bad" | "off";
 const kStates: Record<string, [IconName, Tone]> = {
   running: ["running", "live"],
   starting: ["waiting", "live"],
+  queued: ["waiting", "wait"],
+  succeeded: ["good", "good"],
+  job_stopped: ["stopped", "calm"],
   finished: ["good", "good"],
   stopped: ["stopped", "calm"],
   failed: ["bad", "bad"],

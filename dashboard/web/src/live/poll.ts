@@ -1,0 +1,27 @@
+// Rows that are no topic of the live connection: routes that the page polls.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError, call } from "../api";
+
+const kEvery = 3000;  // In ms.
+
+// Polls a route while the page is visible. `again` polls at once, for example after a change.
+export function use_answer<T>(path: string): { answer: T | null; error: unknown; again: () => void } {
+  const [state, set_state] = useState<{ answer: T | null; error: unknown }>({ answer: null, error: null });
+  const load_now = useRef(() => {});
+  useEffect(() => {
+    let gone = false;
+    const load = () => {
+      if (document.visibilityState === "hidden") return;
+      call<T>("GET", path).then((answer) => { if (!gone) set_state({ answer, error: null }); }, (error: unknown) => { if (!gone) set_state((before) => (error instanceof ApiError && error.status === 0 ? before : { answer: null, error })); });
+    };
+    load_now.current = load;
+    set_state({ answer: null, error: null });
+    load();
+    const timer = setInterval(load, kEvery);
+    return () => {
+      gone = true;
+      clearInterval(timer);
+    };
+  }, [path]);
+  return { ...state, again: () => load_now.current() };
+}
