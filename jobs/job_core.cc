@@ -22,6 +22,7 @@ constexpr int kPorts = 10'000;
 constexpr int kEarlierMax = 64;
 constexpr int kListDefault = 1000;
 constexpr int64_t kForecastMs = 1000;
+constexpr size_t kForecastAlways = 50;            // Up to so many open jobs, a forecast costs less than a request.
 constexpr int64_t kStartTimeoutMs = 10 * 60'000;  // A large code folder takes a while to arrive and to be unpacked.
 // Above those of actors and trials, whose priority is 0, in the head's scheduler: an admitted job starts.
 constexpr int kActorPriority = 0;
@@ -336,8 +337,11 @@ Result<v1::Job> JobCore::stop(const v1::StopJobRequest& request, const Requester
   if (!found) return make_error(found.error());
   Job& job = **found;
   if (job.record.phase() == Record::ENDED) return row(job, now_ms);
-  if (job.record.phase() == Record::ENDING && !request.now() && job.record.outcome() == "stopped")
+  // A job that ends by itself keeps its outcome, unless that was to start again.
+  if (job.record.phase() == Record::ENDING && job.record.outcome() != "queued") {
+    if (request.now()) end_ranks(job, job.record.outcome(), true);
     return row(job, now_ms);
+  }
   set_reason(*job.record.mutable_job(), reason("job.stopped_by", by.token_id));
   if (job.record.phase() == Record::QUEUED) {
     set_end(job, "stopped", reason("job.stopped_by", by.token_id), now_ms);
@@ -370,9 +374,10 @@ Result<v1::Job> JobCore::set_priority(const v1::SetJobPriorityRequest& request, 
   Job& job = **found;
   if (auto allowed = check_priority(request.priority(), by); !allowed) return make_error(allowed.error());
   if (job.record.phase() != Record::QUEUED) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("set the priority of {}: only queued jobs have one, it is {}", job.record.job().id(),
-                                  job.record.job().state()));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("set the priority of {}: it has effect in the queue only, and this job {}", job.record.job().id(),
+                    job.record.phase() == Record::PLACING ? "starts" : "is " + job.record.job().state()));
   }
   job.record.mutable_job()->mutable_spec()->set_priority(request.priority());
   keep(job);
@@ -455,7 +460,8 @@ std::vector<QueuedJob> JobCore::queue_now() const {
 }
 
 const std::map<int64_t, StartForecast>& JobCore::forecasts(int64_t now_ms) const {
-  if (now_ms - forecast_at_ms_ < kForecastMs && now_ms >= forecast_at_ms_) return forecasts_;
+  const bool is_fresh = now_ms - forecast_at_ms_ < kForecastMs && now_ms >= forecast_at_ms_;
+  if (is_fresh && (open_.size() > kForecastAlways || now_ms == forecast_at_ms_)) return forecasts_;
   forecast_at_ms_ = now_ms;
   forecasts_.clear();
   if (!seen_cluster_) return forecasts_;
@@ -741,7 +747,9 @@ void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
   if (const auto group = by_group_.find(reply.request_id()); group != by_group_.end()) {
     Job& job = jobs_.at(group->second);
     if (job.record.phase() != Record::PLACING || !job.ranks.empty()) return;
-    if (reply.has_error() && reply.error().code() != 0) {
+    if (reply.has_error() && error_code_from(int64_t{reply.error().code()}) == ErrorCode::kUnavailable) {
+      job.ask_again = true;  // A limit of the head; see on_tick().
+    } else if (reply.has_error() && reply.error().code() != 0) {
       job.failed = Cause();
       job.failed->set_kind(Cause::START_FAILED);
       job.failed->set_message(reply.error().message());
@@ -778,6 +786,21 @@ void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
   settle(job, now_ms);
 }
 
+// Queues jobs again that were sent to a node by its name and wait for it, if it takes no jobs any more: they may have
+// named others.
+void JobCore::leave_closed_nodes(int64_t now_ms) {
+  for (const int64_t number : std::vector<int64_t>(open_.begin(), open_.end())) {
+    Job& job = jobs_.at(number);
+    if (job.record.phase() != Record::PLACING || job.spec().node_names_size() < 2 || job.ranks.size() != 1) continue;
+    const Rank& rank = job.ranks.front();
+    if (rank.state != protocol::PENDING) continue;
+    const auto node = std::ranges::find(cluster_.view.nodes, job.held.front().first, &PlanNode::name);
+    if (node != cluster_.view.nodes.end() && node->takes_jobs) continue;
+    end_ranks(job, "queued", true);
+    settle(job, now_ms);
+  }
+}
+
 void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
   cluster_ = std::move(state);
   seen_cluster_ = true;
@@ -797,10 +820,14 @@ void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
     at->gone = true;
     settle(job, now_ms);
   }
+  leave_closed_nodes(now_ms);
   plan(now_ms);
 }
 
 void JobCore::on_tick(int64_t now_ms) {
+  for (const int64_t number : open_) {
+    if (Job& job = jobs_.at(number); std::exchange(job.ask_again, false)) send_requests(job);
+  }
   for (const int64_t number : std::vector<int64_t>(open_.begin(), open_.end())) {
     Job& job = jobs_.at(number);
     const int64_t limit_ms = job.spec().duration_s() * 1000;

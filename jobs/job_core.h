@@ -148,6 +148,7 @@ class JobCore {
     std::vector<std::pair<std::string, ResourceSet>> held;  // By node, from the planner or the placed ranks.
     Reason waits;                                           // Why it is queued.
     int64_t promised_ms = 0;                                // See QueuedJob.
+    bool ask_again = false;                                 // The head refused a request because of a limit.
     bool in_view = false;                        // The last view shows the resources of all its ranks as used.
     std::optional<protocol::DeathCause> failed;  // The first failure of this attempt.
     int failed_rank = -1;
@@ -173,6 +174,7 @@ class JobCore {
   protocol::ActorSpec actor_spec(const Job& job, int rank, const std::vector<std::string>& nodes) const;
   void on_actor(const protocol::ActorInfo& info, int64_t now_ms);
   void on_reply(const protocol::Reply& reply, int64_t now_ms);
+  void leave_closed_nodes(int64_t now_ms);
   void settle(Job& job, int64_t now_ms);
   void end_ranks(Job& job, const std::string& outcome, bool now);
   void finish(Job& job, int64_t now_ms);

@@ -104,10 +104,10 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
     return bad_spec(fmt::format("shm_bytes: expected 0 (4 GiB) or more, got {}", spec.shm_bytes()));
   if (spec.mounts_size() > 0 || spec.shm_bytes() > 0) spec.set_isolated(true);
   if (spec.project().empty()) spec.set_project(std::string(kDefaultProject));
-  const std::set<std::string> names(spec.node_names().begin(), spec.node_names().end());
-  if (!names.empty() && names.size() < static_cast<size_t>(spec.nodes())) {
-    return bad_spec(fmt::format("node_names: {} for {} are too few; name as many as the job has, or more",
-                                counted(names.size(), "node"), counted(spec.nodes(), "node")));
+  if (spec.node_names_size() > 0 && spec.nodes() > 1) {
+    return bad_spec(
+        fmt::format("node_names: only a job on one node names nodes, this one has {}; select them with labels",
+                    counted(spec.nodes(), "node")));
   }
   // Finds what only the launch mode knows.
   LaunchRequest launch{.mode = *mode,

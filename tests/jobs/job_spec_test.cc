@@ -221,12 +221,12 @@ TEST(JobSpecTest, NodeNamesAreAsManyAsNodes) {
          spec.set_nodes(2);
          spec.add_node_names("oak");
        },
-       {"node_names:", "1 node for 2 nodes", "too few"}},
+       {"node_names:", "this one has 2 nodes", "labels"}},
       {[](auto& spec) {
          spec.set_nodes(2);
          for (int i = 0; i < 2; ++i) spec.add_node_names("oak");
        },
-       {"node_names:", "1 node for 2 nodes", "too few"}},
+       {"node_names:", "this one has 2 nodes", "labels"}},
   });
 }
 
