@@ -21,6 +21,8 @@ constexpr int kPortFirst = 20'000;
 constexpr int kPorts = 10'000;
 constexpr int kEarlierMax = 64;
 constexpr int kListDefault = 1000;
+constexpr size_t kPlanAtOnce = 200;  // Jobs in the queue up to which each submission is planned by itself.
+constexpr int64_t kHandOverAgainMs = 1000;
 constexpr int64_t kForecastMs = 1000;
 constexpr size_t kForecastAlways = 50;            // Up to so many open jobs, a forecast costs less than a request.
 constexpr int64_t kStartTimeoutMs = 10 * 60'000;  // A large code folder takes a while to arrive and to be unpacked.
@@ -165,13 +167,15 @@ void JobCore::start(int64_t now_ms) {
     Record& record = job.record;
     if (record.phase() == Record::ENDED) {
       ends.emplace_back(record.job().ended_ms(), number);
-      if (record.job().state() == "succeeded")
-        predictor_.record(record.job().owner(), job.spec().project(),
-                          record.job().ended_ms() - record.job().started_ms(), job.spec().duration_s() * 1000);
+      if (record.job().state() == "succeeded") record_run(job, record.job().ended_ms() - record.job().started_ms());
       continue;
     }
     open_.insert(number);
-    if (record.phase() == Record::QUEUED) continue;
+    if (record.phase() == Record::QUEUED) {
+      enqueue(job);
+      continue;
+    }
+    active_.insert(number);
     if (!record.group_id().empty()) by_group_[record.group_id()] = number;
     const auto held = resources_of(job.spec()).value_or(ResourceSet());
     for (int i = 0; i < record.actor_ids_size(); ++i) {
@@ -180,6 +184,7 @@ void JobCore::start(int64_t now_ms) {
       by_actor_[actor] = number;
     }
     for (const v1::JobRank& rank : record.job().ranks()) job.held.emplace_back(rank.node(), held);
+    update_running(job);
   }
   std::sort(ends.begin(), ends.end());
   for (const auto& [time, number] : ends) ended_.push_back(number);
@@ -194,6 +199,10 @@ void JobCore::use_program(const std::string& sha256) {
   program_ = sha256;
   actions_.rows.push_back({std::string(kJobsHeadTable), "driver", raw(driver_)});
   actions_.rows.push_back({std::string(kJobsHeadTable), "program", program_});
+}
+
+void JobCore::event(std::string text, std::vector<std::pair<std::string, std::string>> fields) {
+  actions_.events.push_back({.text = std::move(text), .fields = std::move(fields)});
 }
 
 void JobCore::keep(Job& job) {
@@ -282,14 +291,14 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   job.record.set_files_bytes(files_bytes);
   if (seen_cluster_) {
     // Without any node it waits for the first.
-    const auto feasible = check_feasible(view_now(), queued(job));
+    const auto feasible = check_feasible(cluster_.view, queued(job));
     if (!feasible && feasible.error().code != ErrorCode::kUnavailable) return make_error(feasible.error());
   }
   v1::SubmitJobReply reply;
   if (request.dry_run()) {
-    std::vector<QueuedJob> queue = queue_now();
+    std::vector<QueuedJob> queue = refreshed_queue();
     queue.push_back(queued(job));
-    if (const auto start = forecast_one(view_now(), queue, static_cast<JobNumber>(number), now_ms, options_)) {
+    if (const auto start = forecast_one(cluster_.view, queue, static_cast<JobNumber>(number), now_ms, options_)) {
       fill(*start, *shown.mutable_start());
       shown.mutable_start()->set_now(!start->never && start->likely_ms != 0 && start->likely_ms <= now_ms);
     }
@@ -300,9 +309,14 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   last_ = number;
   open_.insert(number);
   Job& stored = jobs_[number] = std::move(job);
+  enqueue(stored);
   keep(stored);
-  actions_.events.push_back({"job submitted", {{"job", id_of(number)}, {"name", stored.spec().name()}}});
-  plan(now_ms);
+  event("job submitted", {{"job", id_of(number)}, {"name", stored.spec().name()}});
+  if (queue_.size() <= kPlanAtOnce) {
+    plan(now_ms);
+  } else {
+    actions_.look = true;  // One plan for all that are submitted together.
+  }
   *reply.mutable_job() = row(stored, now_ms);
   return reply;
 }
@@ -380,6 +394,8 @@ Result<v1::Job> JobCore::set_priority(const v1::SetJobPriorityRequest& request, 
                     job.record.phase() == Record::PLACING ? "starts" : "is " + job.record.job().state()));
   }
   job.record.mutable_job()->mutable_spec()->set_priority(request.priority());
+  dequeue(job.record.number());
+  enqueue(job);
   keep(job);
   actions_.look = true;
   return row(job, now_ms);
@@ -398,6 +414,13 @@ Result<v1::Job> JobCore::extend(const v1::ExtendJobRequest& request, const Reque
                                                                job.record.job().id(), job.record.job().state()));
   }
   job.record.mutable_job()->mutable_spec()->set_duration_s(request.duration_s());
+  if (job.record.phase() == Record::QUEUED) {
+    dequeue(job.record.number());
+    enqueue(job);
+    actions_.look = true;
+  } else {
+    update_running(job);
+  }
   keep(job);
   return row(job, now_ms);
 }
@@ -422,51 +445,65 @@ QueuedJob JobCore::queued(const Job& job) const {
   return out;
 }
 
-ClusterView JobCore::view_now() const {
-  ClusterView view = cluster_.view;
-  std::map<std::string, PlanNode*, std::less<>> by_name;
-  for (PlanNode& node : view.nodes) by_name[node.name] = &node;
-  for (const int64_t number : open_) {
-    const Job& job = jobs_.at(number);
-    if (job.record.phase() == Record::QUEUED) continue;
-    if (!job.in_view) {
-      for (const auto& [name, resources] : job.held) {
-        if (const auto found = by_name.find(name); found != by_name.end()) {
-          for (const auto& [of, amount] : resources.entries())
-            found->second->free.set(of, std::max<Amount>(0, found->second->free.get(of) - amount));
-        }
-      }
-    }
-    const v1::Job& shown = job.record.job();
-    view.running.push_back(
-        {.number = static_cast<JobNumber>(number),
+// Uses up the job's room in the view, which the view does not show yet.
+void JobCore::take_room(const Job& job) {
+  for (const auto& [name, resources] : job.held) {
+    const auto at = node_index_.find(name);
+    if (at == node_index_.end()) continue;
+    ResourceSet& free = cluster_.view.nodes[at->second].free;
+    for (const auto& [of, amount] : resources.entries()) free.set(of, std::max<Amount>(0, free.get(of) - amount));
+  }
+}
+
+// Brings the job's entry among the running jobs up to date.
+void JobCore::update_running(const Job& job) {
+  const auto number = static_cast<JobNumber>(job.record.number());
+  auto& all = cluster_.view.running;
+  auto at = std::ranges::find(all, number, &RunningJob::number);
+  if (at == all.end()) at = all.insert(all.end(), RunningJob());
+  const v1::Job& shown = job.record.job();
+  *at = {.number = number,
          .started_ms = shown.started_ms() != 0 ? shown.started_ms() : shown.submitted_ms(),
          .limit_ms = job.spec().duration_s() * 1000,
          .predicted_ms = predictor_.predict(shown.owner(), job.spec().project(), job.spec().duration_s() * 1000),
          .project = job.spec().project(),
          .held = job.held,
-         .priority = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal)});
-  }
-  return view;
+         .priority = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal)};
 }
 
-std::vector<QueuedJob> JobCore::queue_now() const {
-  std::vector<QueuedJob> queue;
-  for (const int64_t number : open_) {
-    const Job& job = jobs_.at(number);
-    if (job.record.phase() == Record::QUEUED) queue.push_back(queued(job));
+void JobCore::drop_running(int64_t number) {
+  std::erase_if(cluster_.view.running,
+                [&](const RunningJob& job) { return static_cast<int64_t>(job.number) == number; });
+}
+
+void JobCore::record_run(const Job& job, int64_t run_ms) {
+  predictor_.record(job.record.job().owner(), job.spec().project(), run_ms, job.spec().duration_s() * 1000);
+  predictions_stale_ = true;
+}
+
+void JobCore::enqueue(Job& job) { queue_.push_back(queued(job)); }
+
+void JobCore::dequeue(int64_t number) {
+  std::erase_if(queue_, [&](const QueuedJob& job) { return static_cast<int64_t>(job.number) == number; });
+}
+
+// The queue with predictions from all jobs that have ended.
+const std::vector<QueuedJob>& JobCore::refreshed_queue() const {
+  if (std::exchange(predictions_stale_, false)) {
+    for (QueuedJob& job : queue_) job.predicted_ms = predictor_.predict(job.owner, job.project, job.limit_ms);
   }
-  return queue;
+  return queue_;
 }
 
 const std::map<int64_t, StartForecast>& JobCore::forecasts(int64_t now_ms) const {
-  const bool is_fresh = now_ms - forecast_at_ms_ < kForecastMs && now_ms >= forecast_at_ms_;
+  // A long queue takes a while: about 1 s for 10,000 jobs.
+  const int64_t valid_ms = kForecastMs + static_cast<int64_t>(queue_.size());
+  const bool is_fresh = now_ms - forecast_at_ms_ < valid_ms && now_ms >= forecast_at_ms_;
   if (is_fresh && (open_.size() > kForecastAlways || now_ms == forecast_at_ms_)) return forecasts_;
   forecast_at_ms_ = now_ms;
   forecasts_.clear();
   if (!seen_cluster_) return forecasts_;
-  const std::vector<QueuedJob> queue = queue_now();
-  for (const StartForecast& one : forecast(view_now(), queue, now_ms, options_).jobs)
+  for (const StartForecast& one : forecast(cluster_.view, refreshed_queue(), now_ms, options_).jobs)
     forecasts_[static_cast<int64_t>(one.number)] = one;
   return forecasts_;
 }
@@ -476,13 +513,15 @@ void JobCore::plan(int64_t now_ms) {
     actions_.look = true;
     return;
   }
-  const std::vector<QueuedJob> queue = queue_now();
-  if (queue.empty()) return;
-  Plan made = jobs::plan(view_now(), queue, now_ms, options_);
-  for (const Wait& wait : made.waits) jobs_.at(static_cast<int64_t>(wait.number)).waits = reason_of_wait(wait);
+  if (queue_.empty()) return;
+  Plan made = jobs::plan(cluster_.view, refreshed_queue(), now_ms, options_);
+  waits_ = std::move(made.waits);
+  wait_index_.clear();
   if (made.blocked) {
     int64_t& promised = jobs_.at(static_cast<int64_t>(made.blocked->number)).promised_ms;
     if (promised == 0) promised = made.blocked->likely_ms;
+    const auto at = std::ranges::find(queue_, made.blocked->number, &QueuedJob::number);
+    if (at != queue_.end()) at->promised_ms = promised;
   }
   const std::optional<JobNumber> blocked = made.blocked ? std::optional(made.blocked->number) : std::nullopt;
   for (const auto& [number, placement] : made.start)
@@ -493,21 +532,32 @@ void JobCore::plan(int64_t now_ms) {
 // Requests the blocked job from the head's scheduler if only actors and trials are in its way: there it waits its turn
 // among them, while here it would wait until they leave room by chance.
 void JobCore::hand_over(Job& job, int64_t now_ms) {
-  ClusterView view = view_now();
-  for (PlanNode& node : view.nodes) {
-    node.free = node.total;
-    for (const RunningJob& running : view.running) {
-      for (const auto& [name, held] : running.held) {
-        if (name != node.name) continue;
-        for (const auto& [of, amount] : held.entries())
-          node.free.set(of, std::max<Amount>(0, node.free.get(of) - amount));
-      }
+  const int64_t number = job.record.number();
+  if (number == not_handed_over_ && now_ms - not_handed_over_at_ms_ < kHandOverAgainMs) return;
+  not_handed_over_ = number;
+  not_handed_over_at_ms_ = now_ms;
+  ClusterView view = cluster_.view;
+  bool others = false;  // Whether actors and trials use anything.
+  std::vector<ResourceSet> taken(view.nodes.size());
+  for (const RunningJob& running : view.running) {
+    for (const auto& [name, held] : running.held) {
+      if (const auto at = node_index_.find(name); at != node_index_.end()) taken[at->second] += held;
     }
   }
+  for (size_t i = 0; i < view.nodes.size(); ++i) {
+    PlanNode& node = view.nodes[i];
+    for (const auto& [of, total] : node.total.entries()) {
+      const Amount left = std::max<Amount>(0, total - taken[i].get(of));
+      others |= node.free.get(of) < left;
+      node.free.set(of, left);
+    }
+  }
+  if (!others) return;
   const std::vector<QueuedJob> alone{queued(job)};
   const Plan made = jobs::plan(view, alone, now_ms, options_);
   if (made.start.empty()) return;
-  const Reason waits = reason("job.wait_other", job.waits);
+  const Reason waits = reason("job.wait_other", wait_reason(job));
+  not_handed_over_ = 0;
   begin(job, made.start.front().second.nodes, now_ms);
   job.waits = waits;
 }
@@ -516,6 +566,8 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
 
 void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms) {
   Record& record = job.record;
+  dequeue(record.number());
+  active_.insert(record.number());
   record.set_phase(Record::PLACING);
   record.clear_outcome();
   record.clear_group_id();
@@ -543,6 +595,8 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now
     rank.set_state("pending");
     rank.set_attempt(attempt);
   }
+  take_room(job);
+  update_running(job);
   if (job.spec().nodes() > 1) {
     const auto group = new_id<GroupId>(random_);
     record.set_group_id(raw(group));
@@ -681,7 +735,7 @@ void JobCore::send_requests(Job& job) {
 
 void JobCore::on_connected(int64_t) {
   for (const std::string& group : leaving_groups_) send_removal(group);
-  for (const int64_t number : open_) {
+  for (const int64_t number : active_) {
     Job& job = jobs_.at(number);
     if (job.record.phase() != Record::QUEUED) send_requests(job);
   }
@@ -710,6 +764,7 @@ void JobCore::on_actor(const protocol::ActorInfo& info, int64_t now_ms) {
   if (!info.node_name().empty() && info.node_name() != shown.node()) {
     shown.set_node(info.node_name());
     if (index < job.held.size()) job.held[index].first = info.node_name();
+    update_running(job);
   }
   shown.set_reason(info.reason());
   shown.set_why(info.why());
@@ -762,6 +817,7 @@ void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
       std::vector<std::string> nodes;
       for (const protocol::BundleInfo& bundle : reply.group().bundles()) nodes.push_back(bundle.node_name());
       for (size_t i = 0; i < nodes.size() && i < job.held.size(); ++i) job.held[i].first = nodes[i];
+      update_running(job);
       spawn_ranks(job, nodes);
       send_requests(job);
       keep(job);
@@ -789,7 +845,7 @@ void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
 // Queues jobs again that were sent to a node by its name and wait for it, if it takes no jobs any more: they may have
 // named others.
 void JobCore::leave_closed_nodes(int64_t now_ms) {
-  for (const int64_t number : std::vector<int64_t>(open_.begin(), open_.end())) {
+  for (const int64_t number : std::vector<int64_t>(active_.begin(), active_.end())) {
     Job& job = jobs_.at(number);
     if (job.record.phase() != Record::PLACING || job.spec().node_names_size() < 2 || job.ranks.size() != 1) continue;
     const Rank& rank = job.ranks.front();
@@ -802,14 +858,18 @@ void JobCore::leave_closed_nodes(int64_t now_ms) {
 }
 
 void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
+  state.view.running = std::move(cluster_.view.running);
   cluster_ = std::move(state);
   seen_cluster_ = true;
+  node_index_.clear();
+  for (size_t i = 0; i < cluster_.view.nodes.size(); ++i) node_index_[cluster_.view.nodes[i].name] = i;
   // The head reads its tables and sends the states of actors in one order: what is known as placed here is in the view.
-  for (const int64_t number : open_) {
+  for (const int64_t number : active_) {
     Job& job = jobs_.at(number);
     job.in_view = !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const Rank& rank) {
       return rank.state != protocol::ACTOR_STATE_UNSPECIFIED && rank.state != protocol::PENDING;
     });
+    if (!job.in_view) take_room(job);
   }
   for (const ActorId actor : cluster_.gone) {
     const auto found = by_actor_.find(actor);
@@ -825,10 +885,10 @@ void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
 }
 
 void JobCore::on_tick(int64_t now_ms) {
-  for (const int64_t number : open_) {
+  for (const int64_t number : active_) {
     if (Job& job = jobs_.at(number); std::exchange(job.ask_again, false)) send_requests(job);
   }
-  for (const int64_t number : std::vector<int64_t>(open_.begin(), open_.end())) {
+  for (const int64_t number : std::vector<int64_t>(active_.begin(), active_.end())) {
     Job& job = jobs_.at(number);
     const int64_t limit_ms = job.spec().duration_s() * 1000;
     if (job.record.phase() != Record::RUNNING || limit_ms == 0) continue;
@@ -837,16 +897,14 @@ void JobCore::on_tick(int64_t now_ms) {
     end_ranks(job, "expired", false);
     settle(job, now_ms);
   }
-  if (std::ranges::any_of(open_, [this](int64_t number) {
-        const auto phase = jobs_.at(number).record.phase();
-        return phase == Record::QUEUED || phase == Record::ENDING;
-      }))
-    actions_.look = true;
+  const bool any_ends = std::ranges::any_of(
+      active_, [this](int64_t number) { return jobs_.at(number).record.phase() == Record::ENDING; });
+  if (any_ends || !queue_.empty()) actions_.look = true;
 }
 
 std::optional<int64_t> JobCore::deadline_ms() const {
   std::optional<int64_t> first;
-  for (const int64_t number : open_) {
+  for (const int64_t number : active_) {
     const Job& job = jobs_.at(number);
     if (job.record.phase() != Record::RUNNING || job.spec().duration_s() == 0) continue;
     const int64_t end = job.record.job().started_ms() + job.spec().duration_s() * 1000;
@@ -857,7 +915,7 @@ std::optional<int64_t> JobCore::deadline_ms() const {
 
 std::vector<ActorId> JobCore::ending() const {
   std::vector<ActorId> out;
-  for (const int64_t number : open_) {
+  for (const int64_t number : active_) {
     const Job& job = jobs_.at(number);
     for (const Rank& rank : job.ranks) {
       if (rank.state == protocol::DEAD && !rank.gone) out.push_back(rank.actor);
@@ -891,7 +949,8 @@ void JobCore::settle(Job& job, int64_t now_ms) {
       record.set_phase(Record::RUNNING);
       record.mutable_job()->set_state("running");
       record.mutable_job()->set_started_ms(now_ms);
-      actions_.events.push_back({"job runs", {{"job", record.job().id()}, {"name", job.spec().name()}}});
+      update_running(job);
+      event("job runs", {{"job", record.job().id()}, {"name", job.spec().name()}});
       keep(job);
     }
     if (job.failed) {
@@ -975,6 +1034,7 @@ void JobCore::forget_ranks(Job& job) {
   job.record.clear_actor_ids();
   job.ranks.clear();
   job.held.clear();
+  drop_running(job.record.number());
 }
 
 void JobCore::finish(Job& job, int64_t now_ms) {
@@ -983,12 +1043,13 @@ void JobCore::finish(Job& job, int64_t now_ms) {
   if (outcome != "queued") return set_end(job, outcome, {}, now_ms);
   const Reason why = reason_of(record.job());
   forget_ranks(job);
+  active_.erase(record.number());
+  enqueue(job);
   record.set_phase(Record::QUEUED);
   record.clear_outcome();
   record.mutable_job()->set_state("queued");
-  actions_.events.push_back(
-      {"job is queued again",
-       {{"job", record.job().id()}, {"restart", std::to_string(record.job().restarts())}, {"why", why.text()}}});
+  event("job is queued again",
+        {{"job", record.job().id()}, {"restart", std::to_string(record.job().restarts())}, {"why", why.text()}});
   keep(job);
   actions_.look = true;
 }
@@ -1005,32 +1066,42 @@ void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int
   shown.set_ended_ms(now_ms);
   if (state == "succeeded") {
     shown.set_exit_code(0);
-    predictor_.record(shown.owner(), job.spec().project(), now_ms - shown.started_ms(), job.spec().duration_s() * 1000);
+    record_run(job, now_ms - shown.started_ms());
   }
   if (!why.empty()) set_reason(shown, why);
   open_.erase(record.number());
+  active_.erase(record.number());
+  dequeue(record.number());
   ended_.push_back(record.number());
-  actions_.events.push_back(
-      {"job ended", {{"job", shown.id()}, {"name", job.spec().name()}, {"state", state}, {"why", shown.reason()}}});
+  event("job ended", {{"job", shown.id()}, {"name", job.spec().name()}, {"state", state}, {"why", shown.reason()}});
   keep(job);
   actions_.look = true;
   drop_oldest();
 }
 
+// Why a queued job waits, by the last plan; empty: it was not planned yet.
+Reason JobCore::wait_reason(const Job& job) const {
+  if (wait_index_.empty()) {
+    for (size_t i = 0; i < waits_.size(); ++i) wait_index_[waits_[i].number] = i;
+  }
+  const auto at = wait_index_.find(static_cast<JobNumber>(job.record.number()));
+  return at == wait_index_.end() ? Reason() : reason_of_wait(waits_[at->second]);
+}
+
 v1::Job JobCore::row(const Job& job, int64_t now_ms) const {
   v1::Job out = job.record.job();
   const bool placing = job.record.phase() == Record::PLACING;
-  if ((job.record.phase() == Record::QUEUED || placing) && !job.waits.empty()) set_reason(out, job.waits);
+  if (placing && !job.waits.empty()) set_reason(out, job.waits);
   if (job.record.phase() == Record::QUEUED) {
-    int64_t position = 1;
+    if (const Reason why = wait_reason(job); !why.empty()) set_reason(out, why);
+  }
+  if (job.record.phase() == Record::QUEUED) {
     const auto mine = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal);
-    for (const int64_t number : open_) {
-      const Job& other = jobs_.at(number);
-      if (&other == &job || other.record.phase() != Record::QUEUED) continue;
-      const auto theirs = parse_job_priority(other.spec().priority()).value_or(JobPriority::kNormal);
-      if (theirs > mine || (theirs == mine && number < job.record.number())) ++position;
-    }
-    out.set_position(position);
+    const int64_t ahead = std::ranges::count_if(queue_, [&](const QueuedJob& other) {
+      return other.priority > mine ||
+             (other.priority == mine && static_cast<int64_t>(other.number) < job.record.number());
+    });
+    out.set_position(ahead + 1);
     const auto& all = forecasts(now_ms);
     if (const auto found = all.find(job.record.number()); found != all.end()) {
       fill(found->second, *out.mutable_start());
@@ -1051,6 +1122,11 @@ void JobCore::check_invariants() const {
       VOLADOR_CHECK(job.ranks.empty(), id_of(number));
     for (const Rank& rank : job.ranks) VOLADOR_CHECK(by_actor_.at(rank.actor) == number, id_of(number));
   }
+  for (const QueuedJob& each : queue_) {
+    const auto number = static_cast<int64_t>(each.number);
+    VOLADOR_CHECK(jobs_.at(number).record.phase() == Record::QUEUED && !active_.contains(number), id_of(number));
+  }
+  VOLADOR_CHECK(queue_.size() + active_.size() == open_.size(), std::to_string(open_.size()));
   for (const int64_t number : open_) VOLADOR_CHECK(jobs_.contains(number), id_of(number));
   VOLADOR_CHECK(ended_.size() + open_.size() == jobs_.size(), std::to_string(jobs_.size()));
 }

@@ -146,7 +146,7 @@ class JobCore {
     protocol::JobRecord record;
     std::vector<Rank> ranks;                                // Ranks of the newest attempt; empty while queued.
     std::vector<std::pair<std::string, ResourceSet>> held;  // By node, from the planner or the placed ranks.
-    Reason waits;                                           // Why it is queued.
+    Reason waits;                                           // Why it is not placed, after hand_over().
     int64_t promised_ms = 0;                                // See QueuedJob.
     bool ask_again = false;                                 // The head refused a request because of a limit.
     bool in_view = false;                        // The last view shows the resources of all its ranks as used.
@@ -159,12 +159,19 @@ class JobCore {
   const Job* find(const std::string& name, Error* why) const;
   Result<Job*> change(const std::string& name, const Requester& by, std::string_view what);
   v1::Job row(const Job& job, int64_t now_ms) const;
+  void event(std::string text, std::vector<std::pair<std::string, std::string>> fields);
   void keep(Job& job);
   void plan(int64_t now_ms);
   QueuedJob queued(const Job& job) const;
-  ClusterView view_now() const;
-  std::vector<QueuedJob> queue_now() const;
-  // The forecast of the whole queue, at most kForecastMs old.
+  void take_room(const Job& job);
+  void update_running(const Job& job);
+  void drop_running(int64_t number);
+  Reason wait_reason(const Job& job) const;
+  void enqueue(Job& job);
+  void dequeue(int64_t number);
+  const std::vector<QueuedJob>& refreshed_queue() const;
+  void record_run(const Job& job, int64_t run_ms);
+  // The forecast of the whole queue, at most 1 s and 1 ms a queued job old.
   const std::map<int64_t, StartForecast>& forecasts(int64_t now_ms) const;
   void hand_over(Job& job, int64_t now_ms);
   void begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms);
@@ -189,13 +196,22 @@ class JobCore {
   DriverId driver_;
   std::string program_;
   std::map<int64_t, Job> jobs_;
-  std::set<int64_t> open_;
+  std::set<int64_t> open_;    // Not ended: those of queue_ and active_.
+  std::set<int64_t> active_;  // Open jobs that are not queued; as many as the cluster holds.
+  mutable std::vector<QueuedJob> queue_;
+  mutable bool predictions_stale_ = false;
   std::deque<int64_t> ended_;  // In the order of their ends.
   std::unordered_map<ActorId, int64_t> by_actor_;
   std::map<std::string, int64_t> by_group_;  // Raw id.
   std::set<std::string> leaving_groups_;     // Raw ids of groups whose removal is not confirmed.
   int64_t last_ = 0;
+  // `running` of the view is kept here, and free resources are less those of jobs that the view does not show yet.
   ClusterState cluster_;
+  std::unordered_map<std::string, size_t> node_index_;        // Into the nodes of the view.
+  std::vector<Wait> waits_;                                   // Reasons of the last plan.
+  mutable std::unordered_map<JobNumber, size_t> wait_index_;  // Into waits_; empty: not made yet.
+  int64_t not_handed_over_ = 0;                               // The last job for which hand_over() found no room.
+  int64_t not_handed_over_at_ms_ = 0;
   bool seen_cluster_ = false;
   RunTimePredictor predictor_;
   PlannerOptions options_;

@@ -345,7 +345,7 @@ void JobServer::Impl::run() {
       }
     }
     for (const auto& event : events) event();
-    if (events.empty() && readable) {
+    if (readable && (events.empty() || clock.now() >= next_tick)) {
       core.on_tick(now_ms());
       next_tick = clock.now() + kTick;
     }

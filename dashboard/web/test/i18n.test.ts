@@ -37,12 +37,12 @@ test("one and many are chosen by n", () => {
   assert.equal(fill("a {b} {c}", { b: "x" }), "a x {c}");
 });
 
-test("every event of the head has a Chinese text, and no other", () => {
-  const head = "../../head/";
+test("every event of the head and of jobs has a Chinese text, and no other", () => {
+  const root = "../../";
   const texts = new Set<string>();
-  const folders = readdirSync(head).filter((name) => !name.includes("."));
-  for (const file of folders.flatMap((folder) => readdirSync(head + folder).filter((name) => name.endsWith(".cc")).map((name) => `${folder}/${name}`))) {
-    for (const [, call] of readFileSync(head + file, "utf8").matchAll(/\bevent\(([^;{]*?)\{/g)) for (const [, text] of call.matchAll(/"([^"]+)"/g)) texts.add(text);
+  const folders = ["jobs", ...readdirSync(root + "head").filter((name) => !name.includes(".")).map((name) => `head/${name}`)];
+  for (const file of folders.flatMap((folder) => readdirSync(root + folder).filter((name) => name.endsWith(".cc")).map((name) => `${folder}/${name}`))) {
+    for (const [, call] of readFileSync(root + file, "utf8").matchAll(/\bevent\(([^;{]*?)\{/g)) for (const [, text] of call.matchAll(/"([^"]+)"/g)) texts.add(text);
   }
   assert.deepEqual(Object.keys(events).sort(), [...texts].sort());
   assert.deepEqual(Object.values(events).filter((text) => !/[\u4e00-\u9fff]/.test(text)), []);
