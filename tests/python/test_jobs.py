@@ -65,6 +65,9 @@ def test_stop_wait_and_delete():
 
 def test_the_queue_predicts_starts():
     blocker = jobs.submit(["sleep", "100"], code=None, cpus=2, duration=3600)
+    while blocker.refresh().state == "queued":
+        time.sleep(0.02)
+    assert blocker.state == "running"
     waits = jobs.submit("true", code=None, priority="urgent")
     assert waits.refresh().state == "queued"
     assert "needs cpus 1" in waits.reason
