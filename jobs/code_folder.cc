@@ -15,6 +15,7 @@
 
 #include "jobs/job_spec.h"
 #include "jobs/launch/command_check.h"
+#include "runtime/control/program_transfer.h"
 #include "runtime/files/directory_archive.h"
 #include "runtime/quantities.h"
 #include "runtime/resources.h"
@@ -102,18 +103,6 @@ Result<void> collect(const fs::path& root, const fs::path& below, const IgnoreRu
     }
   }
   return {};
-}
-
-Result<std::string> hash_of(const fs::path& file) {
-  std::ifstream in(file, std::ios::binary);
-  security::Sha256 hash;
-  std::string piece(1 << 20, '\0');
-  while (in) {
-    in.read(piece.data(), static_cast<std::streamsize>(piece.size()));
-    hash.update(std::string_view(piece.data(), static_cast<size_t>(in.gcount())));
-  }
-  if (!in.eof()) return make_error(ErrorCode::kUnavailable, fmt::format("{}: cannot be read", file.string()));
-  return security::hex(hash.finish());
 }
 
 // The names between the slashes.
@@ -205,9 +194,9 @@ Result<PackedCode> pack_code(const fs::path& folder, const fs::path& archive) {
   }
   auto packed = pack_entries(root, found.entries, archive, {}, Durability::kProcess);
   if (!packed) return make_error(packed.error());
-  auto hash = hash_of(archive);
+  const auto hash = control::sha256_of_file(archive);
   if (!hash) return make_error(hash.error());
-  return PackedCode{.sha256 = std::move(*hash),
+  return PackedCode{.sha256 = security::hex(*hash),
                     .archive_bytes = static_cast<int64_t>(fs::file_size(archive, failed)),
                     .content_bytes = found.bytes,
                     .files = static_cast<int64_t>(found.sizes.size())};

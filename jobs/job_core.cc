@@ -26,8 +26,6 @@ constexpr int64_t kHandOverAgainMs = 1000;
 constexpr int64_t kForecastMs = 1000;
 constexpr size_t kForecastAlways = 50;            // Up to so many open jobs, a forecast costs less than a request.
 constexpr int64_t kStartTimeoutMs = 10 * 60'000;  // A large code folder takes a while to arrive and to be unpacked.
-// Above those of actors and trials, whose priority is 0, in the head's scheduler: an admitted job starts.
-constexpr int kActorPriority = 0;
 
 std::string key_of(int64_t number) {
   std::string key(8, '\0');
@@ -40,6 +38,16 @@ std::string id_of(int64_t number) { return fmt::format("job-{}", number); }
 // Only the first rank runs the command and starts the others.
 bool leads(const v1::JobSpec& spec) {
   return spec.mode() == "horovod" || spec.mode() == "mpi" || spec.mode() == "deepspeed";
+}
+
+// Adds a rule for each label that the job's nodes must have.
+void require_labels(const v1::JobSpec& spec, google::protobuf::RepeatedPtrField<protocol::LabelRule>& rules) {
+  for (const auto& [name, value] : spec.labels()) {
+    protocol::LabelRule& rule = *rules.Add();
+    rule.set_key(name);
+    rule.set_op(protocol::LabelRule::IN);
+    rule.add_values(value);
+  }
 }
 
 int exit_code_of(const Cause& cause) {
@@ -287,7 +295,6 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   shown.set_owner(by.token_id);
   job.record.set_number(number);
   job.record.set_phase(Record::QUEUED);
-  job.record.set_operates(by.operates);
   job.record.set_files_bytes(files_bytes);
   if (seen_cluster_) {
     // Without any node it waits for the first.
@@ -524,8 +531,7 @@ void JobCore::plan(int64_t now_ms) {
     if (at != queue_.end()) at->promised_ms = promised;
   }
   const std::optional<JobNumber> blocked = made.blocked ? std::optional(made.blocked->number) : std::nullopt;
-  for (const auto& [number, placement] : made.start)
-    begin(jobs_.at(static_cast<int64_t>(number)), placement.nodes, now_ms);
+  for (const auto& [number, placement] : made.start) begin(jobs_.at(static_cast<int64_t>(number)), placement.nodes);
   if (blocked) hand_over(jobs_.at(static_cast<int64_t>(*blocked)), now_ms);
 }
 
@@ -558,13 +564,13 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
   if (made.start.empty()) return;
   const Reason waits = reason("job.wait_other", wait_reason(job));
   not_handed_over_ = 0;
-  begin(job, made.start.front().second.nodes, now_ms);
+  begin(job, made.start.front().second.nodes);
   job.waits = waits;
 }
 
 // ---- starting ----
 
-void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms) {
+void JobCore::begin(Job& job, const std::vector<std::string>& nodes) {
   Record& record = job.record;
   dequeue(record.number());
   active_.insert(record.number());
@@ -606,7 +612,6 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now
   }
   send_requests(job);
   keep(job);
-  (void)now_ms;
 }
 
 // Gives the ranks their actors, on these nodes.
@@ -661,7 +666,6 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
   out.set_arguments(command_arguments(start));
   *out.mutable_resources() = to_message(resources_of(spec).value_or(ResourceSet()));
   out.set_detached(true);
-  out.set_priority(kActorPriority);
   out.set_display(nodes.size() > 1 ? fmt::format("{} rank {}", start.job, rank) : start.job);
   out.set_start_timeout_ms(kStartTimeoutMs);
   out.set_wait_if_infeasible(true);  // The queue refuses what can never run; a node may come back.
@@ -679,12 +683,7 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
   }
   out.set_bundle(-1);
   if (spec.node_names_size() > 0) out.mutable_wishes()->set_node(nodes.front());
-  for (const auto& [name, value] : spec.labels()) {
-    protocol::LabelRule& rule = *out.mutable_wishes()->add_labels();
-    rule.set_key(name);
-    rule.set_op(protocol::LabelRule::IN);
-    rule.add_values(value);
-  }
+  if (!spec.labels().empty()) require_labels(spec, *out.mutable_wishes()->mutable_labels());
   return out;
 }
 
@@ -700,16 +699,10 @@ void JobCore::send_requests(Job& job) {
     spec.set_group_id(record.group_id());
     spec.set_strategy(protocol::STRICT_SPREAD);
     spec.set_detached(true);
-    spec.set_priority(kActorPriority);
     spec.set_wait_if_infeasible(true);
     const auto resources = resources_of(job.spec()).value_or(ResourceSet());
     for (int i = 0; i < job.spec().nodes(); ++i) *spec.add_bundles() = to_message(resources);
-    for (const auto& [name, value] : job.spec().labels()) {
-      protocol::LabelRule& rule = *spec.add_labels();
-      rule.set_key(name);
-      rule.set_op(protocol::LabelRule::IN);
-      rule.add_values(value);
-    }
+    require_labels(job.spec(), *spec.mutable_labels());
     actions_.messages.push_back(std::move(create));
     protocol::ClientMessage ready;
     ready.mutable_find_group()->set_request_id(record.group_id());

@@ -174,7 +174,7 @@ class JobCore {
   // The forecast of the whole queue, at most 1 s and 1 ms a queued job old.
   const std::map<int64_t, StartForecast>& forecasts(int64_t now_ms) const;
   void hand_over(Job& job, int64_t now_ms);
-  void begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms);
+  void begin(Job& job, const std::vector<std::string>& nodes);
   void spawn_ranks(Job& job, const std::vector<std::string>& nodes);
   void send_requests(Job& job);
   void send_removal(const std::string& group);

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cli/render/table.h"
+#include "jobs/launch/command_check.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/quantities.h"
 #include "runtime/resources.h"
@@ -41,10 +42,7 @@ std::string resources_text(const v1::JobSpec& spec) {
 
 std::string command_text(const v1::JobSpec& spec) {
   std::string out;
-  for (const std::string& word : spec.command()) {
-    const bool plain = !word.empty() && word.find_first_of(" \t\n'\"$&;|<>*?()") == std::string::npos;
-    out += (out.empty() ? "" : " ") + (plain ? word : "'" + word + "'");
-  }
+  for (const std::string& word : spec.command()) out += (out.empty() ? "" : " ") + jobs::shell_quoted(word);
   return out;
 }
 
