@@ -172,7 +172,7 @@ Result<std::vector<std::string>> Command::Impl::sandboxed(const std::vector<std:
 void Command::Impl::terminate() {
   if (pid <= 0) return;
   if (!sandbox_status) {
-    ::kill(-pid, SIGTERM);
+    ::kill(-pid, start.stop_signal);
     return;
   }
   // bubblewrap passes no signal on: the command is the child of the first process in the namespace.
@@ -183,9 +183,9 @@ void Command::Impl::terminate() {
   std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", first));
   bool any = false;
   for (pid_t child = 0; children >> child; any = true) {
-    if (::kill(-child, SIGTERM) != 0) ::kill(child, SIGTERM);
+    if (::kill(-child, start.stop_signal) != 0) ::kill(child, start.stop_signal);
   }
-  if (!any) ::kill(pid, SIGTERM);
+  if (!any) ::kill(pid, start.stop_signal);
 }
 
 int Command::Impl::run_one(std::vector<std::string> words) {

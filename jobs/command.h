@@ -26,8 +26,15 @@ struct CommandStart {
   std::vector<std::string> mounts;         // For an isolated job: "/source:/target:ro".
   int64_t shm_bytes = 0;                   // For an isolated job: size of /dev/shm; 0: 4 GiB.
   std::map<std::string, std::string> files;  // Written to the folder VOLADOR_JOB_DIR before the start: name -> content.
+  int stop_signal = 15;                      // Asks the command to end.
+  std::string environment;                   // See JobSpec.environment; empty: that of the node.
+  // For launch modes that start processes on the other nodes of the job: by rank, the name by which the command knows
+  // the node, and the id of its actor in hex.
+  std::vector<std::string> peer_names;
+  std::vector<std::string> peer_actors;
 };
-VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, isolated, mounts, shm_bytes, files);
+VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, isolated, mounts, shm_bytes, files, stop_signal,
+               environment, peer_names, peer_actors);
 
 // Exit codes of the actor's process where the command itself did not run; others are those of the command, 128 + number
 // for a signal.

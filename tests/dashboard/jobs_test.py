@@ -57,7 +57,9 @@ class Jobs(contract_test.Cluster):
         self.assertEqual((rows["total"], rows["next_page_token"]), (3, "2"))
         self.assertEqual([row["id"] for row in rows["rows"]], ids[:0:-1])
         rows = self.viewer.get("/api/v1/jobs?filter=listed-&order=submitted_ms")["rows"]
-        self.assertEqual([row["id"] for row in rows], ids)
+        self.assertCountEqual([row["id"] for row in rows], ids)
+        times = [row["submitted_ms"] for row in rows]  # Two may be equal.
+        self.assertEqual(times, sorted(times))
         problem = json.loads(self.viewer.ask("GET", "/api/v1/jobs?order=submited_ms").text)
         self.assertIn("did you mean submitted_ms?", problem["detail"])
 
