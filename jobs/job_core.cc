@@ -128,6 +128,8 @@ Reason reason_of_wait(const Wait& wait) {
       return reason("job.wait_reserved", other);
     case WaitKind::kUrgentQuota:
       return reason("job.wait_urgent");
+    case WaitKind::kProjectLimit:
+      return Reason::said(wait.text());
     case WaitKind::kNever:
       return reason("job.wait_never", lack);
     case WaitKind::kNoRoom:
@@ -524,15 +526,14 @@ void JobCore::plan(int64_t now_ms) {
   Plan made = jobs::plan(cluster_.view, refreshed_queue(), now_ms, options_);
   waits_ = std::move(made.waits);
   wait_index_.clear();
-  if (made.blocked) {
-    int64_t& promised = jobs_.at(static_cast<int64_t>(made.blocked->number)).promised_ms;
-    if (promised == 0) promised = made.blocked->likely_ms;
-    const auto at = std::ranges::find(queue_, made.blocked->number, &QueuedJob::number);
+  for (const BlockedJob& blocked : made.blocked) {
+    int64_t& promised = jobs_.at(static_cast<int64_t>(blocked.number)).promised_ms;
+    if (promised == 0) promised = blocked.likely_ms;
+    const auto at = std::ranges::find(queue_, blocked.number, &QueuedJob::number);
     if (at != queue_.end()) at->promised_ms = promised;
   }
-  const std::optional<JobNumber> blocked = made.blocked ? std::optional(made.blocked->number) : std::nullopt;
   for (const auto& [number, placement] : made.start) begin(jobs_.at(static_cast<int64_t>(number)), placement.nodes);
-  if (blocked) hand_over(jobs_.at(static_cast<int64_t>(*blocked)), now_ms);
+  for (const BlockedJob& blocked : made.blocked) hand_over(jobs_.at(static_cast<int64_t>(blocked.number)), now_ms);
 }
 
 // Requests the blocked job from the head's scheduler if only actors and trials are in its way: there it waits its turn

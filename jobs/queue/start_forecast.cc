@@ -34,11 +34,21 @@ std::vector<int64_t> run_queue_forward(QueueRun& run, size_t jobs, int64_t now_m
 
 Forecast forecast_both(const ClusterView& cluster, std::span<const QueuedJob> queue, int64_t now_ms,
                        const PlannerOptions& options, std::optional<size_t> until) {
-  Forecast result;
-  result.jobs.resize(queue.size());
-  for (size_t at = 0; at < queue.size(); ++at) result.jobs[at].number = queue[at].number;
+  std::vector<JobNumber> numbers;
+  for (const QueuedJob& job : queue) numbers.push_back(job.number);
   QueueRun likely(cluster, queue, now_ms, options, QueueRun::Ends::kPredicted);
-  const auto likely_starts = run_queue_forward(likely, queue.size(), now_ms, until, true, [&] {
+  QueueRun latest(cluster, queue, now_ms, options, QueueRun::Ends::kAtLimits);
+  return run_forecast(likely, latest, numbers, now_ms, until);
+}
+
+}  // namespace
+
+Forecast run_forecast(QueueRun& likely, QueueRun& latest, std::span<const JobNumber> numbers, int64_t now_ms,
+                      std::optional<size_t> until) {
+  Forecast result;
+  result.jobs.resize(numbers.size());
+  for (size_t at = 0; at < numbers.size(); ++at) result.jobs[at].number = numbers[at];
+  const auto likely_starts = run_queue_forward(likely, numbers.size(), now_ms, until, true, [&] {
     std::vector<uint32_t> order;
     likely.append_order(order);
     int64_t ahead = 0;
@@ -48,16 +58,13 @@ Forecast forecast_both(const ClusterView& cluster, std::span<const QueuedJob> qu
       if (!result.jobs[at].never) ++ahead;
     }
   });
-  QueueRun latest(cluster, queue, now_ms, options, QueueRun::Ends::kAtLimits);
-  const auto latest_starts = run_queue_forward(latest, queue.size(), now_ms, until, false, [] {});
-  for (size_t at = 0; at < queue.size(); ++at) {
+  const auto latest_starts = run_queue_forward(latest, numbers.size(), now_ms, until, false, [] {});
+  for (size_t at = 0; at < numbers.size(); ++at) {
     result.jobs[at].likely_ms = likely_starts[at];
     result.jobs[at].latest_ms = latest_starts[at] > 0 ? std::max(latest_starts[at], likely_starts[at]) : 0;
   }
   return result;
 }
-
-}  // namespace
 
 Forecast forecast(const ClusterView& cluster, std::span<const QueuedJob> queue, int64_t now_ms,
                   const PlannerOptions& options) {

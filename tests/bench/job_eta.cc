@@ -176,9 +176,9 @@ class EtaReplay {
   void start(int64_t now) {
     if (queue_.empty()) return;
     const jobs::Plan planned = jobs::plan(view_, queue_, now, planner_);
-    if (planned.blocked) {
-      const auto head = std::ranges::find(queue_, planned.blocked->number, &jobs::QueuedJob::number);
-      if (head->promised_ms == 0) head->promised_ms = planned.blocked->likely_ms;
+    for (const jobs::BlockedJob& blocked : planned.blocked) {
+      const auto head = std::ranges::find(queue_, blocked.number, &jobs::QueuedJob::number);
+      if (head->promised_ms == 0) head->promised_ms = blocked.likely_ms;
     }
     for (const auto& [number, placement] : planned.start) {
       const auto job = std::ranges::find(queue_, number, &jobs::QueuedJob::number);

@@ -199,11 +199,11 @@ struct BackfilledQueue : PlannedQueue {
 TEST(JobPlanner, BlockedJobGetsTimesAndNodes) {
   BackfilledQueue cluster;
   const Plan plan = cluster.planned();
-  ASSERT_TRUE(plan.blocked);
-  EXPECT_EQ(plan.blocked->number, 1u);
-  EXPECT_EQ(plan.blocked->likely_ms, kPlanNow + 10 * kPlanMinute);
-  EXPECT_EQ(plan.blocked->latest_ms, kPlanNow + 60 * kPlanMinute);
-  EXPECT_EQ(plan.blocked->nodes, std::vector<std::string>{"a"});
+  ASSERT_EQ(plan.blocked.size(), 1u);
+  EXPECT_EQ(plan.blocked.at(0).number, 1u);
+  EXPECT_EQ(plan.blocked.at(0).likely_ms, kPlanNow + 10 * kPlanMinute);
+  EXPECT_EQ(plan.blocked.at(0).latest_ms, kPlanNow + 60 * kPlanMinute);
+  EXPECT_EQ(plan.blocked.at(0).nodes, std::vector<std::string>{"a"});
   EXPECT_EQ(wait_text_of(plan, 1), "needs 8 GPUs on a node, and no node has more than 2 GPUs free");
 }
 
@@ -228,10 +228,10 @@ TEST(JobPlanner, PredictionsSufficeUntilTheGuardBegins) {
   EXPECT_EQ(starts_of(cluster.planned()), "") << "could delay the start at the latest";
   cluster.queue[1].limit_ms = 40 * kPlanMinute;
   Plan plan = cluster.planned(kPlanNow + 2 * kPlanMinute);
-  EXPECT_FALSE(plan.blocked->guarded);
+  EXPECT_FALSE(plan.blocked.at(0).guarded);
   EXPECT_EQ(starts_of(plan), "2@a");
   plan = cluster.planned(kPlanNow + 2 * kPlanMinute + 1);
-  EXPECT_TRUE(plan.blocked->guarded);
+  EXPECT_TRUE(plan.blocked.at(0).guarded);
   EXPECT_EQ(starts_of(plan), "");
   cluster.queue[1].limit_ms = 5 * kPlanMinute;
   EXPECT_EQ(starts_of(cluster.planned(kPlanNow + 3 * kPlanMinute)), "2@a") << "by its limit";
@@ -241,8 +241,8 @@ TEST(JobPlanner, GuardBeginsAfterSubmissionWithoutAPromise) {
   BackfilledQueue cluster;
   cluster.options.guard_ms = 3 * kPlanMinute;
   cluster.queue[0].submitted_ms = kPlanNow;
-  EXPECT_FALSE(cluster.planned(kPlanNow + 3 * kPlanMinute).blocked->guarded);
-  EXPECT_TRUE(cluster.planned(kPlanNow + 3 * kPlanMinute + 1).blocked->guarded);
+  EXPECT_FALSE(cluster.planned(kPlanNow + 3 * kPlanMinute).blocked.at(0).guarded);
+  EXPECT_TRUE(cluster.planned(kPlanNow + 3 * kPlanMinute + 1).blocked.at(0).guarded);
 }
 
 TEST(JobPlanner, GuardKeepsNodesIfNoLimitIsKnown) {
@@ -254,10 +254,10 @@ TEST(JobPlanner, GuardKeepsNodesIfNoLimitIsKnown) {
   cluster.job(1, {.gpus = 8}).promised_ms = kPlanNow + kPlanMinute;
   cluster.job(2, {.gpus = 4});
   Plan plan = cluster.planned();
-  EXPECT_EQ(plan.blocked->nodes, std::vector<std::string>{"b"}) << "ends first";
+  EXPECT_EQ(plan.blocked.at(0).nodes, std::vector<std::string>{"b"}) << "ends first";
   EXPECT_EQ(starts_of(plan), "2@a");
   plan = cluster.planned(kPlanNow + 2 * kPlanMinute);
-  EXPECT_EQ(plan.blocked->latest_nodes, std::vector<std::string>{"a"}) << "lacks the least";
+  EXPECT_EQ(plan.blocked.at(0).latest_nodes, std::vector<std::string>{"a"}) << "lacks the least";
   EXPECT_EQ(starts_of(plan), "");
 }
 
@@ -296,9 +296,9 @@ TEST(JobPlanner, UnknownEndsKeepWhatTheBlockedJobNeeds) {
   cluster.job(5, {.cpus = 7});                          // Node a: 15 - 8 are left.
   cluster.job(6, {.cpus = 1});
   const Plan plan = cluster.planned();
-  EXPECT_EQ(plan.blocked->likely_ms, 0);
-  EXPECT_EQ(plan.blocked->latest_ms, 0);
-  EXPECT_EQ(plan.blocked->latest_nodes, std::vector<std::string>{"a"});
+  EXPECT_EQ(plan.blocked.at(0).likely_ms, 0);
+  EXPECT_EQ(plan.blocked.at(0).latest_ms, 0);
+  EXPECT_EQ(plan.blocked.at(0).latest_nodes, std::vector<std::string>{"a"});
   EXPECT_EQ(starts_of(plan), "2@b 4@b 5@a");
   EXPECT_EQ(wait_kind_of(plan, 3), WaitKind::kReserved);
   EXPECT_EQ(wait_kind_of(plan, 6), WaitKind::kReserved);
@@ -306,9 +306,9 @@ TEST(JobPlanner, UnknownEndsKeepWhatTheBlockedJobNeeds) {
 
 TEST(JobPlanner, OverrunPredictionIsRaisedByHalf) {
   BackfilledQueue cluster;
-  EXPECT_EQ(cluster.planned(kPlanNow + 9 * kPlanMinute).blocked->likely_ms, kPlanNow + 10 * kPlanMinute);
-  EXPECT_EQ(cluster.planned(kPlanNow + 10 * kPlanMinute).blocked->likely_ms, kPlanNow + 15 * kPlanMinute);
-  EXPECT_EQ(cluster.planned(kPlanNow + 52 * kPlanMinute).blocked->likely_ms, kPlanNow + 60 * kPlanMinute)
+  EXPECT_EQ(cluster.planned(kPlanNow + 9 * kPlanMinute).blocked.at(0).likely_ms, kPlanNow + 10 * kPlanMinute);
+  EXPECT_EQ(cluster.planned(kPlanNow + 10 * kPlanMinute).blocked.at(0).likely_ms, kPlanNow + 15 * kPlanMinute);
+  EXPECT_EQ(cluster.planned(kPlanNow + 52 * kPlanMinute).blocked.at(0).likely_ms, kPlanNow + 60 * kPlanMinute)
       << "the limit";
 }
 
@@ -342,7 +342,7 @@ TEST(JobPlanner, JobThatCanNeverStartBlocksNobody) {
   EXPECT_EQ(starts_of(plan), "2@a");
   EXPECT_EQ(wait_kind_of(plan, 1), WaitKind::kNever);
   EXPECT_EQ(wait_text_of(plan, 1), "can never start: it needs 16 GPUs on a node, and the largest node has 8 GPUs");
-  EXPECT_FALSE(plan.blocked);
+  EXPECT_TRUE(plan.blocked.empty());
 }
 
 TEST(JobPlanner, UrgentQuotaHoldsBackWithoutBlocking) {

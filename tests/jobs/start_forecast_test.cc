@@ -61,24 +61,25 @@ class SimulatedQueue {
     EXPECT_EQ(planned.start.size() + planned.waits.size(), queue.size());
     std::map<JobNumber, QueuedJob> by_number;
     for (const QueuedJob& job : queue) by_number[job.number] = job;
+    const BlockedJob* blocked = planned.blocked.empty() ? nullptr : &planned.blocked.front();
     const std::optional<QueuedJob> head =
-        planned.blocked ? std::optional(by_number.at(planned.blocked->number)) : std::nullopt;
+        blocked == nullptr ? std::nullopt : std::optional(by_number.at(blocked->number));
     bool head_reached = false;
     for (const auto& [number, placement] : planned.start) {
       const QueuedJob& job = by_number.at(number);
       if (head && one_order && !head_reached && !before(job, *head)) {
-        check_promise(*planned.blocked, *head, "before backfill", true);
+        check_promise(*blocked, *head, "before backfill", true);
         head_reached = true;
       }
       start(job, placement);
     }
-    if (head && one_order) check_promise(*planned.blocked, *head, "after backfill", !head_reached);
+    if (head && one_order) check_promise(*blocked, *head, "after backfill", !head_reached);
     for (QueuedJob& job : queue) {
-      if (!planned.blocked || job.number != planned.blocked->number) continue;
-      if (job.promised_ms == 0) job.promised_ms = planned.blocked->likely_ms;
-      if (planned.blocked->latest_ms == 0) continue;
-      const auto known = promised_latest.try_emplace(job.number, planned.blocked->latest_ms).first;
-      known->second = std::min(known->second, planned.blocked->latest_ms);
+      if (blocked == nullptr || job.number != blocked->number) continue;
+      if (job.promised_ms == 0) job.promised_ms = blocked->likely_ms;
+      if (blocked->latest_ms == 0) continue;
+      const auto known = promised_latest.try_emplace(job.number, blocked->latest_ms).first;
+      known->second = std::min(known->second, blocked->latest_ms);
     }
     check_no_needless_wait(planned);
   }
@@ -198,9 +199,9 @@ class SimulatedQueue {
   // A job that fits waits only for nodes that are reserved for the blocked job, or for its quota.
   void check_no_needless_wait(const Plan& planned) {
     std::set<std::string> reserved;
-    if (planned.blocked) {
-      reserved.insert(planned.blocked->nodes.begin(), planned.blocked->nodes.end());
-      reserved.insert(planned.blocked->latest_nodes.begin(), planned.blocked->latest_nodes.end());
+    for (const BlockedJob& blocked : planned.blocked) {
+      reserved.insert(blocked.nodes.begin(), blocked.nodes.end());
+      reserved.insert(blocked.latest_nodes.begin(), blocked.latest_nodes.end());
     }
     for (const QueuedJob& job : queue) {
       int outside = 0, fitting = 0;
@@ -322,8 +323,8 @@ TEST(StartForecast, FewJobsAreLateAndTheBlockedOneNeverIs) {
       if (start > kForecastNow) ++waited;
       if (start > forecast_of(foreseen, number).latest_ms) ++late;
     }
-    if (!first.blocked) continue;
-    const StartForecast& blocked = forecast_of(foreseen, first.blocked->number);
+    if (first.blocked.empty()) continue;
+    const StartForecast& blocked = forecast_of(foreseen, first.blocked.front().number);
     EXPECT_EQ(blocked.ahead, 0);
     EXPECT_LE(queue.started.at(blocked.number), blocked.latest_ms) << "job " << blocked.number;
   }

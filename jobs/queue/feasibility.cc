@@ -1,0 +1,120 @@
+// Checks at submission: whether the cluster, the limit and the quota of the project can ever let a job start.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "jobs/queue/planner_state.h"
+#include "runtime/quantities.h"
+
+namespace volador::jobs {
+namespace {
+
+// "8 GPUs, 4 CPUs and 2 GiB of memory".
+std::string text_of_job_request(const ResourceSet& asked) {
+  std::vector<std::string> parts;
+  for (const auto& [name, amount] : asked.entries()) parts.push_back(text_of_job_amount(name, amount));
+  if (parts.empty()) return "no resources";
+  std::string text = parts[0];
+  for (size_t i = 1; i < parts.size(); ++i) text += (i + 1 == parts.size() ? " and " : ", ") + parts[i];
+  return text;
+}
+
+std::string text_of_job_labels(const std::map<std::string, std::string>& labels) {
+  std::vector<std::string> parts;
+  for (const auto& [key, value] : labels) parts.push_back(fmt::format("{}={}", key, value));
+  return fmt::format("{} {}", parts.size() == 1 ? "label" : "labels", fmt::join(parts, ","));
+}
+
+// " in pool gpu with the label zone=west": empty for any node of the pool "default".
+std::string text_of_place(const QueuedJob& job) {
+  std::string text;
+  if (job.pool != "default") text += fmt::format(" of pool {}", job.pool);
+  if (!job.labels.empty()) text += fmt::format(" with the {}", text_of_job_labels(job.labels));
+  return text;
+}
+
+}  // namespace
+
+std::string text_of_job_amount(std::string_view resource, Amount amount) {
+  if (resource == "gpus") return counted(format_amount(amount), "GPU");
+  if (resource == "cpus") return counted(format_amount(amount), "CPU");
+  if (resource == "memory") return fmt::format("{} of memory", format_bytes(amount));
+  return fmt::format("{} {}", format_amount(amount), resource);
+}
+
+std::string reason_for_never(const std::vector<PlanNode>& nodes, const QueuedJob& job) {
+  std::vector<const PlanNode*> allowed;
+  for (const PlanNode& node : nodes) {
+    if (job_may_use(node, job)) allowed.push_back(&node);
+  }
+  const auto able =
+      std::ranges::count_if(allowed, [&](const PlanNode* node) { return job.per_node.fits_in(node->total); });
+  if (able >= job.nodes) return {};
+  for (const std::string& name : job.node_names) {
+    if (able > 0) break;
+    const auto known = std::ranges::find(nodes, name, &PlanNode::name);
+    if (known == nodes.end()) return fmt::format("the cluster has no node \"{}\"", name);
+    if (known->pool != job.pool) {
+      return fmt::format("node \"{}\" belongs to pool {}, and the job to pool {}", name, known->pool, job.pool);
+    }
+  }
+  const std::string where = text_of_place(job);
+  if (allowed.empty()) return fmt::format("no{} node{} exists", job.node_names.empty() ? "" : " chosen", where);
+  if (able == 0) {
+    for (const auto& [name, amount] : job.per_node.entries()) {
+      Amount largest = 0;
+      for (const PlanNode* node : allowed) largest = std::max(largest, node->total.get(name));
+      if (amount > largest) {
+        const std::string needs =
+            fmt::format("it needs {} on {} node", text_of_job_amount(name, amount), job.nodes == 1 ? "a" : "each");
+        if (largest == 0) return fmt::format("{}, and no node{} has any", needs, where);
+        return fmt::format("{}, and the largest node{} has {}", needs, where, text_of_job_amount(name, largest));
+      }
+    }
+    return fmt::format("no single node{} has {} in total", where, text_of_job_request(job.per_node));
+  }
+  return fmt::format("it needs {}, and {} could hold it", counted(job.nodes, "node"), able);
+}
+
+Result<void> check_feasible(const ClusterView& cluster, const QueuedJob& job, const PlannerOptions& options) {
+  if (job.nodes < 1) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("nodes: expected at least 1, got {}", job.nodes));
+  }
+  if (const auto limit = options.limits.find(job.project); limit != options.limits.end()) {
+    for (const auto& [name, amount] : limit->second.entries()) {
+      const Amount needed = job.per_node.get(name) * job.nodes;
+      if (needed <= amount) continue;
+      return make_error(ErrorCode::kInfeasible,
+                        fmt::format("project {} may hold {}, and this job needs {}; ask an operator to raise the "
+                                    "limit of the project, or ask for less",
+                                    job.project, text_of_job_amount(name, amount), text_of_job_amount(name, needed)));
+    }
+  }
+  if (cluster.nodes.empty()) {
+    return make_error(ErrorCode::kUnavailable,
+                      "the cluster has no node; start a worker, or queue the job until one joins");
+  }
+  if (const std::string why = reason_for_never(cluster.nodes, job); !why.empty()) {
+    return make_error(ErrorCode::kInfeasible,
+                      fmt::format("the job can never start: {}; ask for less, or add nodes first", why));
+  }
+  return {};
+}
+
+Result<void> check_urgent_quota(const ClusterView& cluster, std::span<const QueuedJob> queue,
+                                const std::string& project, const PlannerOptions& options) {
+  const auto quota = options.urgent_quota.find(project);
+  if (quota == options.urgent_quota.end()) return {};
+  const auto urgent = [&](const auto& job) { return job.project == project && counts_as_urgent(job.priority); };
+  const auto running = std::ranges::count_if(cluster.running, urgent);
+  const auto queued = std::ranges::count_if(queue, urgent);
+  if (running + queued < quota->second) return {};
+  return make_error(ErrorCode::kUnavailable,
+                    fmt::format("project {}: {} running and {} queued, and the quota is {}; wait for one to "
+                                "end, or submit with priority normal",
+                                project, counted(running, "urgent job is", "urgent jobs are"),
+                                counted(queued, "is", "are"), quota->second));
+}
+
+}  // namespace volador::jobs
