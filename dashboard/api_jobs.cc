@@ -1,4 +1,4 @@
-// Jobs over HTTP: lists and single jobs. The routes that change jobs are those of the operations of volador.v1.Jobs.
+// Jobs over HTTP: lists, single jobs and the state of the queue. The routes that change jobs are those of the operations of volador.v1.Jobs.
 #include <nlohmann/json.hpp>
 
 #include "dashboard/api.h"
@@ -36,6 +36,13 @@ void Api::get_job(const Call& call, const Respond& respond) {
   request.set_job(call.path.at("job"));
   call_for<v1::Job>("Jobs/GetJob", call, request, respond,
                     [](const v1::Job& job) { return json_response(job_text(job)); });
+}
+
+void Api::get_queue(const Call& call, const Respond& respond) {
+  call_for<v1::GetQueueReply>(
+      "Jobs/GetQueue", call, v1::GetQueueRequest(), respond, [](const v1::GetQueueReply& reply) {
+        return json_response(json_of(reply).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+      });
 }
 
 }  // namespace volador::dashboard

@@ -316,6 +316,13 @@ std::span<const Api::Route> Api::routes() {
        {},
        "",
        &Api::get_job},
+      {"GET",
+       "/api/v1/queue",
+       Access::kViewer,
+       "Pools, projects and settings of the job queue",
+       {},
+       "",
+       &Api::get_queue},
       {"GET", "/api/v1/openapi.json", Access::kViewer, "This description", {}, "", &Api::describe},
       {"GET", "/metrics", Access::kViewer, "For Prometheus", {}, "", &Api::metrics},
   });

@@ -114,6 +114,15 @@ void Command::Impl::prepare() {
     }
   }
   std::map<std::string, std::string> env = start.env;
+  if (!start.output.empty()) {
+    std::error_code failed;
+    fs::create_directories(start.output, failed);
+    if (failed) {
+      refuse(ErrorCode::kInvalidArgument, fmt::format("output: {} cannot be created on node {}: {}", start.output,
+                                                      self().node_name, failed.message()));
+    }
+    env["VOLADOR_OUTPUT_DIR"] = start.output;
+  }
   for (auto& [name, value] : env) {
     if (const size_t at = value.find(kJobDirectory); at != std::string::npos)
       value.replace(at, kJobDirectory.size(), made.string());
@@ -143,6 +152,7 @@ Result<std::vector<std::string>> Command::Impl::sandboxed(const std::vector<std:
     request.mounts.push_back({.source = hidden, .target = home, .read_only = true});
   }
   request.mounts.push_back({.source = folder, .target = folder});
+  if (!start.output.empty()) request.mounts.push_back({.source = start.output, .target = start.output});
   for (const std::string& text : start.mounts) {
     auto mount = parse_mount(text);
     if (!mount) return make_error(mount.error());

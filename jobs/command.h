@@ -32,9 +32,10 @@ struct CommandStart {
   // the node, and the id of its actor in hex.
   std::vector<std::string> peer_names;
   std::vector<std::string> peer_actors;
+  std::string output;  // Folder that is created before the start; empty: none.
 };
 VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, isolated, mounts, shm_bytes, files, stop_signal,
-               environment, peer_names, peer_actors);
+               environment, peer_names, peer_actors, output);
 
 // Exit codes of the actor's process where the command itself did not run; others are those of the command, 128 + number
 // for a signal.

@@ -124,4 +124,6 @@ Result<v1::Job> JobClient::wait(const std::string& id, const std::function<bool(
   }
 }
 
+std::string new_unique_name() { return new_request_id().substr(0, 8); }
+
 }  // namespace volador::jobs

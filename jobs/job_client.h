@@ -44,5 +44,7 @@ class JobClient {
 inline bool has_ended(const v1::Job& job) { return job.ended_ms() != 0; }
 // An id for a request that changes something, so that the head does a repeated one only once.
 std::string new_request_id();
+// A short text for the name of a batch or of a set of alternatives.
+std::string new_unique_name();
 
 }  // namespace volador::jobs

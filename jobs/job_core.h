@@ -39,9 +39,13 @@
 namespace volador::jobs {
 
 inline constexpr std::string_view kJobsTable = "jobs";  // JobRecord; key: its number, 8 bytes, highest first.
-// "driver": id of the jobs' driver; "program": hash of its program; "last": the highest number of a deleted job.
+// "driver": id of the jobs' driver; "program": hash of its program; "last": the highest number of a deleted job;
+// "settings": QueueSettings.
 inline constexpr std::string_view kJobsHeadTable = "jobs_head";
 inline constexpr std::string_view kLeavingGroupsTable = "leaving_groups";  // Empty values; key: raw id of a group.
+
+// "job-7".
+std::string job_id(int64_t number);
 
 struct JobLimits {
   size_t open = 20'000;   // Queued and running jobs.
@@ -114,6 +118,10 @@ class JobCore {
   Result<v1::Job> set_priority(const v1::SetJobPriorityRequest& request, const Requester& by, int64_t now_ms);
   Result<v1::Job> extend(const v1::ExtendJobRequest& request, const Requester& by, int64_t now_ms);
 
+  v1::GetQueueReply queue() const;
+  // kInvalidArgument: see checked_settings(), or another version than the present one.
+  Result<v1::QueueSettings> set_queue(const v1::QueueSettings& settings);
+
   // ---- events ----
 
   void on_message(const protocol::HeadMessage& message, int64_t now_ms);
@@ -149,6 +157,7 @@ class JobCore {
     Reason waits;                                           // Why it is not placed, after hand_over().
     int64_t promised_ms = 0;                                // See QueuedJob.
     bool ask_again = false;                                 // The head refused a request because of a limit.
+    int64_t leaves_ms = 0;                                  // While it ends: when its processes are killed.
     bool in_view = false;                        // The last view shows the resources of all its ranks as used.
     std::optional<protocol::DeathCause> failed;  // The first failure of this attempt.
     int failed_rank = -1;
@@ -173,6 +182,11 @@ class JobCore {
   void record_run(const Job& job, int64_t run_ms);
   // The forecast of the whole queue, at most 1 s and 1 ms a queued job old.
   const std::map<int64_t, StartForecast>& forecasts(int64_t now_ms) const;
+  Result<void> check_admission(const Job& job) const;
+  Result<void> check_urgency(const Job& job, const std::string& priority) const;
+  const Job* started_alternative(const Job& job) const;
+  void stop_alternatives(const Job& job, int64_t now_ms);
+  void preempt(Job& job, int64_t by, int64_t now_ms);
   void hand_over(Job& job, int64_t now_ms);
   void begin(Job& job, const std::vector<std::string>& nodes);
   void spawn_ranks(Job& job, const std::vector<std::string>& nodes);
@@ -208,13 +222,18 @@ class JobCore {
   // `running` of the view is kept here, and free resources are less those of jobs that the view does not show yet.
   ClusterState cluster_;
   std::unordered_map<std::string, size_t> node_index_;        // Into the nodes of the view.
+  std::set<std::string> pools_;                               // Pools that nodes belong to.
   std::vector<Wait> waits_;                                   // Reasons of the last plan.
   mutable std::unordered_map<JobNumber, size_t> wait_index_;  // Into waits_; empty: not made yet.
-  int64_t not_handed_over_ = 0;                               // The last job for which hand_over() found no room.
-  int64_t not_handed_over_at_ms_ = 0;
+  struct NotHandedOver {
+    int64_t number = 0;
+    int64_t at_ms = 0;
+  };
+  std::map<std::string, NotHandedOver> not_handed_over_;  // By pool, the last job for which hand_over() found no room.
   bool seen_cluster_ = false;
   RunTimePredictor predictor_;
-  PlannerOptions options_;
+  v1::QueueSettings settings_;
+  PlannerOptions options_;                              // As the settings say.
   mutable std::map<int64_t, StartForecast> forecasts_;  // By number.
   mutable int64_t forecast_at_ms_ = 0;
   JobActions actions_;

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <csignal>
 #include <set>
+#include <utility>
 
 #include "jobs/launch/command_check.h"
 #include "jobs/launch/launch.h"
 #include "jobs/queue/job_planner.h"
+#include "jobs/queue_settings.h"
 #include "jobs/sandbox/sandbox.h"
 #include "runtime/quantities.h"
 
@@ -61,6 +64,16 @@ Result<void> check_files(const v1::JobSpec& spec) {
 
 }  // namespace
 
+Result<int> stop_signal_number(std::string_view name) {
+  static constexpr std::pair<std::string_view, int> kSignals[] = {
+      {"TERM", SIGTERM}, {"INT", SIGINT}, {"USR1", SIGUSR1}, {"USR2", SIGUSR2}, {"HUP", SIGHUP}};
+  const std::string_view bare = name.starts_with("SIG") ? name.substr(3) : name;
+  for (const auto& [known, number] : kSignals) {
+    if (bare == known) return number;
+  }
+  return bad_spec(fmt::format("stop_signal: expected TERM, INT, USR1, USR2 or HUP, got \"{}\"", name));
+}
+
 Result<ResourceSet> resources_of(const v1::JobSpec& spec) {
   Resources wanted{.cpus = spec.cpus(), .gpus = spec.gpus(), .memory = spec.memory_bytes()};
   for (const auto& [name, amount] : spec.resources()) wanted.custom[name] = amount;
@@ -95,6 +108,23 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   if (const auto priority = parse_job_priority(spec.priority()); !priority) return make_error(priority.error());
   VOLADOR_TRY(check_number("duration_s", spec.duration_s(), 0, kDurationMaxS));
   VOLADOR_TRY(check_number("max_restarts", spec.max_restarts(), 0, kRestartsMax));
+  if (spec.stop_signal().empty()) spec.set_stop_signal("TERM");
+  if (const auto number = stop_signal_number(spec.stop_signal()); !number) return make_error(number.error());
+  if (spec.stop_signal().starts_with("SIG")) spec.set_stop_signal(spec.stop_signal().substr(3));
+  VOLADOR_TRY(check_text("pool", spec.pool(), kNameBytesMax));
+  if (spec.pool().empty()) spec.set_pool(std::string(kDefaultPool));
+  VOLADOR_TRY(check_text("environment", spec.environment(), kPathBytesMax));
+  VOLADOR_TRY(check_text("one_of", spec.one_of(), kNameBytesMax));
+  VOLADOR_TRY(check_text("batch", spec.batch(), kNameBytesMax));
+  if (spec.batch().empty() && (spec.batch_index() != 0 || spec.batch_size() != 0))
+    return bad_spec(fmt::format("batch: expected a name, as batch_size is {}", spec.batch_size()));
+  if (!spec.batch().empty()) {
+    VOLADOR_TRY(check_number("batch_size", spec.batch_size(), 1, kBatchMax));
+    VOLADOR_TRY(check_number("batch_index", spec.batch_index(), 0, spec.batch_size() - 1));
+  }
+  VOLADOR_TRY(check_text("output", spec.output(), kPathBytesMax));
+  if (!spec.output().empty() && !spec.output().starts_with('/'))
+    return bad_spec(fmt::format("output: expected an absolute path on the nodes, got {}", spec.output()));
   if (spec.graceful_s() == 0) spec.set_graceful_s(kGracefulDefaultS);
   VOLADOR_TRY(check_number("graceful_s", spec.graceful_s(), 1, kGracefulMaxS));
   for (const std::string& text : spec.mounts()) {

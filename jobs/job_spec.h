@@ -12,6 +12,7 @@
 namespace volador::jobs {
 
 inline constexpr int kNodesMax = 1000;
+inline constexpr int kBatchMax = 10'000;  // Jobs of a batch.
 inline constexpr int64_t kDurationMaxS = int64_t{366} * 24 * 3600;
 inline constexpr int64_t kGracefulDefaultS = 30;
 inline constexpr int64_t kGracefulMaxS = 24 * 3600;
@@ -24,6 +25,10 @@ inline constexpr int64_t kFilesBytesMax = int64_t{95} << 20;
 // The specification with its defaults. kInvalidArgument: a field breaks its rule; the message names the field, the
 // value and the rule.
 Result<v1::JobSpec> checked_spec(const v1::JobSpec& spec);
+
+// The number of a stop signal, such as "USR1"; a leading "SIG" is allowed. kInvalidArgument: not one of those that
+// JobSpec.stop_signal allows.
+Result<int> stop_signal_number(std::string_view name);
 
 // Resources that each node of the job uses. kInvalidArgument: as ResourceSet::from.
 Result<ResourceSet> resources_of(const v1::JobSpec& spec);

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -19,6 +20,7 @@
 namespace volador::jobs {
 namespace {
 
+using google::protobuf::Descriptor;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
@@ -27,25 +29,37 @@ constexpr std::string_view kBytesSuffix = "_bytes";
 constexpr std::string_view kSecondsSuffix = "_s";
 // Set by the command line, not by a user.
 constexpr std::string_view kInternalField = "files_sha256";
+constexpr std::string_view kNameField = "name";
+constexpr const char* kAlternativesKey = "alternatives";
+constexpr const char* kTasksKey = "tasks";
+constexpr std::string_view kWhatAJobIs = "a job is a map of fields, such as `command: [python3, train.py]`";
 
 class YamlReader {
  public:
   explicit YamlReader(std::string name) : name_(std::move(name)) {}
 
-  Result<v1::JobSpec> read(const YAML::Node& root) const {
-    v1::JobSpec spec;
-    if (!root.IsMap()) return at(root, "a job is a map of fields, such as `command: [python3, train.py]`");
+  // Sets the fields of the message that the map has. `what`: "a job is a map of fields, such as …".
+  Result<void> read(Message& message, const YAML::Node& root, std::string_view what) const {
+    if (!root.IsMap()) return at(root, std::string(what));
     std::set<int> given;
     for (const auto& entry : root) {
       const auto key = entry.first.as<std::string>("");
-      const Found found = field_of(key);
-      if (found.field == nullptr)
-        return at(entry.first, fmt::format("there is no field \"{}\"{}", key, did_you_mean(key, known_keys())));
+      const Found found = field_of(*message.GetDescriptor(), key);
+      if (found.field == nullptr) {
+        return at(entry.first, fmt::format("there is no field \"{}\"{}", key,
+                                           did_you_mean(key, known_keys(*message.GetDescriptor()))));
+      }
       if (!given.insert(found.field->number()).second)
         return at(entry.first, fmt::format("{}: given twice; remove one of them", key));
-      VOLADOR_TRY(set(spec, *found.field, found.unit, key, entry.second));
+      VOLADOR_TRY(set(message, *found.field, found.unit, key, entry.second));
     }
-    return spec;
+    return {};
+  }
+
+  tl::unexpected<Error> at(const YAML::Node& node, const std::string& what) const {
+    const YAML::Mark mark = node.Mark();  // Negative for an empty document.
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}:{}:{}: {}", name_, std::max(mark.line, 0) + 1,
+                                                               std::max(mark.column, 0) + 1, what));
   }
 
  private:
@@ -55,29 +69,21 @@ class YamlReader {
     Unit unit = Unit::kNone;
   };
 
-  tl::unexpected<Error> at(const YAML::Node& node, const std::string& what) const {
-    const YAML::Mark mark = node.Mark();  // Negative for an empty document.
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}:{}:{}: {}", name_, std::max(mark.line, 0) + 1,
-                                                               std::max(mark.column, 0) + 1, what));
-  }
-
   // A field by its name, or by its name without the unit.
-  static Found field_of(const std::string& key) {
-    const auto* type = v1::JobSpec::descriptor();
+  static Found field_of(const Descriptor& type, const std::string& key) {
     if (key == kInternalField) return {};
-    if (const auto* exact = type->FindFieldByName(key)) return {.field = exact, .unit = Unit::kNone};
-    if (const auto* bytes = type->FindFieldByName(key + std::string(kBytesSuffix)))
+    if (const auto* exact = type.FindFieldByName(key)) return {.field = exact, .unit = Unit::kNone};
+    if (const auto* bytes = type.FindFieldByName(key + std::string(kBytesSuffix)))
       return {.field = bytes, .unit = Unit::kBytes};
-    if (const auto* seconds = type->FindFieldByName(key + std::string(kSecondsSuffix)))
+    if (const auto* seconds = type.FindFieldByName(key + std::string(kSecondsSuffix)))
       return {.field = seconds, .unit = Unit::kSeconds};
     return {};
   }
 
-  static std::vector<std::string> known_keys() {
+  static std::vector<std::string> known_keys(const Descriptor& type) {
     std::vector<std::string> keys;
-    const auto* type = v1::JobSpec::descriptor();
-    for (int i = 0; i < type->field_count(); ++i) {
-      std::string key = type->field(i)->name();
+    for (int i = 0; i < type.field_count(); ++i) {
+      std::string key = type.field(i)->name();
       if (key == kInternalField) continue;
       for (const std::string_view suffix : {kBytesSuffix, kSecondsSuffix}) {
         if (key.ends_with(suffix)) {
@@ -120,11 +126,13 @@ class YamlReader {
     return scalar<int64_t>(node, key, "a whole number");
   }
 
-  Result<void> set(v1::JobSpec& spec, const FieldDescriptor& field, Unit unit, const std::string& key,
+  Result<void> set(Message& spec, const FieldDescriptor& field, Unit unit, const std::string& key,
                    const YAML::Node& node) const {
-    const Reflection& reflection = *v1::JobSpec::GetReflection();
+    const Reflection& reflection = *spec.GetReflection();
     if (field.is_map()) return set_map(spec, field, key, node);
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return set_named(spec, field, key, node);
     if (field.is_repeated()) {
+      reflection.ClearField(&spec, &field);
       if (node.IsScalar() && field.name() == "command") {
         for (const char* word : {"bash", "-c"}) reflection.AddString(&spec, &field, word);
         reflection.AddString(&spec, &field, node.Scalar());
@@ -172,23 +180,46 @@ class YamlReader {
     }
   }
 
-  Result<void> set_map(v1::JobSpec& spec, const FieldDescriptor& field, const std::string& key,
+  // A list of messages that have names is a map from a name to the other fields.
+  Result<void> set_named(Message& message, const FieldDescriptor& field, const std::string& key,
+                         const YAML::Node& node) const {
+    if (!node.IsMap()) return at(node, fmt::format("{}: expected a map by name, got \"{}\"", key, text_of_node(node)));
+    for (const auto& entry : node) {
+      const auto name = entry.first.as<std::string>("");
+      Message& item = *message.GetReflection()->AddMessage(&message, &field);
+      item.GetReflection()->SetString(&item, item.GetDescriptor()->FindFieldByName(std::string(kNameField)), name);
+      if (entry.second.IsNull()) continue;
+      VOLADOR_TRY(read(item, entry.second, fmt::format("{}.{}: expected a map of fields", key, name)));
+    }
+    return {};
+  }
+
+  Result<void> set_map(Message& message, const FieldDescriptor& field, const std::string& key,
                        const YAML::Node& node) const {
     if (!node.IsMap()) return at(node, fmt::format("{}: expected a map, got \"{}\"", key, text_of_node(node)));
+    const FieldDescriptor& value_field = *field.message_type()->map_value();
     for (const auto& entry : node) {
       const auto name = entry.first.as<std::string>("");
       const std::string path = fmt::format("{}.{}", key, name);
       if (!entry.second.IsScalar())
         return at(entry.second, fmt::format("{}: expected one value, got {}", path, text_of_node(entry.second)));
-      if (field.name() == "resources") {
-        const auto amount = scalar<double>(entry.second, path, "a number");
-        if (!amount) return make_error(amount.error());
-        (*spec.mutable_resources())[name] = *amount;
-      } else if (field.name() == "env") {
-        (*spec.mutable_env())[name] = entry.second.Scalar();
-      } else {
-        (*spec.mutable_labels())[name] = entry.second.Scalar();
+      Message& pair = *message.GetReflection()->AddMessage(&message, &field);
+      pair.GetReflection()->SetString(&pair, field.message_type()->map_key(), name);
+      if (value_field.cpp_type() == FieldDescriptor::CPPTYPE_STRING) {
+        pair.GetReflection()->SetString(&pair, &value_field, entry.second.Scalar());
+        continue;
       }
+      double amount = 0;
+      if (name == "memory") {
+        const auto bytes = whole(entry.second, Unit::kBytes, path);
+        if (!bytes) return make_error(bytes.error());
+        amount = static_cast<double>(*bytes);
+      } else {
+        const auto number = scalar<double>(entry.second, path, "a number");
+        if (!number) return make_error(number.error());
+        amount = *number;
+      }
+      pair.GetReflection()->SetDouble(&pair, &value_field, amount);
     }
     return {};
   }
@@ -196,15 +227,111 @@ class YamlReader {
   const std::string name_;
 };
 
+tl::unexpected<Error> error_of(const YAML::Exception& wrong, const std::string& name) {
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}:{}:{}: {}", name, wrong.mark.line + 1, wrong.mark.column + 1, wrong.msg));
+}
+
+// The message with the fields of the text.
+template <class T>
+Result<T> message_from_yaml(T message, const std::string& text, const std::string& name, std::string_view what) {
+  try {
+    VOLADOR_TRY(YamlReader(name).read(message, YAML::Load(text), what));
+    return message;
+  } catch (const YAML::Exception& wrong) {
+    return error_of(wrong, name);
+  }
+}
+
+void emit_resources(YAML::Emitter& out, const google::protobuf::Map<std::string, double>& limits) {
+  const std::map<std::string, double> sorted(limits.begin(), limits.end());
+  out << YAML::BeginMap;
+  for (const auto& [resource, amount] : sorted) {
+    out << YAML::Key << resource << YAML::Value;
+    if (resource == "memory") {
+      out << static_cast<int64_t>(amount);
+    } else {
+      out << amount;
+    }
+  }
+  out << YAML::EndMap;
+}
+
+// Writes "list: {name: {…}}", if the list has entries. `fields` writes the fields of one.
+template <class Entries, class Fields>
+void emit_named(YAML::Emitter& out, const char* list, const Entries& entries, const Fields& fields) {
+  if (entries.empty()) return;
+  out << YAML::Key << list << YAML::Value << YAML::BeginMap;
+  for (const auto& entry : entries) {
+    out << YAML::Key << entry.name() << YAML::Value << YAML::BeginMap;
+    fields(entry);
+    if (!entry.note().empty()) out << YAML::Key << "note" << YAML::Value << entry.note();
+    out << YAML::EndMap;
+  }
+  out << YAML::EndMap;
+}
+
 }  // namespace
 
-Result<v1::JobSpec> spec_from_yaml(const std::string& text, const std::string& name) {
+Result<v1::JobSpec> with_fields(const v1::JobSpec& job, const std::string& map, const std::string& name) {
+  return message_from_yaml(job, map, name, kWhatAJobIs);
+}
+
+Result<JobSet> jobs_from_yaml(const std::string& text, const std::string& name) {
   try {
-    return YamlReader(name).read(YAML::Load(text));
+    YAML::Node root = YAML::Load(text);
+    JobSet set;
+    if (root.IsMap()) {
+      for (auto [key, lists] : {std::pair(kAlternativesKey, &set.alternatives), std::pair(kTasksKey, &set.tasks)}) {
+        const YAML::Node list = root[key];
+        if (!list) continue;
+        if (!list.IsSequence()) return YamlReader(name).at(list, fmt::format("{}: expected a list of maps", key));
+        for (const YAML::Node& fields : list) {
+          v1::JobSpec unused;
+          VOLADOR_TRY(YamlReader(name).read(unused, fields, fmt::format("{}: expected maps of fields", key)));
+          YAML::Emitter out;
+          out << fields;
+          lists->emplace_back(out.c_str());
+        }
+        root.remove(key);
+      }
+    }
+    VOLADOR_TRY(YamlReader(name).read(set.base, root, kWhatAJobIs));
+    return set;
   } catch (const YAML::Exception& wrong) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}:{}:{}: {}", name, wrong.mark.line + 1, wrong.mark.column + 1, wrong.msg));
+    return error_of(wrong, name);
   }
+}
+
+Result<v1::QueueSettings> settings_from_yaml(const std::string& text, const std::string& name) {
+  return message_from_yaml(v1::QueueSettings(), text, name,
+                           "the settings of the queue are a map of fields, such as `projects: {vision: {weight: 2}}`");
+}
+
+std::string yaml_of(const v1::QueueSettings& settings) {
+  YAML::Emitter out;
+  out << YAML::BeginMap;
+  out << YAML::Key << "preemption" << YAML::Value << settings.preemption();
+  emit_named(out, "pools", settings.pools(), [&](const v1::Pool& pool) {
+    if (pool.projects().empty()) return;
+    out << YAML::Key << "projects" << YAML::Value << YAML::Flow << YAML::BeginSeq;
+    for (const std::string& project : pool.projects()) out << project;
+    out << YAML::EndSeq;
+  });
+  emit_named(out, "projects", settings.projects(), [&](const v1::Project& project) {
+    out << YAML::Key << "weight" << YAML::Value << project.weight();
+    if (!project.limits().empty()) {
+      out << YAML::Key << "limits" << YAML::Value;
+      emit_resources(out, project.limits());
+    }
+    if (project.urgent_jobs() > 0) out << YAML::Key << "urgent_jobs" << YAML::Value << project.urgent_jobs();
+  });
+  emit_named(out, "environments", settings.environments(), [&](const v1::Environment& environment) {
+    out << YAML::Key << "source" << YAML::Value << environment.source();
+  });
+  out << YAML::Key << "version" << YAML::Value << settings.version();
+  out << YAML::EndMap;
+  return std::string(out.c_str()) + "\n";
 }
 
 }  // namespace volador::jobs

@@ -11,14 +11,17 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <thread>
 
+#include "cli/commands/job_queue_command.h"
 #include "cli/render/job_view.h"
 #include "cli/render/json_text.h"
 #include "cli/render/table.h"
 #include "dashboard/operation_json.h"
 #include "jobs/job_client.h"
 #include "jobs/job_output.h"
+#include "jobs/job_spec.h"
 #include "jobs/job_yaml.h"
 #include "runtime/clock.h"
 #include "runtime/control/cluster_api.h"
@@ -126,6 +129,7 @@ JobCommand::JobCommand() {
   add(std::make_unique<JobCloneCommand>());
   add(std::make_unique<JobPriorityCommand>());
   add(std::make_unique<JobExtendCommand>());
+  add(std::make_unique<JobQueueCommand>());
 }
 
 CLI::App* JobCommand::declare(CLI::App& root) {
@@ -198,8 +202,23 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
   app->add_option("--label", labels_, "NAME=VALUE: only on nodes with this label; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
+  app->add_option("--pool", pool_, "Only on nodes of this pool; the nodes without a pool by default")
+      ->type_name("NAME");
+  app->add_option("--stop-signal", stop_signal_,
+                  "Signal that asks the job to save and end: TERM (default), INT, USR1, USR2 or HUP")
+      ->type_name("SIGNAL");
   app->add_option("--project", project_, "Project that the job belongs to; default by default")->type_name("NAME");
   app->add_option("--note", note_, "Text for people who look at the job")->type_name("TEXT");
+  app->add_option("--array", array_, "Submit it so many times as a batch; VOLADOR_TASK_INDEX tells them apart, from 0")
+      ->check(CLI::Range(1, jobs::kBatchMax))
+      ->type_name("INTEGER");
+  app->add_option("--or", alternatives_,
+                  "FIELD=VALUE,… of another job that does as well, such as gpus=2,pool=old; the first that starts "
+                  "stops the others; may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("FIELDS");
+  app->add_option("--output", output_, "Folder on the nodes for what the job makes, as VOLADOR_OUTPUT_DIR")
+      ->type_name("PATH");
   app->add_flag("--dry-run", dry_run_, "Only check the job and tell when it would start");
   app->add_flag("-f,--follow", follow_,
                 "Print its output until it ends, and exit with its exit code; Ctrl-C leaves it running");
@@ -211,21 +230,22 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
   return app;
 }
 
-tl::expected<v1::JobSpec, Failure> JobSubmitCommand::spec() const {
-  v1::JobSpec spec;
+tl::expected<jobs::JobSet, Failure> JobSubmitCommand::described() const {
+  jobs::JobSet set;
+  v1::JobSpec& spec = set.base;
   if (!file_.empty()) {
     auto text = read_file_limited(file_, kSpecFileMax);
     if (!text) return fail_here(text.error());
-    auto read = jobs::spec_from_yaml(*text, file_);
+    auto read = jobs::jobs_from_yaml(*text, file_);
     if (!read) return fail(ExitCode::kConfig, read.error());
-    spec = std::move(*read);
+    set = std::move(*read);
   }
   const auto given = [this](const char* flag) { return app_->count(flag) > 0; };
   if (!command_.empty()) {
     spec.clear_command();
     for (const std::string& word : command_) spec.add_command(word);
   }
-  if (spec.command().empty())
+  if (spec.command().empty() && set.tasks.empty())
     return usage_error("job submit: which command? Write it after --, as in `volador job submit -- python3 train.py`");
   if (given("--name")) spec.set_name(name_);
   if (given("--nodes")) spec.set_nodes(nodes_);
@@ -277,22 +297,38 @@ tl::expected<v1::JobSpec, Failure> JobSubmitCommand::spec() const {
     if (!pair) return tl::unexpected(pair.error());
     (*spec.mutable_labels())[pair->first] = pair->second;
   }
+  if (given("--pool")) spec.set_pool(pool_);
+  if (given("--stop-signal")) spec.set_stop_signal(stop_signal_);
   if (given("--project")) spec.set_project(project_);
   if (given("--note")) spec.set_note(note_);
-  return spec;
+  if (given("--output")) spec.set_output(output_);
+  if (given("--array")) set.array = array_;
+  for (const std::string& text : alternatives_) {
+    std::string map = "{";
+    std::istringstream fields(text);
+    for (std::string field; std::getline(fields, field, ',');) {
+      const auto pair = pair_of("--or", field);
+      if (!pair) return tl::unexpected(pair.error());
+      map += fmt::format("{}{}: {}", map.size() > 1 ? ", " : "", pair->first, pair->second);
+    }
+    if (set.alternatives.empty()) set.alternatives.emplace_back("{}");  // What the other flags say.
+    set.alternatives.push_back(map + "}");
+  }
+  return set;
 }
 
 Outcome JobSubmitCommand::run(const Context& context) {
   if (no_code_ && !code_.empty()) return usage_error("job submit: --code or --no-code, not both");
-  auto described = spec();
-  if (!described) return tl::unexpected(described.error());
+  auto set = described();
+  if (!set) return tl::unexpected(set.error());
+  auto specs = jobs::jobs_of(*set, jobs::new_unique_name());
+  if (!specs) return usage_error("job submit: " + specs.error().message);
+  if (follow_ && specs->size() > 1)
+    return usage_error("job submit: --follow follows one job, and these are several; see `volador job logs`");
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   jobs::JobClient client(**api);
-  v1::SubmitJobRequest request;
-  *request.mutable_spec() = std::move(*described);
-  request.set_request_id(request_);
-  request.set_dry_run(dry_run_);
+  std::string files_hash;
   if (!no_code_ && !dry_run_) {
     std::error_code failed;
     const fs::path folder = code_.empty() ? fs::current_path(failed) : fs::path(code_);
@@ -307,17 +343,38 @@ Outcome JobSubmitCommand::run(const Context& context) {
       context.terminal.note(context.terminal.fill("sends {} files, {} packed", files, format_bytes(bytes)));
     });
     if (!hash) return fail(hash.error());
-    request.mutable_spec()->set_files_sha256(*hash);
+    files_hash = *hash;
   }
-  auto reply = client.submit(request);
-  if (!reply) return fail(reply.error());
-  const v1::Job& job = reply->job();
-  if (dry_run_) {
-    if (wants_json()) {
-      context.terminal.print(cli::text_of(json_of_job(job)));
-    } else {
-      context.terminal.print(start_text(job.start(), unix_ms_now(), context.terminal) + "\n");
+  // A set of different jobs is submitted as a whole or not at all.
+  for (size_t i = 0; specs->size() > 1 && set->array == 0 && !dry_run_ && i < specs->size(); ++i) {
+    v1::SubmitJobRequest check;
+    *check.mutable_spec() = (*specs)[i];
+    check.set_dry_run(true);
+    if (auto reply = client.submit(check); !reply)
+      return fail(
+          Error{reply.error().code, fmt::format("job {} of {}: {}", i + 1, specs->size(), reply.error().message)});
+  }
+  v1::Job job;
+  for (size_t i = 0; i < specs->size(); ++i) {
+    v1::SubmitJobRequest request;
+    *request.mutable_spec() = std::move((*specs)[i]);
+    request.mutable_spec()->set_files_sha256(files_hash);
+    if (!request_.empty()) request.set_request_id(i == 0 ? request_ : fmt::format("{}-{}", request_, i));
+    request.set_dry_run(dry_run_);
+    auto reply = client.submit(request);
+    if (!reply) return fail(reply.error());
+    job = std::move(*reply->mutable_job());
+    if (dry_run_ && !wants_json()) {
+      context.terminal.print((specs->size() > 1 ? fmt::format("{}: ", i + 1) : "") +
+                             start_text(job.start(), unix_ms_now(), context.terminal) + "\n");
+    } else if (dry_run_ || specs->size() > 1) {
+      print_job(context, wants_json(), job);
     }
+  }
+  if (dry_run_) return {};
+  if (specs->size() > 1) {
+    if (!wants_json() && !job.spec().batch().empty())
+      context.terminal.note(context.terminal.fill("the batch: volador job list --batch {}", job.spec().batch()));
     return {};
   }
   if (!follow_) {
@@ -339,6 +396,7 @@ CLI::App* JobListCommand::declare(CLI::App& root) {
       ->type_name("TEXT");
   app->add_option("--name", name_, "Only jobs whose name contains this text")->type_name("TEXT");
   app->add_option("--project", project_, "Only jobs of this project")->type_name("NAME");
+  app->add_option("--batch", batch_, "Only jobs of this batch")->type_name("NAME");
   app->add_option("--limit", limit_, "Show at most this many; 50 by default")
       ->check(CLI::Range(1, 100'000))
       ->type_name("INTEGER");
@@ -352,6 +410,7 @@ Outcome list_jobs(control::ClusterApi& api, const JobFilter& filter, const Termi
   request.set_state(filter.state);
   request.set_name(filter.name);
   request.set_project(filter.project);
+  request.set_batch(filter.batch);
   request.set_limit(filter.limit);
   const auto reply = api.call<v1::ListJobsReply>("Jobs/ListJobs", request);
   if (!reply) return fail(reply.error());
@@ -368,7 +427,7 @@ Outcome list_jobs(control::ClusterApi& api, const JobFilter& filter, const Termi
 Outcome JobListCommand::run(const Context& context) {
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
-  return list_jobs(**api, {.state = state_, .name = name_, .project = project_, .limit = limit_},
+  return list_jobs(**api, {.state = state_, .name = name_, .project = project_, .batch = batch_, .limit = limit_},
                    table_terminal(context));
 }
 
@@ -439,7 +498,7 @@ Outcome JobWaitCommand::run(const Context& context) {
 }
 
 CLI::App* JobStopCommand::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("stop", "Stop jobs: SIGTERM, then SIGKILL after their graceful time");
+  CLI::App* app = root.add_subcommand("stop", "Stop jobs: their stop signal, then SIGKILL after their graceful time");
   app->add_option("jobs", jobs_, "Ids, numbers or names of jobs")->required();
   app->add_flag("--now", now_, "Kill their processes at once");
   declare_connection(*app);

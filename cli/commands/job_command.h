@@ -1,4 +1,4 @@
-// volador job submit | list | show | logs | wait | stop | delete | clone | priority | extend: commands in the cluster's
+// volador job submit | list | show | logs | wait | stop | delete | clone | priority | extend | queue: commands in the cluster's
 // queue.
 #pragma once
 
@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "cli/commands/query_commands.h"
+#include "jobs/job_set.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 
 namespace volador::cli {
 
 struct JobFilter {
-  std::string state, name, project = {};
+  std::string state, name, project = {}, batch = {};
   int limit = 0;
 };
 // Prints the jobs, the newest first.
@@ -30,7 +31,7 @@ class JobSubmitCommand final : public ClusterCommand {
   Outcome run(const Context& context) override;
 
  private:
-  tl::expected<v1::JobSpec, Failure> spec() const;
+  tl::expected<jobs::JobSet, Failure> described() const;
 
   CLI::App* app_ = nullptr;
   std::string file_, memory_, duration_, graceful_, code_, request_;
@@ -40,7 +41,9 @@ class JobSubmitCommand final : public ClusterCommand {
   std::vector<std::string> node_names_;
   int nodes_ = 0, servers_ = 0, restarts_ = 0;
   std::vector<std::string> mounts_;
-  std::string shm_;
+  std::string shm_, pool_, stop_signal_, output_;
+  std::vector<std::string> alternatives_;
+  int array_ = 0;
   bool isolated_ = false;
   double cpus_ = 0, gpus_ = 0;
   bool no_code_ = false, dry_run_ = false, follow_ = false;
@@ -52,7 +55,7 @@ class JobListCommand final : public ClusterCommand {
   Outcome run(const Context& context) override;
 
  private:
-  std::string state_, name_, project_;
+  std::string state_, name_, project_, batch_;
   int limit_ = 50;
 };
 

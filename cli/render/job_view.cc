@@ -130,6 +130,9 @@ std::string job_text(const v1::Job& job, int64_t now_ms, const Terminal& termina
   if (job.spec().mode() != "single") line(terminal.tr("mode"), job.spec().mode());
   line(terminal.tr("priority"), terminal.word(job.spec().priority()));
   line(terminal.tr("project"), printable(job.spec().project()));
+  if (job.spec().pool() != "default") line(terminal.tr("pool"), printable(job.spec().pool()));
+  if (!job.spec().environment().empty()) line(terminal.tr("environment"), printable(job.spec().environment()));
+  if (job.preemptions() > 0) line(terminal.tr("preemptions"), std::to_string(job.preemptions()));
   if (job.spec().duration_s() > 0)
     line(terminal.tr("at most"), format_duration(std::chrono::seconds(job.spec().duration_s())));
   line(terminal.tr("submitted"), clock_time(job.submitted_ms(), now_ms));

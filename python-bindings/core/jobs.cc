@@ -18,6 +18,8 @@
 
 #include "jobs/job_client.h"
 #include "jobs/job_output.h"
+#include "jobs/job_set.h"
+#include "jobs/job_yaml.h"
 #include "python-bindings/core/gil.h"
 #include "runtime/access_file.h"
 #include "runtime/clock.h"
@@ -125,6 +127,34 @@ class JobsApi {
   std::unique_ptr<control::ClusterApi> api_;
 };
 
+// The jobs of a batch or of a set of alternatives (jobs/job_set.h), as JSON texts of JobSpec.
+std::vector<std::string> jobs_of_set(const std::string& base, const std::vector<std::string>& alternatives,
+                                     const std::vector<std::string>& tasks, int array) {
+  return value_or_raise([&]() -> Result<std::vector<std::string>> {
+    jobs::JobSet set{.base = {}, .alternatives = alternatives, .tasks = tasks, .array = array};
+    const auto parsed = google::protobuf::util::JsonStringToMessage(base, &set.base);
+    if (!parsed.ok()) return make_error(ErrorCode::kInvalidArgument, std::string(parsed.message()));
+    const auto specs = jobs::jobs_of(set, jobs::new_unique_name());
+    if (!specs) return make_error(specs.error());
+    std::vector<std::string> out;
+    for (const v1::JobSpec& spec : *specs) {
+      auto text = json_text(spec);
+      if (!text) return make_error(text.error());
+      out.push_back(std::move(*text));
+    }
+    return out;
+  }());
+}
+
+// Settings of the queue from YAML, as a JSON text.
+std::string queue_settings_of(const std::string& yaml) {
+  return value_or_raise([&]() -> Result<std::string> {
+    const auto settings = jobs::settings_from_yaml(yaml, "settings");
+    if (!settings) return make_error(settings.error());
+    return json_text(*settings);
+  }());
+}
+
 // New lines of a job since the last call: (rank, node, is_stderr, text).
 class JobLines {
  public:
@@ -160,6 +190,8 @@ class JobLines {
 
 void bind_jobs(nb::module_& module) {
   module.def("jobs_access", &jobs_access, nb::arg("address"), nb::arg("token"));
+  module.def("jobs_of_set", &jobs_of_set, nb::arg("base"), nb::arg("alternatives"), nb::arg("tasks"), nb::arg("array"));
+  module.def("queue_settings_of", &queue_settings_of, nb::arg("yaml"));
   nb::class_<JobsApi>(module, "JobsApi")
       .def(nb::init<std::string, std::string>(), nb::arg("address"), nb::arg("token"))
       .def("call", &JobsApi::call, nb::arg("operation"), nb::arg("request"))

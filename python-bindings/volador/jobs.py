@@ -197,25 +197,37 @@ def submit(
     isolated: bool = False,
     mounts: Sequence[str] = (),
     shm: int = 0,
+    pool: str = "",
+    environment: str = "",
+    stop_signal: str = "TERM",
+    output: str = "",
 ) -> Job:
     """Submits a job. A text as `command` is run by bash. Resources are per node: `memory` and `shm` in bytes. `code` is the folder
-    that travels with the job; None: no folder. Times are in seconds; duration 0: unlimited. docs/jobs.md describes the fields.
+    that travels with the job; None: no folder. Times are in seconds; duration 0: unlimited. docs/guides/jobs.md describes the fields.
 
     Raises ValueError: a field is wrong; volador.exceptions.InfeasibleError: no node can ever run it."""
-    api = _connect()
-    spec = _spec(locals())
-    if code is not None:
-        spec["files_sha256"] = api.send_code(os.fspath(code))
-    return Job(api, _call(api, "Jobs/SubmitJob", {"spec": spec, "request_id": os.urandom(16).hex()})["job"])
+    return _submit_set(locals(), [], [], 0)[0]
+
+
+def submit_batch(command: str | Sequence[str] = (), *, tasks: int | Sequence[Mapping[str, Any]], **fields: Any) -> list[Job]:
+    """Submits a batch: `tasks` equal jobs that read their index from VOLADOR_TASK_INDEX, or one for each map of fields of submit()
+    that differ. A job is named "<name>-<index>", and its output folder is "<output>/<name>-<index>". Raises as submit()."""
+    given = _fields(command, fields, "submit_batch")
+    if isinstance(tasks, int):
+        return _submit_set(given, [], [], tasks)
+    return _submit_set(given, [], [_changes(task) for task in tasks], 0)
+
+
+def submit_one_of(command: str | Sequence[str] = (), *, alternatives: Sequence[Mapping[str, Any]], **fields: Any) -> list[Job]:
+    """Submits a job for each map of fields of submit() that differ. The first that starts stops the others. Raises as submit()."""
+    given = _fields(command, fields, "submit_one_of")
+    return _submit_set(given, [_changes(alternative) for alternative in alternatives], [], 0)
 
 
 def predict(command: str | Sequence[str] = "true", **fields: Any) -> Start:
     """When a job with these fields of submit() would start. Nothing is submitted. Raises as submit()."""
-    unknown = set(fields) - set(submit.__kwdefaults__ or {})
-    if unknown:
-        raise TypeError(f"predict() got an unexpected field {sorted(unknown)[0]!r}; it takes those of submit()")
     api = _connect()
-    spec = _spec({**(submit.__kwdefaults__ or {}), **fields, "command": command})
+    spec = _spec(_fields(command, fields, "predict"))
     start = _start_of(_call(api, "Jobs/SubmitJob", {"spec": spec, "dry_run": True})["job"])
     assert start is not None
     return start
@@ -227,11 +239,25 @@ def get(job: str | int) -> Job:
     return Job(api, _call(api, "Jobs/GetJob", {"job": str(job)}))
 
 
-def list_jobs(*, state: str = "", name: str = "", project: str = "", limit: int = 1000) -> list[Job]:
+def list_jobs(*, state: str = "", name: str = "", project: str = "", batch: str = "", limit: int = 1000) -> list[Job]:
     """The jobs, newest first. `state`: also "open", which is queued or running. `name`: a part of the name."""
     api = _connect()
-    request = {"state": state, "name": name, "project": project, "limit": limit}
+    request = {"state": state, "name": name, "project": project, "batch": batch, "limit": limit}
     return [Job(api, row) for row in _call(api, "Jobs/ListJobs", request)["jobs"]]
+
+
+def queue() -> dict[str, Any]:
+    """Pools, projects and settings of the job queue, as volador.v1.GetQueueReply."""
+    return _call(_connect(), "Jobs/GetQueue", {})
+
+
+def set_queue(settings: str) -> dict[str, Any]:
+    """Sets the settings of the queue from YAML, as `volador job queue --apply` does. Returns them.
+
+    Raises ValueError: a field is wrong; PermissionError: the token is not an operator's."""
+    request = {"settings": json.loads(_core.queue_settings_of(settings)), "request_id": os.urandom(16).hex()}
+    reply: dict[str, Any] = _call(_connect(), "Jobs/SetQueue", request)["settings"]
+    return reply
 
 
 _connections: dict[tuple[str, ...], _core.JobsApi] = {}
@@ -253,6 +279,34 @@ def _call(api: _core.JobsApi, operation: str, request: dict[str, Any]) -> dict[s
 
 def _whole(seconds: float) -> int:
     return int(seconds) if seconds == int(seconds) else int(seconds) + 1
+
+
+def _fields(command: str | Sequence[str], fields: Mapping[str, Any], function: str) -> dict[str, Any]:
+    """All fields of submit(), with its defaults."""
+    unknown = set(fields) - set(submit.__kwdefaults__ or {})
+    if unknown:
+        raise TypeError(f"{function}() got an unexpected field {sorted(unknown)[0]!r}; it takes those of submit()")
+    return {**(submit.__kwdefaults__ or {}), **fields, "command": command}
+
+
+_WITH_UNITS = {"memory": "memory_bytes", "shm": "shm_bytes", "duration": "duration_s", "graceful": "graceful_s"}
+
+
+def _changes(fields: Mapping[str, Any]) -> str:
+    """The fields of one job of a set, by their names in JobSpec, as JSON, which is YAML."""
+    named = {_WITH_UNITS.get(name, name): value for name, value in fields.items()}
+    return json.dumps({name: _whole(value) if name.endswith("_s") else value for name, value in named.items()})
+
+
+def _submit_set(fields: Mapping[str, Any], alternatives: list[str], tasks: list[str], array: int) -> list[Job]:
+    specs = [json.loads(text) for text in _core.jobs_of_set(json.dumps(_spec(fields)), alternatives, tasks, array)]
+    api = _connect()
+    files = "" if fields["code"] is None else api.send_code(os.fspath(fields["code"]))
+    jobs = []
+    for spec in specs:
+        spec["files_sha256"] = files
+        jobs.append(Job(api, _call(api, "Jobs/SubmitJob", {"spec": spec, "request_id": os.urandom(16).hex()})["job"]))
+    return jobs
 
 
 def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -280,6 +334,10 @@ def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
         "isolated": fields["isolated"],
         "mounts": list(fields["mounts"]),
         "shm_bytes": fields["shm"],
+        "pool": fields["pool"],
+        "environment": fields["environment"],
+        "stop_signal": fields["stop_signal"],
+        "output": fields["output"],
     }
 
 
@@ -294,4 +352,17 @@ def _start_of(row: Mapping[str, Any]) -> Start | None:
     return Start(start["now"], start["never"], seconds(start["likely_ms"]), seconds(start["latest_ms"]), int(start["ahead"]))
 
 
-__all__ = ["Job", "Line", "Rank", "Start", "get", "list_jobs", "predict", "submit"]
+__all__ = [
+    "Job",
+    "Line",
+    "Rank",
+    "Start",
+    "get",
+    "list_jobs",
+    "predict",
+    "queue",
+    "set_queue",
+    "submit",
+    "submit_batch",
+    "submit_one_of",
+]

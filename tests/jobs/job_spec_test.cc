@@ -77,11 +77,29 @@ TEST(JobSpecTest, GivenValuesAreKept) {
   spec.set_max_restarts(3);
   spec.set_graceful_s(5);
   spec.set_project("vision");
+  spec.set_pool("a100");
+  spec.set_stop_signal("USR1");
   const auto checked = checked_spec(spec);
   ASSERT_TRUE(checked) << checked.error().message;
   EXPECT_EQ(checked->DebugString(), spec.DebugString());
   EXPECT_EQ(*resources_of(*checked),
             *ResourceSet::from({.cpus = 0.5, .gpus = 2, .memory = 1 << 30, .custom = {{"licence", 1}}}));
+}
+
+TEST(JobSpecTest, BatchesAndOutputsAreChecked) {
+  check_specs({
+      {[](auto& spec) { spec.set_batch("a"); }, {"batch_size:", "expected 1 to 10000", "got 0"}},
+      {[](auto& spec) { spec.set_batch_size(2); }, {"batch:", "expected a name"}},
+      {[](auto& spec) {
+         spec.set_batch("a");
+         spec.set_batch_size(2);
+         spec.set_batch_index(2);
+       },
+       {"batch_index:", "expected 0 to 1", "got 2"}},
+      {[](auto& spec) { spec.set_output("out"); }, {"output:", "an absolute path", "got out"}},
+      {[](auto& spec) { spec.set_output("/data/out"); }, {}},
+      {[](auto& spec) { spec.set_pool("a\nb"); }, {"pool:", "control characters"}},
+  });
 }
 
 TEST(JobSpecTest, TextsAreChecked) {

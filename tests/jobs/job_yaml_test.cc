@@ -18,13 +18,13 @@ using testing::Not;
 using testing::StartsWith;
 
 v1::JobSpec yaml_spec(const std::string& text) {
-  const auto spec = spec_from_yaml(text, "job.yaml");
+  const auto spec = jobs_from_yaml(text, "job.yaml");
   EXPECT_TRUE(spec) << spec.error().message;
-  return spec.value_or(v1::JobSpec());
+  return spec ? spec->base : v1::JobSpec();
 }
 
 std::string yaml_error(const std::string& text) {
-  const auto spec = spec_from_yaml(text, "job.yaml");
+  const auto spec = jobs_from_yaml(text, "job.yaml");
   EXPECT_FALSE(spec) << text;
   if (spec) return {};
   EXPECT_EQ(spec.error().code, ErrorCode::kInvalidArgument);

@@ -426,6 +426,19 @@ void JobServer::serve_on(operations::Registry& registry) {
       registry, "Jobs/ExtendJob", [impl, in_job](const Principal& by, const v1::ExtendJobRequest& request) {
         return in_job(impl->core.extend(request, requester_of(by), impl->now_ms()), v1::ExtendJobReply());
       });
+  impl->serve<v1::GetQueueRequest, v1::GetQueueReply>(
+      registry, "Jobs/GetQueue",
+      [impl](const Principal&, const v1::GetQueueRequest&) { return Result<v1::GetQueueReply>(impl->core.queue()); },
+      true);
+  impl->serve<v1::SetQueueRequest, v1::SetQueueReply>(
+      registry, "Jobs/SetQueue",
+      [impl](const Principal&, const v1::SetQueueRequest& request) -> Result<v1::SetQueueReply> {
+        auto settings = impl->core.set_queue(request.settings());
+        if (!settings) return make_error(settings.error());
+        v1::SetQueueReply reply;
+        *reply.mutable_settings() = std::move(*settings);
+        return reply;
+      });
   impl->serve<v1::PutJobFilesRequest, v1::PutJobFilesReply>(
       registry, "Jobs/PutJobFiles", [impl](const Principal&, const v1::PutJobFilesRequest& part) {
         return impl->files.put(part, [impl](const std::string& sha256) { return impl->core.needs_files(sha256); });

@@ -1,0 +1,618 @@
+// Attempts of the state machine: requests to the head, the states of the ranks, and how an attempt ends.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <csignal>
+
+#include "jobs/command.h"
+#include "jobs/job_core.h"
+#include "jobs/job_spec.h"
+#include "jobs/launch/launch.h"
+#include "jobs/queue_settings.h"
+#include "runtime/protocol/resource_map.h"
+#include "runtime/quantities.h"
+
+namespace volador::jobs {
+namespace {
+
+using Cause = protocol::DeathCause;
+using Record = protocol::JobRecord;
+
+constexpr int kPortFirst = 20'000;
+constexpr int kPorts = 10'000;
+constexpr int kEarlierMax = 64;
+constexpr int64_t kStartTimeoutMs = 10 * 60'000;  // A large code folder takes a while to arrive and to be unpacked.
+
+// Only the first rank runs the command and starts the others.
+bool leads(const v1::JobSpec& spec) {
+  return spec.mode() == "horovod" || spec.mode() == "mpi" || spec.mode() == "deepspeed";
+}
+
+// Adds a rule for each label that the job's nodes must have, and for its pool. `pools`: all that nodes belong to.
+void require_labels(const v1::JobSpec& spec, const std::set<std::string>& pools,
+                    google::protobuf::RepeatedPtrField<protocol::LabelRule>& rules) {
+  for (const auto& [name, value] : spec.labels()) {
+    protocol::LabelRule& rule = *rules.Add();
+    rule.set_key(name);
+    rule.set_op(protocol::LabelRule::IN);
+    rule.add_values(value);
+  }
+  protocol::LabelRule rule;
+  rule.set_key(std::string(kPoolLabel));
+  if (spec.pool() != kDefaultPool) {
+    rule.set_op(protocol::LabelRule::IN);
+    rule.add_values(spec.pool());
+  } else {
+    // Also nodes without the label.
+    rule.set_op(protocol::LabelRule::NOT_IN);
+    for (const std::string& pool : pools) {
+      if (pool != kDefaultPool) rule.add_values(pool);
+    }
+    if (rule.values().empty()) return;
+  }
+  *rules.Add() = std::move(rule);
+}
+
+int exit_code_of(const Cause& cause) {
+  switch (cause.kind()) {
+    case Cause::EXITED:
+      return cause.exit_code();
+    case Cause::SIGNALED:
+      return 128 + cause.signal();
+    case Cause::OUT_OF_MEMORY:
+      return 128 + 9;
+    default:
+      return 1;
+  }
+}
+
+bool succeeded(const Cause& cause) { return cause.kind() == Cause::EXITED && cause.exit_code() == 0; }
+// The node failed, not the job.
+bool lost_with_node(const Cause& cause) {
+  return cause.kind() == Cause::NODE_LOST || cause.kind() == Cause::LEASE_LOST;
+}
+
+Reason reason_in(const Cause& cause) {
+  if (!cause.why().empty()) {
+    if (auto known = Reason::from_json(cause.why())) return *known;
+  }
+  return Reason::said(cause.message());
+}
+
+std::string_view state_name(protocol::ActorState state) {
+  switch (state) {
+    case protocol::STARTING:
+      return "starting";
+    case protocol::ALIVE:
+    case protocol::RESTARTING:
+      return "running";
+    case protocol::DEAD:
+      return "ended";
+    default:
+      return "pending";
+  }
+}
+
+}  // namespace
+
+// ---- starting ----
+
+void JobCore::begin(Job& job, const std::vector<std::string>& nodes) {
+  Record& record = job.record;
+  dequeue(record.number());
+  active_.insert(record.number());
+  record.set_phase(Record::PLACING);
+  record.clear_outcome();
+  record.clear_group_id();
+  record.clear_actor_ids();
+  auto& earlier = *record.mutable_job()->mutable_earlier();
+  const int attempt = record.job().ranks().empty() ? 1 : record.job().ranks(0).attempt() + 1;
+  for (const v1::JobRank& rank : record.job().ranks()) *earlier.Add() = rank;
+  if (earlier.size() > kEarlierMax) earlier.DeleteSubrange(0, earlier.size() - kEarlierMax);
+  record.mutable_job()->clear_ranks();
+  record.mutable_job()->clear_reason();
+  record.mutable_job()->clear_why();
+  record.mutable_job()->set_started_ms(0);
+  record.mutable_job()->set_exit_code(0);
+  job.in_view = false;
+  job.leaves_ms = 0;
+  job.failed.reset();
+  job.failed_rank = -1;
+  job.waits = {};
+  job.held.clear();
+  const auto resources = resources_of(job.spec()).value_or(ResourceSet());
+  for (const std::string& node : nodes) {
+    job.held.emplace_back(node, resources);
+    v1::JobRank& rank = *record.mutable_job()->add_ranks();
+    rank.set_rank(record.job().ranks_size() - 1);
+    rank.set_node(node);
+    rank.set_state("pending");
+    rank.set_attempt(attempt);
+  }
+  take_room(job);
+  update_running(job);
+  if (job.spec().nodes() > 1) {
+    const auto group = new_id<GroupId>(random_);
+    record.set_group_id(raw(group));
+    by_group_[record.group_id()] = record.number();
+  } else {
+    spawn_ranks(job, nodes);
+  }
+  send_requests(job);
+  keep(job);
+}
+
+// Gives the ranks their actors, on these nodes.
+void JobCore::spawn_ranks(Job& job, const std::vector<std::string>& nodes) {
+  Record& record = job.record;
+  job.ranks.clear();
+  record.clear_actor_ids();
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const auto actor = new_id<ActorId>(random_);
+    job.ranks.push_back({.actor = actor});
+    by_actor_[actor] = record.number();
+    record.add_actor_ids(raw(actor));
+    v1::JobRank& rank = *record.mutable_job()->mutable_ranks(static_cast<int>(i));
+    rank.set_node(nodes[i]);
+    rank.set_actor(to_string(actor));
+  }
+}
+
+protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vector<std::string>& nodes) const {
+  const v1::JobSpec& spec = job.spec();
+  LaunchRequest launch{.mode = parse_launch_mode(spec.mode()).value_or(LaunchMode::kSingle),
+                       .command = {spec.command().begin(), spec.command().end()},
+                       .slots = std::max(1, static_cast<int>(spec.gpus())),
+                       .rank = rank,
+                       .hosts = {},
+                       .parameter_servers = spec.parameter_servers(),
+                       .master_port = kPortFirst + static_cast<int>(job.record.number() % kPorts),
+                       .file_root = std::string(kJobDirectory)};
+  for (const std::string& node : nodes) {
+    const auto address = cluster_.addresses.find(node);
+    launch.hosts.push_back(address == cluster_.addresses.end() || address->second.empty() ? node : address->second);
+  }
+  CommandStart start;
+  start.job = job.record.job().id();
+  start.rank = rank;
+  start.setup = spec.setup();
+  start.directory = spec.directory();
+  start.isolated = spec.isolated();
+  start.mounts.assign(spec.mounts().begin(), spec.mounts().end());
+  start.shm_bytes = spec.shm_bytes();
+  start.stop_signal = stop_signal_number(spec.stop_signal()).value_or(SIGTERM);
+  start.environment = resolved_environment(settings_, spec.environment()).value_or(spec.environment());
+  if (auto made = make_launch(launch)) {
+    start.command = std::move(made->command);
+    start.env = std::move(made->env);
+    start.files = std::move(made->files);
+  }
+  if (!spec.batch().empty()) {
+    start.env["VOLADOR_TASK_INDEX"] = std::to_string(spec.batch_index());
+    start.env["VOLADOR_TASK_COUNT"] = std::to_string(spec.batch_size());
+  }
+  start.output = spec.output();
+  for (const auto& [name, value] : spec.env()) start.env[name] = value;
+
+  const ActorId actor = job.ranks[static_cast<size_t>(rank)].actor;
+  protocol::ActorSpec out;
+  out.set_actor_id(raw(actor));
+  out.set_class_name(command_class());
+  out.set_arguments(command_arguments(start));
+  *out.mutable_resources() = to_message(resources_of(spec).value_or(ResourceSet()));
+  out.set_detached(true);
+  out.set_display(nodes.size() > 1 ? fmt::format("{} rank {}", start.job, rank) : start.job);
+  out.set_start_timeout_ms(kStartTimeoutMs);
+  out.set_wait_if_infeasible(true);  // The queue refuses what can never run; a node may come back.
+  if (!spec.files_sha256().empty()) {
+    std::string hash;
+    for (size_t i = 0; i + 1 < spec.files_sha256().size(); i += 2)
+      hash += static_cast<char>(std::stoi(spec.files_sha256().substr(i, 2), nullptr, 16));
+    out.set_files_sha256(hash);
+    out.set_files_bytes(job.record.files_bytes());
+  }
+  if (!job.record.group_id().empty()) {
+    out.set_group_id(job.record.group_id());
+    out.set_bundle(rank);
+    return out;
+  }
+  out.set_bundle(-1);
+  if (spec.node_names_size() > 0) out.mutable_wishes()->set_node(nodes.front());
+  require_labels(spec, pools_, *out.mutable_wishes()->mutable_labels());
+  if (out.wishes().ByteSizeLong() == 0) out.clear_wishes();
+  return out;
+}
+
+// Sends what is needed to go on with the job; repeated requests have no second effect.
+void JobCore::send_requests(Job& job) {
+  Record& record = job.record;
+  std::vector<std::string> nodes;
+  for (const v1::JobRank& rank : record.job().ranks()) nodes.push_back(rank.node());
+  if (record.phase() == Record::PLACING && !record.group_id().empty() && job.ranks.empty()) {
+    protocol::ClientMessage create;
+    create.mutable_create_group()->set_request_id(record.group_id());
+    protocol::GroupSpec& spec = *create.mutable_create_group()->mutable_spec();
+    spec.set_group_id(record.group_id());
+    spec.set_strategy(protocol::STRICT_SPREAD);
+    spec.set_detached(true);
+    spec.set_wait_if_infeasible(true);
+    const auto resources = resources_of(job.spec()).value_or(ResourceSet());
+    for (int i = 0; i < job.spec().nodes(); ++i) *spec.add_bundles() = to_message(resources);
+    require_labels(job.spec(), pools_, *spec.mutable_labels());
+    actions_.messages.push_back(std::move(create));
+    protocol::ClientMessage ready;
+    ready.mutable_find_group()->set_request_id(record.group_id());
+    ready.mutable_find_group()->set_group_id(record.group_id());
+    ready.mutable_find_group()->set_when_ready(true);
+    actions_.messages.push_back(std::move(ready));
+    return;
+  }
+  for (size_t i = 0; i < job.ranks.size(); ++i) {
+    protocol::ClientMessage message;
+    if (record.phase() == Record::PLACING) {
+      message.mutable_spawn()->set_request_id(raw(job.ranks[i].actor));
+      *message.mutable_spawn()->mutable_spec() = actor_spec(job, static_cast<int>(i), nodes);
+    } else {
+      message.mutable_watch()->set_actor_id(raw(job.ranks[i].actor));
+    }
+    actions_.messages.push_back(std::move(message));
+  }
+  if (record.phase() == Record::ENDING) end_ranks(job, record.outcome(), false);
+}
+
+// ---- events ----
+
+void JobCore::on_connected(int64_t) {
+  for (const std::string& group : leaving_groups_) send_removal(group);
+  for (const int64_t number : active_) {
+    Job& job = jobs_.at(number);
+    if (job.record.phase() != Record::QUEUED) send_requests(job);
+  }
+  actions_.look = true;
+}
+
+void JobCore::on_message(const protocol::HeadMessage& message, int64_t now_ms) {
+  if (message.has_actor()) on_actor(message.actor(), now_ms);
+  if (message.has_reply()) {
+    if (message.reply().has_actor()) on_actor(message.reply().actor(), now_ms);
+    on_reply(message.reply(), now_ms);
+  }
+}
+
+void JobCore::on_actor(const protocol::ActorInfo& info, int64_t now_ms) {
+  const auto found = by_actor_.find(id_from_raw<ActorId>(info.actor_id()));
+  if (found == by_actor_.end()) return;
+  Job& job = jobs_.at(found->second);
+  const auto at = std::ranges::find(job.ranks, found->first, &Rank::actor);
+  if (at == job.ranks.end() || at->state == protocol::DEAD || info.version() < at->version) return;
+  at->version = info.version();
+  at->state = info.state();
+  const auto index = static_cast<size_t>(at - job.ranks.begin());
+  v1::JobRank& shown = *job.record.mutable_job()->mutable_ranks(static_cast<int>(index));
+  shown.set_state(std::string(state_name(info.state())));
+  if (!info.node_name().empty() && info.node_name() != shown.node()) {
+    shown.set_node(info.node_name());
+    if (index < job.held.size()) job.held[index].first = info.node_name();
+    update_running(job);
+  }
+  shown.set_reason(info.reason());
+  shown.set_why(info.why());
+  if (info.state() == protocol::DEAD) {
+    at->cause = info.cause();
+    // A killed actor is dead at once, its process ends within the graceful time.
+    at->gone = info.cause().kind() != Cause::KILLED;
+    const bool was_asked = job.record.phase() == Record::ENDING && info.cause().kind() == Cause::KILLED;
+    if (!was_asked) shown.set_exit_code(exit_code_of(info.cause()));
+    set_reason(shown, info.cause().kind() == Cause::EXITED ? reason("job.exit_code", info.cause().exit_code())
+                      : was_asked                          ? reason("job.ended_with_it")
+                                                           : reason_in(info.cause()));
+    actions_.look = true;
+  }
+  settle(job, now_ms);
+}
+
+void JobCore::send_removal(const std::string& group) {
+  protocol::ClientMessage message;
+  message.mutable_remove_group()->set_request_id(group);
+  message.mutable_remove_group()->set_group_id(group);
+  actions_.messages.push_back(std::move(message));
+}
+
+void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
+  if (leaving_groups_.contains(reply.request_id())) {
+    // The reply may be to its creation; a group that the head does not have any more is an error.
+    const bool is_over = (reply.has_error() && reply.error().code() != 0) ||
+                         reply.group().state() == protocol::GROUP_REMOVED || !reply.has_group();
+    if (!is_over) return;
+    actions_.rows.push_back({std::string(kLeavingGroupsTable), reply.request_id(), std::nullopt});
+    leaving_groups_.erase(reply.request_id());
+    return;
+  }
+  if (const auto group = by_group_.find(reply.request_id()); group != by_group_.end()) {
+    Job& job = jobs_.at(group->second);
+    if (job.record.phase() != Record::PLACING || !job.ranks.empty()) return;
+    if (reply.has_error() && error_code_from(int64_t{reply.error().code()}) == ErrorCode::kUnavailable) {
+      job.ask_again = true;  // A limit of the head; see on_tick().
+    } else if (reply.has_error() && reply.error().code() != 0) {
+      job.failed = Cause();
+      job.failed->set_kind(Cause::START_FAILED);
+      job.failed->set_message(reply.error().message());
+      job.failed->set_why(reply.error().why());
+      set_reason(*job.record.mutable_job(), reason_of_failure(job));
+      job.record.mutable_job()->set_exit_code(exit_code_of(*job.failed));
+      end_ranks(job, "failed", true);
+      settle(job, now_ms);
+    } else if (reply.group().state() == protocol::GROUP_READY) {
+      std::vector<std::string> nodes;
+      for (const protocol::BundleInfo& bundle : reply.group().bundles()) nodes.push_back(bundle.node_name());
+      for (size_t i = 0; i < nodes.size() && i < job.held.size(); ++i) job.held[i].first = nodes[i];
+      update_running(job);
+      spawn_ranks(job, nodes);
+      send_requests(job);
+      keep(job);
+    }
+    return;
+  }
+  if (!reply.has_error() || reply.error().code() == 0) return;
+  const auto actor = by_actor_.find(id_from_raw<ActorId>(reply.request_id()));
+  if (actor == by_actor_.end()) return;
+  Job& job = jobs_.at(actor->second);
+  const auto at = std::ranges::find(job.ranks, actor->first, &Rank::actor);
+  if (at == job.ranks.end() || at->state != protocol::ACTOR_STATE_UNSPECIFIED) return;
+  at->state = protocol::DEAD;
+  at->gone = true;
+  at->cause.set_kind(Cause::START_FAILED);
+  at->cause.set_message(reply.error().message());
+  at->cause.set_why(reply.error().why());
+  v1::JobRank& shown = *job.record.mutable_job()->mutable_ranks(static_cast<int>(at - job.ranks.begin()));
+  shown.set_state("ended");
+  shown.set_exit_code(exit_code_of(at->cause));
+  set_reason(shown, reason_in(at->cause));
+  settle(job, now_ms);
+}
+
+// Queues jobs again that were sent to a node by its name and wait for it, if it takes no jobs any more: they may have
+// named others.
+void JobCore::leave_closed_nodes(int64_t now_ms) {
+  for (const int64_t number : std::vector<int64_t>(active_.begin(), active_.end())) {
+    Job& job = jobs_.at(number);
+    if (job.record.phase() != Record::PLACING || job.spec().node_names_size() < 2 || job.ranks.size() != 1) continue;
+    const Rank& rank = job.ranks.front();
+    if (rank.state != protocol::PENDING) continue;
+    const auto node = std::ranges::find(cluster_.view.nodes, job.held.front().first, &PlanNode::name);
+    if (node != cluster_.view.nodes.end() && node->takes_jobs) continue;
+    end_ranks(job, "queued", true);
+    settle(job, now_ms);
+  }
+}
+
+void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
+  state.view.running = std::move(cluster_.view.running);
+  cluster_ = std::move(state);
+  seen_cluster_ = true;
+  node_index_.clear();
+  pools_.clear();
+  for (size_t i = 0; i < cluster_.view.nodes.size(); ++i) {
+    PlanNode& node = cluster_.view.nodes[i];
+    node_index_[node.name] = i;
+    const auto pool = node.labels.find(std::string(kPoolLabel));
+    node.pool = pool == node.labels.end() || pool->second.empty() ? std::string(kDefaultPool) : pool->second;
+    pools_.insert(node.pool);
+  }
+  // The head reads its tables and sends the states of actors in one order: what is known as placed here is in the view.
+  for (const int64_t number : active_) {
+    Job& job = jobs_.at(number);
+    job.in_view = !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const Rank& rank) {
+      return rank.state != protocol::ACTOR_STATE_UNSPECIFIED && rank.state != protocol::PENDING;
+    });
+    if (!job.in_view) take_room(job);
+  }
+  for (const ActorId actor : cluster_.gone) {
+    const auto found = by_actor_.find(actor);
+    if (found == by_actor_.end()) continue;
+    Job& job = jobs_.at(found->second);
+    const auto at = std::ranges::find(job.ranks, actor, &Rank::actor);
+    if (at == job.ranks.end() || at->gone) continue;
+    at->gone = true;
+    settle(job, now_ms);
+  }
+  leave_closed_nodes(now_ms);
+  plan(now_ms);
+}
+
+void JobCore::on_tick(int64_t now_ms) {
+  for (const int64_t number : active_) {
+    if (Job& job = jobs_.at(number); std::exchange(job.ask_again, false)) send_requests(job);
+  }
+  for (const int64_t number : std::vector<int64_t>(active_.begin(), active_.end())) {
+    Job& job = jobs_.at(number);
+    const int64_t limit_ms = job.spec().duration_s() * 1000;
+    if (job.record.phase() != Record::RUNNING || limit_ms == 0) continue;
+    if (now_ms < job.record.job().started_ms() + limit_ms) continue;
+    set_reason(*job.record.mutable_job(), reason("job.expired", format_duration(std::chrono::milliseconds(limit_ms))));
+    end_ranks(job, "expired", false);
+    settle(job, now_ms);
+  }
+  const bool any_ends = std::ranges::any_of(
+      active_, [this](int64_t number) { return jobs_.at(number).record.phase() == Record::ENDING; });
+  if (any_ends || !queue_.empty()) actions_.look = true;
+}
+
+std::optional<int64_t> JobCore::deadline_ms() const {
+  std::optional<int64_t> first;
+  for (const int64_t number : active_) {
+    const Job& job = jobs_.at(number);
+    if (job.record.phase() != Record::RUNNING || job.spec().duration_s() == 0) continue;
+    const int64_t end = job.record.job().started_ms() + job.spec().duration_s() * 1000;
+    if (!first || end < *first) first = end;
+  }
+  return first;
+}
+
+std::vector<ActorId> JobCore::ending() const {
+  std::vector<ActorId> out;
+  for (const int64_t number : active_) {
+    const Job& job = jobs_.at(number);
+    for (const Rank& rank : job.ranks) {
+      if (rank.state == protocol::DEAD && !rank.gone) out.push_back(rank.actor);
+    }
+  }
+  return out;
+}
+
+bool JobCore::needs_files(const std::string& sha256) const {
+  return std::ranges::any_of(open_, [&](int64_t number) { return jobs_.at(number).spec().files_sha256() == sha256; });
+}
+
+// ---- ends ----
+
+// Decides from the states of the ranks how the job goes on.
+void JobCore::settle(Job& job, int64_t now_ms) {
+  Record& record = job.record;
+  if (record.phase() == Record::PLACING || record.phase() == Record::RUNNING) {
+    if (job.ranks.empty()) return;
+    for (size_t i = 0; i < job.ranks.size() && !job.failed; ++i) {
+      const Rank& rank = job.ranks[i];
+      if (rank.state != protocol::DEAD || succeeded(rank.cause)) continue;
+      job.failed = rank.cause;
+      job.failed_rank = static_cast<int>(i);
+    }
+    const bool all_dead = std::ranges::all_of(job.ranks, [](const Rank& rank) { return rank.state == protocol::DEAD; });
+    const bool led = leads(job.spec()) && job.ranks.front().state == protocol::DEAD;
+    const bool all_up = std::ranges::all_of(
+        job.ranks, [](const Rank& rank) { return rank.state == protocol::ALIVE || rank.state == protocol::DEAD; });
+    if (record.phase() == Record::PLACING && all_up) {
+      record.set_phase(Record::RUNNING);
+      record.mutable_job()->set_state("running");
+      record.mutable_job()->set_started_ms(now_ms);
+      update_running(job);
+      event("job runs", {{"job", record.job().id()}, {"name", job.spec().name()}});
+      keep(job);
+    }
+    if (job.failed) {
+      std::string outcome = "failed";
+      if (job.failed->kind() == Cause::KILLED) {
+        outcome = "stopped";
+      } else if (lost_with_node(*job.failed) && record.losses() < limits_.losses) {
+        record.set_losses(record.losses() + 1);
+        outcome = "queued";
+      } else if (!lost_with_node(*job.failed) && record.job().restarts() < job.spec().max_restarts()) {
+        record.mutable_job()->set_restarts(record.job().restarts() + 1);
+        outcome = "queued";
+      }
+      set_reason(*record.mutable_job(), reason_of_failure(job));
+      record.mutable_job()->set_exit_code(exit_code_of(*job.failed));
+      end_ranks(job, outcome, false);
+    } else if (all_dead || led) {
+      record.mutable_job()->clear_reason();
+      record.mutable_job()->clear_why();
+      end_ranks(job, "succeeded", led);
+    }
+  }
+  if (record.phase() == Record::ENDING &&
+      std::ranges::all_of(job.ranks, [](const Rank& rank) { return rank.state == protocol::DEAD && rank.gone; }))
+    finish(job, now_ms);
+}
+
+Reason JobCore::reason_of_failure(const Job& job) const {
+  const Cause& cause = *job.failed;
+  const std::string node = cause.node_name();
+  Reason what;
+  switch (cause.kind()) {
+    case Cause::EXITED:
+      what = reason("job.exit_code", cause.exit_code());
+      break;
+    case Cause::SIGNALED:
+      what = reason("job.signal", cause.signal());
+      break;
+    default:
+      what = reason_in(cause);
+  }
+  if (job.failed_rank < 0 || job.ranks.size() < 2) return node.empty() ? what : reason("job.on_node", node, what);
+  return reason("job.rank_on_node", job.failed_rank, node, what);
+}
+
+void JobCore::end_ranks(Job& job, const std::string& outcome, bool now) {
+  Record& record = job.record;
+  record.set_phase(Record::ENDING);
+  record.set_outcome(outcome);
+  if (outcome == "stopped" || outcome == "expired") record.mutable_job()->set_stopping(true);
+  for (const Rank& rank : job.ranks) {
+    if (rank.state == protocol::DEAD && !(now && !rank.gone)) continue;
+    protocol::ClientMessage message;
+    protocol::KillActor& kill = *message.mutable_kill();
+    kill.set_request_id(raw(new_id<RequestId>(random_)));
+    kill.set_actor_id(raw(rank.actor));
+    kill.set_no_restart(true);
+    kill.set_grace_ms(now ? 0 : job.spec().graceful_s() * 1000);
+    actions_.messages.push_back(std::move(message));
+  }
+  keep(job);
+  actions_.look = true;
+}
+
+void JobCore::forget_ranks(Job& job) {
+  for (const Rank& rank : job.ranks) {
+    protocol::ClientMessage message;
+    message.mutable_watch()->set_actor_id(raw(rank.actor));
+    message.mutable_watch()->set_unwatch(true);
+    actions_.messages.push_back(std::move(message));
+    by_actor_.erase(rank.actor);
+  }
+  if (!job.record.group_id().empty()) {
+    const std::string group = job.record.group_id();
+    send_removal(group);
+    leaving_groups_.insert(group);
+    actions_.rows.push_back({std::string(kLeavingGroupsTable), group, ""});
+    by_group_.erase(group);
+  }
+  job.record.clear_group_id();
+  job.record.clear_actor_ids();
+  job.ranks.clear();
+  job.held.clear();
+  drop_running(job.record.number());
+}
+
+void JobCore::finish(Job& job, int64_t now_ms) {
+  Record& record = job.record;
+  const std::string outcome = record.outcome();
+  if (outcome != "queued") return set_end(job, outcome, {}, now_ms);
+  const Reason why = reason_of(record.job());
+  forget_ranks(job);
+  active_.erase(record.number());
+  enqueue(job);
+  record.set_phase(Record::QUEUED);
+  record.clear_outcome();
+  record.mutable_job()->set_state("queued");
+  event("job is queued again",
+        {{"job", record.job().id()}, {"restart", std::to_string(record.job().restarts())}, {"why", why.text()}});
+  keep(job);
+  actions_.look = true;
+}
+
+void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int64_t now_ms) {
+  Record& record = job.record;
+  v1::Job& shown = *record.mutable_job();
+  if (shown.started_ms() == 0 && state != "stopped") shown.set_started_ms(now_ms);
+  forget_ranks(job);
+  record.set_phase(Record::ENDED);
+  record.clear_outcome();
+  shown.set_state(state);
+  shown.set_stopping(false);
+  shown.set_ended_ms(now_ms);
+  if (state == "succeeded") {
+    shown.set_exit_code(0);
+    record_run(job, now_ms - shown.started_ms());
+  }
+  if (!why.empty()) set_reason(shown, why);
+  open_.erase(record.number());
+  active_.erase(record.number());
+  dequeue(record.number());
+  ended_.push_back(record.number());
+  event("job ended", {{"job", shown.id()}, {"name", job.spec().name()}, {"state", state}, {"why", shown.reason()}});
+  keep(job);
+  actions_.look = true;
+  drop_oldest();
+}
+
+}  // namespace volador::jobs

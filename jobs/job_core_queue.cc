@@ -1,0 +1,253 @@
+// Queue of the state machine: what starts, what waits and why.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "jobs/job_core.h"
+#include "jobs/job_spec.h"
+
+namespace volador::jobs {
+namespace {
+
+using Record = protocol::JobRecord;
+
+constexpr int64_t kHandOverAgainMs = 1000;
+constexpr int64_t kForecastMs = 1000;
+constexpr size_t kForecastAlways = 50;  // Up to so many open jobs, a forecast costs less than a request.
+
+// Text of a shortage: "needs gpus 4 on each of 2 nodes; the largest free part is 2".
+Reason reason_of_shortage(const Shortage& shortage) {
+  if (!shortage.why_never.empty()) return Reason::said(shortage.why_never);
+  if (shortage.resource.empty())
+    return reason("job.wait_nodes", shortage.nodes_needed, shortage.nodes_fitting, shortage.nodes_able);
+  ResourceSet needed;
+  ResourceSet free;
+  needed.set(shortage.resource, shortage.needed);
+  free.set(shortage.resource, shortage.largest_free);
+  if (free.empty()) return reason("job.wait_none_free", needed, shortage.resource);
+  return reason("job.wait_largest", needed, free);
+}
+
+Reason reason_of_wait(const Wait& wait) {
+  const Reason lack = wait.shortage ? reason_of_shortage(*wait.shortage) : Reason();
+  const std::string other = job_id(static_cast<int64_t>(wait.other));
+  switch (wait.kind) {
+    case WaitKind::kBehind:
+      return and_also(reason("job.wait_behind", wait.ahead, other), lack);
+    case WaitKind::kReserved:
+      return reason("job.wait_reserved", other);
+    case WaitKind::kUrgentQuota:
+      return reason("job.wait_urgent");
+    case WaitKind::kProjectLimit: {
+      ResourceSet needed;
+      ResourceSet held;
+      ResourceSet limit;
+      needed.set(wait.resource, wait.needed);
+      held.set(wait.resource, wait.held);
+      limit.set(wait.resource, wait.limit);
+      return reason("job.wait_limit", limit, held, needed);
+    }
+    case WaitKind::kNever:
+      return reason("job.wait_never", lack);
+    case WaitKind::kNoRoom:
+      break;
+  }
+  return lack;
+}
+
+}  // namespace
+
+QueuedJob JobCore::queued(const Job& job) const {
+  const v1::JobSpec& spec = job.spec();
+  QueuedJob out;
+  out.number = static_cast<JobNumber>(job.record.number());
+  out.priority = parse_job_priority(spec.priority()).value_or(JobPriority::kNormal);
+  out.project = spec.project();
+  out.owner = job.record.job().owner();
+  out.nodes = spec.nodes();
+  out.per_node = resources_of(spec).value_or(ResourceSet());
+  out.submitted_ms = job.record.job().submitted_ms();
+  out.limit_ms = spec.duration_s() * 1000;
+  out.predicted_ms = predictor_.predict(out.owner, out.project, out.limit_ms);
+  out.node_names.assign(spec.node_names().begin(), spec.node_names().end());
+  out.labels.insert(spec.labels().begin(), spec.labels().end());
+  out.pool = spec.pool();
+  out.promised_ms = job.promised_ms;
+  return out;
+}
+
+// Uses up the job's room in the view, which the view does not show yet.
+void JobCore::take_room(const Job& job) {
+  for (const auto& [name, resources] : job.held) {
+    const auto at = node_index_.find(name);
+    if (at == node_index_.end()) continue;
+    ResourceSet& free = cluster_.view.nodes[at->second].free;
+    for (const auto& [of, amount] : resources.entries()) free.set(of, std::max<Amount>(0, free.get(of) - amount));
+  }
+}
+
+// Brings the job's entry among the running jobs up to date.
+void JobCore::update_running(const Job& job) {
+  const auto number = static_cast<JobNumber>(job.record.number());
+  auto& all = cluster_.view.running;
+  auto at = std::ranges::find(all, number, &RunningJob::number);
+  if (at == all.end()) at = all.insert(all.end(), RunningJob());
+  const v1::Job& shown = job.record.job();
+  *at = {.number = number,
+         .started_ms = shown.started_ms() != 0 ? shown.started_ms() : shown.submitted_ms(),
+         .limit_ms = job.spec().duration_s() * 1000,
+         .predicted_ms = predictor_.predict(shown.owner(), job.spec().project(), job.spec().duration_s() * 1000),
+         .project = job.spec().project(),
+         .held = job.held,
+         .priority = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal),
+         .leaving = job.leaves_ms != 0,
+         .ends_ms = job.leaves_ms};
+}
+
+void JobCore::drop_running(int64_t number) {
+  std::erase_if(cluster_.view.running,
+                [&](const RunningJob& job) { return static_cast<int64_t>(job.number) == number; });
+}
+
+void JobCore::record_run(const Job& job, int64_t run_ms) {
+  predictor_.record(job.record.job().owner(), job.spec().project(), run_ms, job.spec().duration_s() * 1000);
+  predictions_stale_ = true;
+}
+
+void JobCore::enqueue(Job& job) { queue_.push_back(queued(job)); }
+
+void JobCore::dequeue(int64_t number) {
+  std::erase_if(queue_, [&](const QueuedJob& job) { return static_cast<int64_t>(job.number) == number; });
+}
+
+// The queue with predictions from all jobs that have ended.
+const std::vector<QueuedJob>& JobCore::refreshed_queue() const {
+  if (std::exchange(predictions_stale_, false)) {
+    for (QueuedJob& job : queue_) job.predicted_ms = predictor_.predict(job.owner, job.project, job.limit_ms);
+  }
+  return queue_;
+}
+
+const std::map<int64_t, StartForecast>& JobCore::forecasts(int64_t now_ms) const {
+  // A long queue takes a while: about 1 s for 10,000 jobs.
+  const int64_t valid_ms = kForecastMs + static_cast<int64_t>(queue_.size());
+  const bool is_fresh = now_ms - forecast_at_ms_ < valid_ms && now_ms >= forecast_at_ms_;
+  if (is_fresh && (open_.size() > kForecastAlways || now_ms == forecast_at_ms_)) return forecasts_;
+  forecast_at_ms_ = now_ms;
+  forecasts_.clear();
+  if (!seen_cluster_) return forecasts_;
+  for (const StartForecast& one : forecast(cluster_.view, refreshed_queue(), now_ms, options_).jobs)
+    forecasts_[static_cast<int64_t>(one.number)] = one;
+  return forecasts_;
+}
+
+void JobCore::plan(int64_t now_ms) {
+  if (!seen_cluster_) {
+    actions_.look = true;
+    return;
+  }
+  if (queue_.empty()) return;
+  for (const int64_t number : active_) {
+    Job& job = jobs_.at(number);
+    if (job.record.phase() != Record::ENDING || job.leaves_ms != 0) continue;
+    job.leaves_ms = now_ms + job.spec().graceful_s() * 1000;
+    update_running(job);
+  }
+  Plan made = jobs::plan(cluster_.view, refreshed_queue(), now_ms, options_);
+  waits_ = std::move(made.waits);
+  wait_index_.clear();
+  for (const BlockedJob& blocked : made.blocked) {
+    int64_t& promised = jobs_.at(static_cast<int64_t>(blocked.number)).promised_ms;
+    if (promised == 0) promised = blocked.likely_ms;
+    const auto at = std::ranges::find(queue_, blocked.number, &QueuedJob::number);
+    if (at != queue_.end()) at->promised_ms = promised;
+  }
+  for (const auto& [number, placement] : made.start) {
+    Job& job = jobs_.at(static_cast<int64_t>(number));
+    if (job.record.phase() != Record::QUEUED) continue;  // An alternative that comes first has started.
+    begin(job, placement.nodes);
+    stop_alternatives(job, now_ms);
+  }
+  for (const Preemption& one : made.preempt) {
+    if (jobs_.at(static_cast<int64_t>(one.by)).record.phase() != Record::QUEUED) continue;
+    preempt(jobs_.at(static_cast<int64_t>(one.victim)), static_cast<int64_t>(one.by), now_ms);
+  }
+  for (const BlockedJob& blocked : made.blocked) {
+    if (jobs_.at(static_cast<int64_t>(blocked.number)).record.phase() != Record::QUEUED) continue;
+    const bool preempts =
+        std::ranges::any_of(made.preempt, [&](const Preemption& one) { return one.by == blocked.number; });
+    if (!preempts) hand_over(jobs_.at(static_cast<int64_t>(blocked.number)), now_ms);
+  }
+}
+
+// Ends the queued alternatives of a job that has begun.
+void JobCore::stop_alternatives(const Job& job, int64_t now_ms) {
+  const std::string one_of = job.spec().one_of();
+  const std::string owner = job.record.job().owner();
+  if (one_of.empty()) return;
+  std::vector<int64_t> others;
+  for (const QueuedJob& each : queue_) {
+    const Job& other = jobs_.at(static_cast<int64_t>(each.number));
+    if (other.spec().one_of() == one_of && other.record.job().owner() == owner) others.push_back(other.record.number());
+  }
+  const Reason why = reason("job.other_started", job.record.job().id());
+  for (const int64_t number : others) set_end(jobs_.at(number), "stopped", why, now_ms);
+}
+
+// Ends the running job to make room. It is queued again at its old place.
+void JobCore::preempt(Job& job, int64_t by, int64_t now_ms) {
+  Record& record = job.record;
+  if (record.phase() != Record::PLACING && record.phase() != Record::RUNNING) return;
+  const v1::JobSpec& other = jobs_.at(by).spec();
+  record.mutable_job()->set_preemptions(record.job().preemptions() + 1);
+  set_reason(*record.mutable_job(), reason("job.preempted", job_id(by), other.name(), other.priority()));
+  event("job is preempted", {{"job", record.job().id()}, {"by", job_id(by)}});
+  end_ranks(job, "queued", false);
+  job.leaves_ms = now_ms + job.spec().graceful_s() * 1000;
+  update_running(job);
+  settle(job, now_ms);
+}
+
+// Requests the blocked job from the head's scheduler if only actors and trials are in its way: there it waits its turn
+// among them, while here it would wait until they leave room by chance.
+void JobCore::hand_over(Job& job, int64_t now_ms) {
+  NotHandedOver& last = not_handed_over_[job.spec().pool()];
+  if (last.number == job.record.number() && now_ms - last.at_ms < kHandOverAgainMs) return;
+  last = {.number = job.record.number(), .at_ms = now_ms};
+  ClusterView view = cluster_.view;
+  bool others = false;  // Whether actors and trials use anything.
+  std::vector<ResourceSet> taken(view.nodes.size());
+  for (const RunningJob& running : view.running) {
+    for (const auto& [name, held] : running.held) {
+      if (const auto at = node_index_.find(name); at != node_index_.end()) taken[at->second] += held;
+    }
+  }
+  for (size_t i = 0; i < view.nodes.size(); ++i) {
+    PlanNode& node = view.nodes[i];
+    for (const auto& [of, total] : node.total.entries()) {
+      const Amount left = std::max<Amount>(0, total - taken[i].get(of));
+      others |= node.free.get(of) < left;
+      node.free.set(of, left);
+    }
+  }
+  if (!others) return;
+  const std::vector<QueuedJob> alone{queued(job)};
+  const Plan made = jobs::plan(view, alone, now_ms, options_);
+  if (made.start.empty()) return;
+  const Reason waits = reason("job.wait_other", wait_reason(job));
+  last = {};
+  begin(job, made.start.front().second.nodes);
+  job.waits = waits;
+  stop_alternatives(job, now_ms);
+}
+
+// Why a queued job waits, by the last plan; empty: it was not planned yet.
+Reason JobCore::wait_reason(const Job& job) const {
+  if (wait_index_.empty()) {
+    for (size_t i = 0; i < waits_.size(); ++i) wait_index_[waits_[i].number] = i;
+  }
+  const auto at = wait_index_.find(static_cast<JobNumber>(job.record.number()));
+  return at == wait_index_.end() ? Reason() : reason_of_wait(waits_[at->second]);
+}
+
+}  // namespace volador::jobs
