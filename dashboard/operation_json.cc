@@ -34,7 +34,7 @@ BodyField::Type type_of(const FieldDescriptor& field) {
     case FieldDescriptor::CPPTYPE_UINT64:
       return Type::kInteger;
     case FieldDescriptor::CPPTYPE_MESSAGE:
-      return many ? Type::kObject : Type::kMembers;
+      return many ? Type::kListOfMembers : Type::kMembers;
     case FieldDescriptor::CPPTYPE_STRING:
       if (many) return Type::kTexts;
       return field.options().GetExtension(v1::field).json() ? Type::kObject : Type::kText;
@@ -46,7 +46,7 @@ BodyField::Type type_of(const FieldDescriptor& field) {
 BodyField body_field_of(const FieldDescriptor& field) {
   const v1::Field& options = field.options().GetExtension(v1::field);
   BodyField out{.name = field.name(), .type = type_of(field), .about = options.about(), .required = options.required()};
-  if (out.type != BodyField::Type::kMembers) return out;
+  if (out.type != BodyField::Type::kMembers && out.type != BodyField::Type::kListOfMembers) return out;
   const auto& message = *field.message_type();
   for (int at = 0; at < message.field_count(); ++at) out.members.push_back(body_field_of(*message.field(at)));
   return out;
@@ -67,6 +67,12 @@ bool is_json(const FieldDescriptor& field) {
 
 std::string text_of(const Json& value) { return value.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
+void set(Message& message, const FieldDescriptor& field, const Json& value);
+
+void set_members(Message& message, const Json& object) {
+  for (const auto& [name, one] : object.items()) set(message, *message.GetDescriptor()->FindFieldByName(name), one);
+}
+
 void set(Message& message, const FieldDescriptor& field, const Json& value) {
   const Reflection& reflection = *message.GetReflection();
   if (field.is_map()) {
@@ -82,6 +88,8 @@ void set(Message& message, const FieldDescriptor& field, const Json& value) {
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING)
         reflection.AddString(&message, &field, one.get<std::string>());
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) reflection.AddDouble(&message, &field, number_of(one));
+      if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE)
+        set_members(*reflection.AddMessage(&message, &field), one);
     }
     return;
   }
@@ -96,11 +104,8 @@ void set(Message& message, const FieldDescriptor& field, const Json& value) {
       return reflection.SetInt64(&message, &field, value.get<int64_t>());
     case FieldDescriptor::CPPTYPE_STRING:
       return reflection.SetString(&message, &field, value.is_string() ? value.get<std::string>() : text_of(value));
-    case FieldDescriptor::CPPTYPE_MESSAGE: {
-      Message& made = *reflection.MutableMessage(&message, &field);
-      for (const auto& [name, one] : value.items()) set(made, *made.GetDescriptor()->FindFieldByName(name), one);
-      return;
-    }
+    case FieldDescriptor::CPPTYPE_MESSAGE:
+      return set_members(*reflection.MutableMessage(&message, &field), value);
     default:
       break;
   }

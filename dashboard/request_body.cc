@@ -44,6 +44,9 @@ bool is_of(Type type, const Json& value) {
     case Type::kObject:
     case Type::kMembers:
       return value.is_object();
+    case Type::kListOfMembers:
+      return value.is_array() &&
+             std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_object(); });
     case Type::kNumbers:
       return value.is_array() && std::all_of(value.begin(), value.end(), is_number);
     case Type::kTexts:
@@ -75,6 +78,8 @@ std::string_view words_of(Type type) {
     case Type::kObject:
     case Type::kMembers:
       return "an object";
+    case Type::kListOfMembers:
+      return "a list of objects";
     case Type::kNumbers:
       return "a list of numbers, null for NaN";
     case Type::kTexts:
@@ -119,6 +124,8 @@ Json schema_of(const BodyField& field) {
       return {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
     case Type::kMembers:
       return schema_of(std::span<const BodyField>(field.members));
+    case Type::kListOfMembers:
+      return {{"type", "array"}, {"items", schema_of(std::span<const BodyField>(field.members))}};
     case Type::kObjectives:
       return {{"type", "array"},
               {"items",
@@ -165,6 +172,9 @@ Result<void> check_members_of(const Json& object, std::span<const BodyField> fie
       return refuse(fmt::format("{}: expected {}, got {}", path, words_of(field->type),
                                 value.dump(-1, ' ', true, Json::error_handler_t::replace).substr(0, 80)));
     if (field->type == Type::kMembers) VOLADOR_TRY(check_members_of(value, field->members, path));
+    if (field->type != Type::kListOfMembers) continue;
+    for (size_t i = 0; i < value.size(); ++i)
+      VOLADOR_TRY(check_members_of(value[i], field->members, fmt::format("{}[{}]", path, i)));
   }
   for (const BodyField& field : fields) {
     if (!field.required || object.contains(field.name)) continue;

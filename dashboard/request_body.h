@@ -24,13 +24,14 @@ struct BodyField {
     kNumbersByName,
     kTextsByName,
     kObjectives,
-    kMembers
+    kMembers,
+    kListOfMembers
   };
   std::string_view name;
   Type type = Type::kText;
   std::string_view about;
   bool required = false;
-  std::vector<BodyField> members = {};  // The members that an object of type kMembers may have.
+  std::vector<BodyField> members = {};  // The members that an object of type kMembers may have, or each of a list.
 };
 
 // Empty text means {}. null in a number field means NaN, which JSON lacks. kInvalidArgument: not a JSON object, or an

@@ -248,8 +248,12 @@ void emit_resources(YAML::Emitter& out, const google::protobuf::Map<std::string,
   out << YAML::BeginMap;
   for (const auto& [resource, amount] : sorted) {
     out << YAML::Key << resource << YAML::Value;
-    if (resource == "memory") {
-      out << static_cast<int64_t>(amount);
+    constexpr int64_t kMiB = 1 << 20;
+    const auto bytes = static_cast<int64_t>(amount);
+    if (resource == "memory" && bytes % (kMiB << 10) == 0) {
+      out << fmt::format("{}GiB", bytes / (kMiB << 10));
+    } else if (resource == "memory") {
+      out << (bytes % kMiB == 0 ? fmt::format("{}MiB", bytes / kMiB) : std::to_string(bytes));
     } else {
       out << amount;
     }

@@ -65,6 +65,15 @@ class Commands(unittest.TestCase):
         self.assertIn("starts now", ran.stdout)
         self.assertIn("no node has any cpus free", ran.stdout)
 
+    def test_the_guide_of_the_queue_runs(self):
+        self.addCleanup(self.run_lines, "volador stop --all --yes")
+        page = (ROOT / "docs" / "guides" / "queue.md").read_text()
+        text = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.S | re.M))
+        ran = self.run_lines(text.replace("--head", "--head --port=0 --no-dashboard"))
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertIn("may hold gpus 1 and holds gpus 1", ran.stdout)
+        self.assertRegex(ran.stdout, r"preemptions +1")
+
     def test_flags_of_scripts_units_and_manifests_exist(self):
         started = self.run_lines("volador start --help").stdout
         texts = {path: path.read_text() for path in DEPLOY.rglob("*") if path.is_file()}

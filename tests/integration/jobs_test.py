@@ -21,6 +21,8 @@ VOLADOR = BIN / "volador"
 class Cluster:
     """A head with a worker of 2 CPUs, and a second worker "east" of 2 CPUs and 2 GPUs."""
 
+    labels = ()  # Further options of "east".
+
     def __init__(self):
         self.home = Home()
         self.work = self.home.path / "work"
@@ -28,7 +30,7 @@ class Cluster:
         self.start_head()
         token = json.loads(self.must("token", "create", "--role=join", "--json"))["token"]
         self.join = ("start", f"--address={self.head_address()}", f"--token={token}", "--num-cpus=2", "--num-gpus=2")
-        self.must(*self.join, "--name=east")
+        self.must(*self.join, "--name=east", *self.labels)
 
     def start_head(self):
         self.must("start", "--head", "--cluster=heron", "--port=0", "--name=west", "--num-cpus=2", "--num-gpus=0", "--no-dashboard")

@@ -91,3 +91,37 @@ def test_errors_name_the_field():
         jobs.predict(gpu=1)
     with pytest.raises(ValueError, match="is no folder"):
         jobs.submit("true", code="/not/there")
+
+
+def test_a_batch_and_alternatives(tmp_path):
+    batch = jobs.submit_batch("echo $VOLADOR_TASK_INDEX > $VOLADOR_OUTPUT_DIR/made", tasks=3, name="sweep", output=str(tmp_path), code=None)
+    assert [job.name for job in batch] == ["sweep-0", "sweep-1", "sweep-2"]
+    assert [job.wait(30).state for job in batch] == ["succeeded"] * 3
+    assert [(tmp_path / f"sweep-{i}/made").read_text() for i in range(3)] == ["0\n", "1\n", "2\n"]
+    assert {job.id for job in jobs.list_jobs(batch="sweep")} == {job.id for job in batch}
+    tasks = jobs.submit_batch("exit 1", tasks=[{"command": "exit 0"}, {"env": {"A": 1}, "duration": 100.5}], name="two", code=None)
+    assert [job.wait(30).state for job in tasks] == ["succeeded", "failed"]
+    assert (tasks[1].spec["env"], int(tasks[1].spec["duration_s"])) == ({"A": "1"}, 101)
+    first, second = jobs.submit_one_of("true", alternatives=[{"cpus": 1}, {"cpus": 2}], code=None)
+    assert first.wait(30).state == "succeeded"
+    assert second.wait(30).state == "stopped"
+    assert "started first" in second.reason
+    with pytest.raises(ValueError, match='there is no field "gpu"'):
+        jobs.submit_batch("true", tasks=[{"gpu": 1}], code=None)
+    with pytest.raises(TypeError, match="submit_batch.. got an unexpected field 'gpu'"):
+        jobs.submit_batch("true", tasks=2, gpu=1)
+
+
+def test_the_settings_of_the_queue():
+    settings = jobs.set_queue("projects: {vision: {weight: 2, limits: {cpus: 1}}}")
+    try:
+        assert settings["projects"][0]["weight"] == 2
+        assert jobs.queue()["settings"] == settings
+        with pytest.raises(exceptions.InfeasibleError, match="project vision may hold 1 CPU"):
+            jobs.submit("true", code=None, cpus=2, project="vision")
+        with pytest.raises(exceptions.NotFoundError, match='there is no pool "x"'):
+            jobs.submit("true", code=None, pool="x")
+        with pytest.raises(ValueError, match="preemption: expected never"):
+            jobs.set_queue("preemption: always")
+    finally:
+        jobs.set_queue("preemption: never")
