@@ -12,8 +12,8 @@ namespace {
 
 constexpr int32_t kJobsMost = 20'000;  // More than the head keeps.
 
-std::string job_text(const v1::Job& job) {
-  return json_of(job).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+std::string text_of_row(const google::protobuf::Message& row) {
+  return json_of(row).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -26,7 +26,7 @@ void Api::list_jobs(const Call& call, const Respond& respond) {
   call_for<v1::ListJobsReply>("Jobs/ListJobs", call, request, respond,
                               [wanted = *wanted](const v1::ListJobsReply& found) {
                                 std::vector<std::string> rows;
-                                for (const v1::Job& job : found.jobs()) rows.push_back(job_text(job));
+                                for (const v1::Job& job : found.jobs()) rows.push_back(text_of_row(job));
                                 return json_response(wanted.page({rows.begin(), rows.end()}));
                               });
 }
@@ -35,14 +35,23 @@ void Api::get_job(const Call& call, const Respond& respond) {
   v1::GetJobRequest request;
   request.set_job(call.path.at("job"));
   call_for<v1::Job>("Jobs/GetJob", call, request, respond,
-                    [](const v1::Job& job) { return json_response(job_text(job)); });
+                    [](const v1::Job& job) { return json_response(text_of_row(job)); });
+}
+
+void Api::list_usage(const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  call_for<v1::GetUsageReply>("Jobs/GetUsage", call, v1::GetUsageRequest(), respond,
+                              [wanted = *wanted](const v1::GetUsageReply& found) {
+                                std::vector<std::string> rows;
+                                for (const v1::Usage& row : found.usage()) rows.push_back(text_of_row(row));
+                                return json_response(wanted.page({rows.begin(), rows.end()}));
+                              });
 }
 
 void Api::get_queue(const Call& call, const Respond& respond) {
-  call_for<v1::GetQueueReply>(
-      "Jobs/GetQueue", call, v1::GetQueueRequest(), respond, [](const v1::GetQueueReply& reply) {
-        return json_response(json_of(reply).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
-      });
+  call_for<v1::GetQueueReply>("Jobs/GetQueue", call, v1::GetQueueRequest(), respond,
+                              [](const v1::GetQueueReply& reply) { return json_response(text_of_row(reply)); });
 }
 
 }  // namespace volador::dashboard

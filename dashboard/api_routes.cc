@@ -75,6 +75,8 @@ std::span<const Api::Route> Api::routes() {
       {"GET", "/api/v1/actors", Access::kViewer, "Actors", kListQuery, "", &Api::actors},
       {"GET", "/api/v1/drivers", Access::kViewer, "Programs that are connected, or may come back", kListQuery, "",
        &Api::drivers},
+      {"GET", "/api/v1/usage", Access::kViewer, "What jobs used, by day, project and owner", kListQuery, "",
+       &Api::list_usage},
       {"GET", "/api/v1/queue", Access::kViewer, "What waits for a place, and why", kListQuery, "", &Api::queue},
       {"GET",
        "/api/v1/actors/{id}/metrics",

@@ -64,6 +64,7 @@ bool JobCore::load(std::string_view table, std::string_view key, std::string_vie
     options_ = planner_options(settings_);
     return true;
   }
+  if (table == kUsageTable) return usage_.load(value);
   if (table == kLeavingGroupsTable) {
     leaving_groups_.emplace(key);
     return true;
@@ -423,6 +424,15 @@ v1::GetQueueReply JobCore::queue() const {
     *reply.add_projects() = std::move(project);
   }
   return reply;
+}
+
+Result<v1::GetUsageReply> JobCore::usage(const v1::GetUsageRequest& request, int64_t now_ms) const {
+  std::vector<UsageLedger::Run> running;
+  for (const int64_t number : active_) {
+    const Job& job = jobs_.at(number);
+    if (job.record.job().started_ms() != 0) running.push_back(run_of(job, now_ms));
+  }
+  return usage_.usage(request.from_day(), request.to_day(), running);
 }
 
 Result<v1::QueueSettings> JobCore::set_queue(const v1::QueueSettings& given) {

@@ -28,6 +28,7 @@
 #include "jobs/queue/job_planner.h"
 #include "jobs/queue/run_time_predictor.h"
 #include "jobs/queue/start_forecast.h"
+#include "jobs/usage.h"
 #include "runtime/ids.h"
 #include "runtime/language/reason.h"
 #include "runtime/protocol/control.pb.h"
@@ -42,6 +43,7 @@ inline constexpr std::string_view kJobsTable = "jobs";  // JobRecord; key: its n
 // "driver": id of the jobs' driver; "program": hash of its program; "last": the highest number of a deleted job;
 // "settings": QueueSettings.
 inline constexpr std::string_view kJobsHeadTable = "jobs_head";
+inline constexpr std::string_view kUsageTable = "jobs_usage";              // v1::Usage; key: day, project and owner.
 inline constexpr std::string_view kLeavingGroupsTable = "leaving_groups";  // Empty values; key: raw id of a group.
 
 // "job-7".
@@ -119,6 +121,8 @@ class JobCore {
   Result<v1::Job> extend(const v1::ExtendJobRequest& request, const Requester& by, int64_t now_ms);
 
   v1::GetQueueReply queue() const;
+  // kInvalidArgument: see UsageLedger::usage().
+  Result<v1::GetUsageReply> usage(const v1::GetUsageRequest& request, int64_t now_ms) const;
   // kInvalidArgument: see checked_settings(), or another version than the present one.
   Result<v1::QueueSettings> set_queue(const v1::QueueSettings& settings);
 
@@ -197,6 +201,8 @@ class JobCore {
   void on_reply(const protocol::Reply& reply, int64_t now_ms);
   void leave_closed_nodes(int64_t now_ms);
   void settle(Job& job, int64_t now_ms);
+  static UsageLedger::Run run_of(const Job& job, int64_t until_ms);
+  void account(Job& job, int64_t now_ms);
   void end_ranks(Job& job, const std::string& outcome, bool now);
   void finish(Job& job, int64_t now_ms);
   void set_end(Job& job, const std::string& state, const Reason& why, int64_t now_ms);
@@ -232,6 +238,7 @@ class JobCore {
   std::map<std::string, NotHandedOver> not_handed_over_;  // By pool, the last job for which hand_over() found no room.
   bool seen_cluster_ = false;
   RunTimePredictor predictor_;
+  UsageLedger usage_;
   v1::QueueSettings settings_;
   PlannerOptions options_;                              // As the settings say.
   mutable std::map<int64_t, StartForecast> forecasts_;  // By number.

@@ -573,11 +573,34 @@ void JobCore::forget_ranks(Job& job) {
   drop_running(job.record.number());
 }
 
+UsageLedger::Run JobCore::run_of(const Job& job, int64_t until_ms) {
+  UsageLedger::Run run{.from_ms = job.record.job().started_ms(),
+                       .to_ms = until_ms,
+                       .project = job.spec().project(),
+                       .owner = job.record.job().owner(),
+                       .held = {}};
+  for (const auto& [node, resources] : job.held) run.held += resources;
+  return run;
+}
+
+// Counts the attempt that ends now.
+void JobCore::account(Job& job, int64_t now_ms) {
+  v1::Job& shown = *job.record.mutable_job();
+  if (shown.started_ms() == 0 || job.held.empty()) return;
+  shown.set_ran_ms(shown.ran_ms() + std::max<int64_t>(0, now_ms - shown.started_ms()));
+  usage_.add(run_of(job, now_ms));
+  for (auto& [key, value] : usage_.take_changed())
+    actions_.rows.push_back({std::string(kUsageTable), std::move(key), std::move(value)});
+  for (std::string& key : usage_.take_removed())
+    actions_.rows.push_back({std::string(kUsageTable), std::move(key), std::nullopt});
+}
+
 void JobCore::finish(Job& job, int64_t now_ms) {
   Record& record = job.record;
   const std::string outcome = record.outcome();
   if (outcome != "queued") return set_end(job, outcome, {}, now_ms);
   const Reason why = reason_of(record.job());
+  account(job, now_ms);
   forget_ranks(job);
   active_.erase(record.number());
   enqueue(job);
@@ -593,6 +616,7 @@ void JobCore::finish(Job& job, int64_t now_ms) {
 void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int64_t now_ms) {
   Record& record = job.record;
   v1::Job& shown = *record.mutable_job();
+  account(job, now_ms);
   if (shown.started_ms() == 0 && state != "stopped") shown.set_started_ms(now_ms);
   forget_ranks(job);
   record.set_phase(Record::ENDED);

@@ -15,6 +15,7 @@
 #include <thread>
 
 #include "cli/commands/job_queue_command.h"
+#include "cli/commands/job_usage_command.h"
 #include "cli/render/job_view.h"
 #include "cli/render/json_text.h"
 #include "cli/render/table.h"
@@ -130,6 +131,7 @@ JobCommand::JobCommand() {
   add(std::make_unique<JobPriorityCommand>());
   add(std::make_unique<JobExtendCommand>());
   add(std::make_unique<JobQueueCommand>());
+  add(std::make_unique<JobUsageCommand>());
 }
 
 CLI::App* JobCommand::declare(CLI::App& root) {

@@ -1,4 +1,4 @@
-// volador job submit | list | show | logs | wait | stop | delete | clone | priority | extend | queue: commands in the cluster's
+// volador job submit | list | show | logs | wait | stop | delete | clone | priority | extend | queue | usage: commands in the cluster's
 // queue.
 #pragma once
 

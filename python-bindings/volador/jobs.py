@@ -251,6 +251,14 @@ def queue() -> dict[str, Any]:
     return _call(_connect(), "Jobs/GetQueue", {})
 
 
+def usage(*, from_day: str = "", to_day: str = "") -> list[dict[str, Any]]:
+    """What jobs used, as rows by day, project and owner with cpu_hours, gpu_hours and memory_gib_hours. Days are in UTC: "2026-11-27".
+
+    Raises ValueError: a day has another form."""
+    rows: list[dict[str, Any]] = _call(_connect(), "Jobs/GetUsage", {"from_day": from_day, "to_day": to_day})["usage"]
+    return rows
+
+
 def set_queue(settings: str) -> dict[str, Any]:
     """Sets the settings of the queue from YAML, as `volador job queue --apply` does. Returns them.
 
@@ -365,4 +373,5 @@ __all__ = [
     "submit",
     "submit_batch",
     "submit_one_of",
+    "usage",
 ]

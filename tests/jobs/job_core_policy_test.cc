@@ -262,6 +262,33 @@ TEST_F(JobCorePolicyTest, NeverDoTwoAlternativesRun) {
   EXPECT_EQ(stopped, 2);
 }
 
+// ---- usage ----
+
+TEST_F(JobCorePolicyTest, UsageCountsEveryAttemptAndSurvivesARestart) {
+  v1::JobSpec spec = of_project("vision", 2);
+  spec.set_cpus(4);
+  spec.set_max_restarts(1);
+  const std::string id = running(spec);
+  now_ += 1'800'000;
+  EXPECT_DOUBLE_EQ(core_->usage({}, now_)->usage(0).gpu_hours(), 1) << "it runs";
+  exits(id, 1);
+  process_ends(id);
+  look();
+  run(id);
+  look();
+  now_ += 3'600'000;
+  exits(id, 0);
+  process_ends(id);
+  EXPECT_EQ(job(id).ran_ms(), 5'400'000);
+  restart();
+  const auto usage = core_->usage({}, now_);
+  ASSERT_THAT(usage->usage(), SizeIs(1));
+  EXPECT_DOUBLE_EQ(usage->usage(0).gpu_hours(), 3);
+  EXPECT_DOUBLE_EQ(usage->usage(0).cpu_hours(), 6);
+  EXPECT_EQ(usage->usage(0).attempts(), 2);
+  EXPECT_EQ(usage->usage(0).owner(), "ann");
+}
+
 // ---- state ----
 
 TEST_F(JobCorePolicyTest, TheQueueShowsPoolsAndProjects) {

@@ -112,6 +112,16 @@ def test_a_batch_and_alternatives(tmp_path):
         jobs.submit_batch("true", tasks=2, gpu=1)
 
 
+def test_usage_counts_what_ran():
+    before = sum(row["cpu_hours"] for row in jobs.usage() if row["project"] == "counted")
+    jobs.submit(["sleep", "0.5"], code=None, cpus=2, project="counted").wait(30)
+    rows = [row for row in jobs.usage() if row["project"] == "counted"]
+    assert 2 * 0.5 <= (sum(row["cpu_hours"] for row in rows) - before) * 3600 < 2 * 10
+    assert sum(int(row["attempts"]) for row in rows) >= 1
+    with pytest.raises(ValueError, match="from_day: expected a day"):
+        jobs.usage(from_day="today")
+
+
 def test_the_settings_of_the_queue():
     settings = jobs.set_queue("projects: {vision: {weight: 2, limits: {cpus: 1}}}")
     try:
