@@ -110,6 +110,8 @@ tl::expected<WorkerSettings, Failure> worker_settings(const Config& config) {
   if (config.is_set("num_gpus")) settings.gpus = static_cast<int>(config.integer("num_gpus"));
   if (config.is_set("memory")) settings.memory = config.bytes("memory");
   settings.memory_threshold = config.real("memory_threshold");
+  settings.cgroups = config.text("cgroups") == "auto";
+  settings.processes_per_actor = config.integer("processes_per_actor");
   if (config.is_set("object_store_memory")) settings.object_store_memory = config.bytes("object_store_memory");
   if (config.is_set("object_spill_limit")) settings.object_spill_limit = config.bytes("object_spill_limit");
   if (config.is_set("object_spill_directory")) {

@@ -107,6 +107,8 @@ int live_as_worker(const Paths& paths, const WorkerSettings& settings,
                                               .custom = settings.custom},
                                 .labels = settings.labels,
                                 .memory_threshold = settings.memory_threshold,
+                                .cgroups = settings.cgroups,
+                                .processes_per_actor = settings.processes_per_actor,
                                 .log_level = level_of(settings.log_level)};
   options.on_ready = [&](const std::string& node, const std::string& address) {
     ready({.node = node, .data_address = address});

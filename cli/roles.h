@@ -55,6 +55,8 @@ struct WorkerSettings {
   std::optional<int64_t> object_spill_limit;
   std::string object_spill_directory;
   double memory_threshold = 0.95;
+  bool cgroups = true;
+  int64_t processes_per_actor = 4096;
   std::map<std::string, double> custom;
   std::map<std::string, std::string> labels;
   std::string log_level;

@@ -65,8 +65,9 @@ struct NodePaths {
   std::filesystem::path authority_pem() const { return directory / "authority.pem"; }
   std::filesystem::path log() const { return directory / "worker.log"; }
   std::filesystem::path pid() const { return directory / "worker.pid"; }
-  std::filesystem::path logs() const { return directory / "logs"; }    // Output of hosts.
-  std::filesystem::path spill() const { return directory / "spill"; }  // Spilled objects; removed with the worker.
+  std::filesystem::path groups() const { return directory / "cgroups"; }  // Folders of the worker's control groups.
+  std::filesystem::path logs() const { return directory / "logs"; }       // Output of hosts.
+  std::filesystem::path spill() const { return directory / "spill"; }     // Spilled objects; removed with the worker.
   std::filesystem::path scratch() const {
     return directory / "scratch";
   }  // Working folders of hosts; removed with the worker.

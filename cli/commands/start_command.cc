@@ -97,6 +97,8 @@ CLI::App* StartCommand::declare(CLI::App& root) {
                            "object_spill_limit",
                            "object_spill_directory",
                            "memory_threshold",
+                           "cgroups",
+                           "processes_per_actor",
                            "resources",
                            "labels",
                            "store",

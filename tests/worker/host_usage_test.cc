@@ -64,7 +64,12 @@ TEST(HostUsage, GroupsAreSumsOverTheirProcesses) {
   process(8, 7, second, 20);
   process(9, 9, second, 40);
   const auto groups = usage_of_groups({7}, root);
+  // A control group also has processes of other sessions, and the time of ended ones.
+  const auto all = usage_of_groups({7}, root, {{7, {.pids = {7, 8, 9}, .cpu_seconds = 11}}});
   fs::remove_all(root);
+  ASSERT_EQ(all.size(), 1U);
+  EXPECT_DOUBLE_EQ(all.at(7).cpu_seconds, 11);
+  EXPECT_EQ(all.at(7).memory_bytes, 70 * 1024);
   ASSERT_EQ(groups.size(), 1U);
   EXPECT_DOUBLE_EQ(groups.at(7).cpu_seconds, 4);
   EXPECT_EQ(groups.at(7).memory_bytes, 30 * 1024);

@@ -127,6 +127,9 @@ TEST(ExitCause, SaysWhatHappenedAndWhatToDo) {
   EXPECT_EQ(cause_of_exit({.exit_code = 3}).message(), "");
   EXPECT_EQ(cause_of_exit({.signal = SIGSEGV}).message(), "invalid memory access");
   EXPECT_EQ(cause_of_exit({.signal = SIGKILL, .out_of_memory = true}).kind(), protocol::DeathCause::OUT_OF_MEMORY);
+  EXPECT_EQ(cause_of_exit({.exit_code = 137, .out_of_memory = true, .memory_limit_bytes = 512 << 20}).message(),
+            "it used more than its 512 MiB of memory, the limit of its job or actor; ask for more with --memory, or "
+            ".memory of .resources()");
   EXPECT_EQ(cause_of_exit({.signal = 57}).signal(), 57);
 }
 

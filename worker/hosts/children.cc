@@ -20,6 +20,7 @@
 #include <sstream>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "runtime/log.h"
 #include "runtime/net/unique_fd.h"
@@ -82,6 +83,8 @@ struct Children::Child final : net::Pollable {
   pid_t pid = 0;
   net::UniqueFd pidfd;
   std::function<void(ExitStatus)> on_exit;
+  int holds = 0;
+  bool ended_while_held = false;  // Its descriptor is not watched any more.
 
   void on_events(uint32_t) override {
     if (owner != nullptr) owner->reap(self.lock());
@@ -129,6 +132,17 @@ Result<void> Children::watch(pid_t pid, std::function<void(ExitStatus)> on_exit)
   return {};
 }
 
+void Children::hold(pid_t pid) {
+  if (const auto found = children_.find(pid); found != children_.end()) ++found->second->holds;
+}
+
+void Children::release(pid_t pid) {
+  const auto found = children_.find(pid);
+  if (found == children_.end() || found->second->holds == 0 || --found->second->holds > 0) return;
+  const auto child = found->second;
+  if (child->ended_while_held) reap(child);
+}
+
 bool Children::has_ended(pid_t pid) const {
   const auto found = children_.find(pid);
   if (found == children_.end()) return true;
@@ -150,11 +164,15 @@ void Children::reap(const std::shared_ptr<Child>& child) {
   const int looked = ::waitid(P_PID, static_cast<id_t>(child->pid), &info, WEXITED | WNOHANG | WNOWAIT | __WALL);
   if (looked == 0 && info.si_pid == 0) return;  // It is alive.
   if (looked != 0 && errno != ECHILD) return;
+  if (child->holds > 0) {
+    if (!std::exchange(child->ended_while_held, true)) loop_.unwatch(child->pidfd.get());
+    return;
+  }
   if (looked == 0) {
     ::kill(-child->pid, SIGKILL);  // Kills the rest of its group while the zombie holds the pid.
     ::waitid(P_PID, static_cast<id_t>(child->pid), &info, WEXITED | WNOHANG | __WALL);
   }
-  loop_.unwatch(child->pidfd.get());
+  if (!child->ended_while_held) loop_.unwatch(child->pidfd.get());
   child->owner = nullptr;
   children_.erase(child->pid);
   ExitStatus status;

@@ -44,6 +44,10 @@ class Children {
   [[nodiscard]] Result<void> watch(pid_t pid, std::function<void(ExitStatus)> on_exit);
   // Signals the process, and its group if it leads one. Unknown and ended processes: no effect.
   void signal(pid_t pid, int signal);
+  // Delays the reaping and on_exit of a watched child until it is released, so that its pid stays its own. Counted;
+  // unknown children: no effect.
+  void hold(pid_t pid);
+  void release(pid_t pid);
   // Whether a watched child has ended and its on_exit is pending.
   bool has_ended(pid_t pid) const;
   size_t watched() const { return children_.size(); }

@@ -3,6 +3,7 @@
 #include <csignal>
 
 #include "runtime/protocol/cause.h"
+#include "runtime/resources.h"
 
 namespace volador::worker {
 namespace {
@@ -39,7 +40,8 @@ protocol::DeathCause cause_of_exit(const HostExit& exit) {
   Reason why = exit.exit_code == 0 ? reason("cause.called_exit") : Reason();
   if (exit.out_of_memory) {
     kind = protocol::DeathCause::OUT_OF_MEMORY;
-    why = reason("cause.kernel_memory");
+    why = exit.memory_limit_bytes > 0 ? reason("cause.own_memory_limit", format_bytes(exit.memory_limit_bytes))
+                                      : reason("cause.kernel_memory");
   } else if (exit.signal != 0) {
     kind = protocol::DeathCause::SIGNALED;
     why = hint_of_signal(exit.signal);

@@ -48,6 +48,7 @@ struct HostProcesses::Host final : net::Pollable {
   bool start_unread = false;     // It ended with the first packet unread.
   std::optional<HostExit> lost;  // How the previous process ended that way.
   int tries = 0;
+  HostGroups::GroupPtr group;  // Null without groups.
   std::filesystem::path scratch;
   bool in_scratch = false;  // It runs in `scratch`, because the program's directory is not on this node.
   net::IoLoop::TimerId term_timer = 0;

@@ -34,7 +34,7 @@ HostProcesses::HostProcesses(net::IoLoop& loop, Children& children, TemplatePool
       certify_(std::move(certify)),
       options_(std::move(options)),
       events_(std::move(events)),
-      spares_(loop, children, templates, options_.spares),
+      spares_(loop, children, templates, options_.groups, options_.spares),
       memory_kills_(memory_kills()) {}
 
 HostProcesses::~HostProcesses() {
@@ -219,6 +219,33 @@ void HostProcesses::on_forked(const HostPtr& host, tl::expected<pid_t, TemplateP
   if (host->cancelled) children_.signal(host->pid, SIGKILL);
   const auto polled = loop_.watch(host->control.get(), EPOLLIN, host);
   if (!polled) children_.signal(host->pid, SIGKILL);
+  if (options_.groups == nullptr) return on_placed(host);
+  place(host);
+}
+
+// Its limits hold before code of the user runs, which HostStart begins.
+void HostProcesses::place(const HostPtr& host) {
+  if (host->shared) return on_placed(host);  // Its actors have different limits.
+  const auto& asked = host->start.spec().resources().amounts();
+  const auto amount = [&asked](const char* name) {
+    const auto found = asked.find(name);
+    return found == asked.end() ? Amount{0} : found->second;
+  };
+  const GroupLimits limits =
+      options_.groups->limits_for(amount("memory"), static_cast<double>(amount("cpus")) / static_cast<double>(kUnit));
+  children_.hold(host->pid);
+  auto placed = [this, host, pid = host->pid, alive = alive_] {
+    if (!*alive) return;
+    if (host->owner != nullptr) on_placed(host);
+    children_.release(pid);
+  };
+  if (host->group)
+    options_.groups->change(host->group, host->pid, limits, std::move(placed));
+  else
+    host->group = options_.groups->place(host->pid, limits, std::move(placed));
+}
+
+void HostProcesses::on_placed(const HostPtr& host) {
   host->told = true;
   if (host->shared) return admit_pending(host);
   events_.launched(host->id, host->pid, extra_of(*host));
@@ -430,7 +457,47 @@ void HostProcesses::on_exit(const HostPtr& host, const ExitStatus& status) {
   }
   if (host->output && !host->ended) host->output->close();
   if (host->output) exit.stderr_tail = host->output->stderr_tail();
-  if (starts_again(*host)) return start_again(host, exit);
+  const HostGroups::GroupPtr group = std::exchange(host->group, nullptr);
+  if (starts_again(*host)) {
+    if (group) options_.groups->end(group, {});
+    return start_again(host, exit);
+  }
+  if (!group) return report_exit(host, std::move(exit));
+  // Another process may get the pid from now on.
+  if (host->control) loop_.unwatch(host->control.get());
+  host->control.reset();
+  host->pid = 0;
+  options_.groups->end(group, [this, host, group, exit, alive = alive_](const HostGroups::End& end) mutable {
+    if (!*alive || host->owner == nullptr) return;
+    const bool failed = exit.signal != 0 || exit.exit_code != 0;
+    if (failed && end.out_of_memory) {
+      exit.out_of_memory = true;
+      exit.memory_limit_bytes = group->memory_limit_bytes;
+    }
+    if (end.process_limit && !group->process_limit_told.exchange(true)) note_process_limit(*host);
+    report_exit(host, std::move(exit));
+  });
+}
+
+void HostProcesses::note_process_limit(const Host& host) const {
+  log::warn("worker", "an actor reached its limit of processes and threads: its forks failed with EAGAIN",
+            {{"host", to_string(host.id)}, {"setting", "--processes-per-actor"}});
+}
+
+void HostProcesses::note_process_limit(HostId id) const {
+  if (const auto found = hosts_.find(id); found != hosts_.end()) note_process_limit(*found->second);
+}
+
+std::map<int, HostGroups::GroupPtr> HostProcesses::groups() const {
+  std::map<int, HostGroups::GroupPtr> groups;
+  for (const auto& [id, host] : hosts_) {
+    if (host->group && host->pid != 0) groups[host->pid] = host->group;
+  }
+  return groups;
+}
+
+// Its processes are gone.
+void HostProcesses::report_exit(const HostPtr& host, HostExit exit) {
   const HostId id = host->id;
   std::error_code ignored;
   fs::remove(options_.socket_dir / (to_string(id).substr(0, 16) + ".sock"), ignored);

@@ -20,6 +20,7 @@
 #include "worker/core/shared_hosts.h"
 #include "worker/hosts/children.h"
 #include "worker/hosts/exit_cause.h"
+#include "worker/hosts/host_groups.h"
 #include "worker/hosts/program_store.h"
 #include "worker/hosts/spare_hosts.h"
 #include "worker/hosts/template_pool.h"
@@ -46,6 +47,7 @@ struct HostOptions {
   std::chrono::milliseconds shared_slack{5000};  // Beyond an actor's grace, after which the whole host is ended.
   LogLimits logs;
   SpareOptions spares;
+  HostGroups* groups = nullptr;  // Limits hosts and ends their children; outlives the hosts. Null: without groups.
 };
 
 // Callbacks to the core. Loop thread.
@@ -92,6 +94,10 @@ class HostProcesses {
   };
   std::optional<LogOwner> log_owner(HostId shared_actor) const;
   size_t size() const { return hosts_.size(); }
+  // Groups by the pid of their host.
+  std::map<int, HostGroups::GroupPtr> groups() const;
+  // Logs that forks of the host fail.
+  void note_process_limit(HostId id) const;
   // Memory is short: ends prestarted hosts and creates none for this time. Returns the number ended.
   size_t hold_off_spares(std::chrono::milliseconds time) { return spares_.hold_off(time); }
 
@@ -126,7 +132,11 @@ class HostProcesses {
   void start_again(const HostPtr& host, const HostExit& exit);
   void tell_again(const HostPtr& host);
   void on_forked(const HostPtr& host, tl::expected<pid_t, TemplatePool::Failure> pid);
+  void place(const HostPtr& host);
+  void on_placed(const HostPtr& host);
   void on_ended(const HostPtr& host);
+  void report_exit(const HostPtr& host, HostExit exit);
+  void note_process_limit(const Host& host) const;
   void on_exit(const HostPtr& host, const ExitStatus& status);
   void fail(const HostPtr& host, const Error& error, const std::string& stderr_tail = {});
   void forget(const HostPtr& host);

@@ -11,6 +11,7 @@ namespace volador::worker {
 void HostProcesses::use_spare(const HostPtr& host, SpareHost spare) {
   host->ahead = true;
   host->control = std::move(spare.control);
+  host->group = std::move(spare.group);
   const auto read = host->output->adopt(std::move(spare.output));
   on_forked(host, spare.pid);
   if (!read) children_.signal(spare.pid, SIGKILL);  // Its messages could not be read.

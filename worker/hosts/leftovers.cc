@@ -5,6 +5,7 @@
 #include "runtime/process_file.h"
 #include "runtime/random.h"
 #include "worker/hosts/children.h"
+#include "worker/hosts/host_groups.h"
 #include "worker/hosts/host_sockets.h"
 #include "worker/shell/node_identity.h"
 
@@ -19,7 +20,9 @@ constexpr size_t kPidFileBytesMax = 256;
 }  // namespace
 
 Result<size_t> clear_leftovers(const Paths& paths, const NodePaths& node_paths, NodeId node) {
-  const size_t ended = kill_by_environment("VOLADOR_NODE_ID", to_string(node), kPatience);
+  // First those that cannot escape by forks; then templates, and hosts of a worker that had no groups.
+  size_t ended = remove_groups(node_paths.groups(), kPatience);
+  ended += kill_by_environment("VOLADOR_NODE_ID", to_string(node), kPatience);
   std::error_code ignored;
   if (const fs::path run = paths.run_of(node); fs::exists(run, ignored)) {
     // It may be in /tmp, where other users can create links.

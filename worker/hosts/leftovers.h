@@ -20,9 +20,10 @@ struct Leftovers {
   size_t processes_ended = 0;  // Its hosts and their child processes.
 };
 
-// Ends processes with the node's id in their environment, and removes the folders of its sockets, scratch files and
-// spilled objects. The caller holds the node's lock, so that no worker of this name runs or starts. Returns the number
-// of processes ended. kPermissionDenied: the socket folder is not owned by this user.
+// Ends processes in the node's control groups and those with the node's id in their environment, and removes the
+// folders of its sockets, scratch files and spilled objects. The caller holds the node's lock, so that no worker of this
+// name runs or starts. Returns the number of processes ended. kPermissionDenied: the socket folder is not owned by this
+// user.
 [[nodiscard]] Result<size_t> clear_leftovers(const Paths& paths, const NodePaths& node_paths, NodeId node);
 
 // As clear_leftovers, for a dead worker, including its pid file. Nothing if a worker of this name runs or starts, or if

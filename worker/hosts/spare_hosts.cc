@@ -19,8 +19,9 @@ HostId numbered_host(uint64_t number) {
 
 }  // namespace
 
-SpareHosts::SpareHosts(net::IoLoop& loop, Children& children, TemplatePool& templates, const SpareOptions& options)
-    : loop_(loop), children_(children), templates_(templates), plan_(options) {}
+SpareHosts::SpareHosts(net::IoLoop& loop, Children& children, TemplatePool& templates, HostGroups* groups,
+                       const SpareOptions& options)
+    : loop_(loop), children_(children), templates_(templates), groups_(groups), plan_(options) {}
 
 SpareHosts::~SpareHosts() {
   *alive_ = false;
@@ -102,24 +103,37 @@ void SpareHosts::make(SparePlan::Program number) {
                 .err = std::move(pipes->write.err),
                 .spare = true};
   auto spare = std::make_shared<SpareHost>(SpareHost{0, std::move(pair->first), std::move(pipes->read)});
-  templates_.fork(program, std::move(fork),
-                  [this, number, spare, alive = alive_](tl::expected<pid_t, TemplatePool::Failure> pid) {
-                    if (!*alive) return;
-                    const auto watched = pid ? children_.watch(*pid,
-                                                               [this, number, alive, own = *pid](ExitStatus status) {
-                                                                 if (*alive) on_exit(number, own, status);
-                                                               })
-                                             : Result<void>(make_error(pid.error().error));
-                    if (watched) {
-                      spare->pid = *pid;
-                      stocks_.at(number).spares.push_back(std::move(*spare));
-                      plan_.on_made(loop_.now(), number);
-                    } else {
-                      log::debug("worker", "no host was forked ahead", {{"reason", watched.error().message}});
-                      plan_.on_not_made(loop_.now(), number);
-                    }
-                    step();
-                  });
+  templates_.fork(
+      program, std::move(fork), [this, number, spare, alive = alive_](tl::expected<pid_t, TemplatePool::Failure> pid) {
+        if (!*alive) return;
+        const auto watched = pid ? children_.watch(*pid,
+                                                   [this, number, alive, spare, own = *pid](ExitStatus status) {
+                                                     if (!*alive) return;
+                                                     if (spare->group) groups_->end(spare->group, {});
+                                                     on_exit(number, own, status);
+                                                   })
+                                 : Result<void>(make_error(pid.error().error));
+        if (watched) {
+          spare->pid = *pid;
+          place(*spare);
+          SpareHost& kept = stocks_.at(number).spares.emplace_back(std::move(*spare));
+          spare->group = kept.group;  // For its exit, unless a host takes it.
+          plan_.on_made(loop_.now(), number);
+        } else {
+          log::debug("worker", "no host was forked ahead", {{"reason", watched.error().message}});
+          plan_.on_not_made(loop_.now(), number);
+        }
+        step();
+      });
+}
+
+// A host that takes it changes the limits.
+void SpareHosts::place(SpareHost& spare) {
+  if (groups_ == nullptr) return;
+  children_.hold(spare.pid);
+  spare.group = groups_->place(spare.pid, groups_->limits_for(0, 0), [this, pid = spare.pid, alive = alive_] {
+    if (*alive) children_.release(pid);
+  });
 }
 
 void SpareHosts::end_one(SparePlan::Program program) {

@@ -14,6 +14,7 @@
 #include "runtime/net/unique_fd.h"
 #include "worker/core/spare_plan.h"
 #include "worker/hosts/children.h"
+#include "worker/hosts/host_groups.h"
 #include "worker/hosts/template_pool.h"
 #include "worker/logs/log_capture.h"
 
@@ -23,13 +24,16 @@ namespace volador::worker {
 struct SpareHost {
   pid_t pid = 0;
   net::UniqueFd control;
-  LogCapture::Ends output;  // Read ends.
+  LogCapture::Ends output;               // Read ends.
+  HostGroups::GroupPtr group = nullptr;  // Null without groups.
 };
 
 // Creates, hands out and ends prestarted hosts. Loop thread only.
 class SpareHosts {
  public:
-  SpareHosts(net::IoLoop& loop, Children& children, TemplatePool& templates, const SpareOptions& options);
+  // `groups`: null without groups.
+  SpareHosts(net::IoLoop& loop, Children& children, TemplatePool& templates, HostGroups* groups,
+             const SpareOptions& options);
   // Kills the spares.
   ~SpareHosts();
   SpareHosts(const SpareHosts&) = delete;
@@ -55,11 +59,13 @@ class SpareHosts {
   void step();
   void make(SparePlan::Program program);
   void end_one(SparePlan::Program program);
+  void place(SpareHost& spare);
   void on_exit(SparePlan::Program program, pid_t pid, const ExitStatus& status);
 
   net::IoLoop& loop_;
   Children& children_;
   TemplatePool& templates_;
+  HostGroups* const groups_;
   SparePlan plan_;
   std::map<ProgramStart, SparePlan::Program> numbers_;
   std::map<SparePlan::Program, Stock> stocks_;

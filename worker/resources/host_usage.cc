@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <optional>
 #include <sstream>
 
@@ -52,19 +53,31 @@ int64_t anonymous_bytes(const std::string& status) {
 
 }  // namespace
 
-std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders, const fs::path& root) {
+std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders, const fs::path& root,
+                                          const std::map<int, ControlGroupUsage>& control_groups) {
   std::map<int, GroupUsage> usages;
   if (leaders.empty()) return usages;
+  std::map<int, int> leader_of;
+  for (const auto& [leader, control_group] : control_groups) {
+    for (const int pid : control_group.pids) leader_of[pid] = leader;
+  }
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(root / "proc", error)) {
     const std::string name = entry.path().filename();
     if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    const auto stat = stat_of(read_small_file(entry.path() / "stat").value_or(""));
-    if (!stat || !leaders.contains(stat->group)) continue;
+    auto stat = stat_of(read_small_file(entry.path() / "stat").value_or(""));
+    if (!stat) continue;
+    if (const auto known = leader_of.find(std::atoi(name.c_str())); known != leader_of.end())
+      stat->group = known->second;
+    if (!leaders.contains(stat->group)) continue;
     GroupUsage& usage = usages[stat->group];
     if (name == std::to_string(stat->group)) usage.started_seconds = stat->started_seconds;
     usage.cpu_seconds += stat->cpu_seconds;
     usage.memory_bytes += anonymous_bytes(read_small_file(entry.path() / "status").value_or(""));
+  }
+  for (const auto& [leader, control_group] : control_groups) {
+    const auto found = usages.find(leader);
+    if (found != usages.end() && control_group.cpu_seconds) found->second.cpu_seconds = *control_group.cpu_seconds;
   }
   return usages;
 }

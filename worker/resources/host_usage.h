@@ -21,10 +21,16 @@ struct GroupUsage {
   int64_t memory_bytes = 0;    // Current anonymous memory.
   double started_seconds = 0;  // Start time of the leader, after the machine's boot.
 };
+// Reading of a leader's control group.
+struct ControlGroupUsage {
+  std::vector<int> pids;              // Its processes, also those that left the process group.
+  std::optional<double> cpu_seconds;  // Sum over its processes, also ended ones.
+};
 // Returns usage by group leader; ended groups are omitted. Takes milliseconds: scans every process. `root` contains
-// proc/.
+// proc/. `control_groups`: by leader, for leaders that have one.
 [[nodiscard]] std::map<int, GroupUsage> usage_of_groups(const std::set<int>& leaders,
-                                                        const std::filesystem::path& root = "/");
+                                                        const std::filesystem::path& root = "/",
+                                                        const std::map<int, ControlGroupUsage>& control_groups = {});
 // Returns the usage of one process without its ended children; nullopt: it is gone.
 [[nodiscard]] std::optional<GroupUsage> usage_of_process(int pid, const std::filesystem::path& root = "/");
 

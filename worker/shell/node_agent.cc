@@ -193,9 +193,9 @@ void NodeAgent::Impl::measure_processes(const protocol::ListProcesses* asked,
   std::vector<int> others;
   if (asked != nullptr) others.assign(asked->others().begin(), asked->others().end());
   processes.post([pids = children.pids(), others = std::move(others), names = asked != nullptr, root = options.root,
-                  then = std::move(then), weak = weak_from_this()]() -> JobThread::Then {
+                  then = std::move(then), read_groups = group_reader(), weak = weak_from_this()]() -> JobThread::Then {
     Processes measured;
-    measured.own = usage_of_groups(pids, root);
+    measured.own = usage_of_groups(pids, root, read_groups());
     if (const auto own = usage_of_process(::getpid(), root)) measured.own[::getpid()] = *own;
     for (const int pid : others) {
       if (const auto taken = pid == ::getpid() ? std::nullopt : usage_of_process(pid, root))
@@ -217,6 +217,26 @@ void NodeAgent::Impl::measure_processes(const protocol::ListProcesses* asked,
       then(now, measured);
     };
   });
+}
+
+std::function<std::map<int, ControlGroupUsage>()> NodeAgent::Impl::group_reader() {
+  if (options.hosts.groups == nullptr) return [] { return std::map<int, ControlGroupUsage>(); };
+  std::map<int, HostId> hosts_by_pid;
+  for (const auto& one : core.running()) hosts_by_pid[one.pid] = one.host;
+  return [groups = hosts.groups(), reader = options.hosts.groups->reader(), by_pid = std::move(hosts_by_pid),
+          io = &loop, weak = weak_from_this()] {
+    std::map<int, ControlGroupUsage> usages;
+    for (const auto& [pid, group] : groups) {
+      HostGroups::Reading reading = reader.read(*group);
+      usages[pid] = {.pids = std::move(reading.pids), .cpu_seconds = reading.cpu_seconds};
+      const auto host = by_pid.find(pid);
+      if (!reading.process_limit || host == by_pid.end() || group->process_limit_told.exchange(true)) continue;
+      io->post([weak, id = host->second] {
+        if (const auto self = weak.lock(); self && !self->closed) self->hosts.note_process_limit(id);
+      });
+    }
+    return usages;
+  };
 }
 
 void NodeAgent::Impl::measure_hosts(BootTime asked_at) {
@@ -244,13 +264,13 @@ void NodeAgent::Impl::watch_memory(BootTime now, const MemoryLevel& level) {
   std::set<int> leaders;
   for (const auto& one : core.running()) leaders.insert(one.pid);
   weighs_hosts = true;
-  processes.post(
-      [leaders = std::move(leaders), root = options.root, level, weak = weak_from_this()]() -> JobThread::Then {
-        return [weak, level, usages = usage_of_groups(leaders, root)] {
-          const auto self = weak.lock();
-          if (self && !self->closed) self->end_largest(level, usages);
-        };
-      });
+  processes.post([leaders = std::move(leaders), root = options.root, level, read_groups = group_reader(),
+                  weak = weak_from_this()]() -> JobThread::Then {
+    return [weak, level, usages = usage_of_groups(leaders, root, read_groups())] {
+      const auto self = weak.lock();
+      if (self && !self->closed) self->end_largest(level, usages);
+    };
+  });
 }
 
 void NodeAgent::Impl::end_largest(const MemoryLevel& level, const std::map<int, GroupUsage>& usages) {
@@ -386,6 +406,7 @@ NodeAgent::~NodeAgent() {
     impl_->closed = true;
     if (impl_->timer != 0) impl_->loop.cancel_timer(std::exchange(impl_->timer, 0));
     if (impl_->question_timer != 0) impl_->loop.cancel_timer(std::exchange(impl_->question_timer, 0));
+    if (impl_->options.hosts.groups != nullptr) impl_->options.hosts.groups->kill_all();
     impl_->children.kill_all(milliseconds(1000));
     impl_.reset();
   });

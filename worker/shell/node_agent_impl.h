@@ -72,6 +72,9 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   // `asked`: null without a request for the list.
   void measure_processes(const protocol::ListProcesses* asked, std::function<void(BootTime, const Processes&)> then);
 
+  // Returns what reads the control groups of hosts; runs on the processes thread.
+  std::function<std::map<int, ControlGroupUsage>()> group_reader();
+
   // A process with several actors provides no values for each of them.
   void measure_hosts(BootTime asked_at);
 

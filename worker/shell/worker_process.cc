@@ -31,6 +31,7 @@
 #include "runtime/protocol/resource_map.h"
 #include "runtime/random.h"
 #include "runtime/version.h"
+#include "worker/hosts/host_groups.h"
 #include "worker/hosts/host_sockets.h"
 #include "worker/hosts/leftovers.h"
 #include "worker/shell/data_port.h"
@@ -100,6 +101,7 @@ class WorkerProcess {
   void say_waiting(const Error& error);
   Outcome<void> claim_folders();
   Outcome<void> make_agent();
+  void make_groups(double cpus);
   void certify_loop();
   void certify(HostId host, std::function<void(Result<security::Credentials>)> done);
   void renew_own_certificate();
@@ -131,6 +133,7 @@ class WorkerProcess {
   std::unique_ptr<net::IoLoop> loop_;
   std::unique_ptr<DataPort> port_;
   std::unique_ptr<StoreServer> store_;
+  std::unique_ptr<HostGroups> groups_;
   std::unique_ptr<NodeAgent> agent_;
   net::UniqueFd signals_;
   net::UniqueFd wake_fd_;
@@ -310,6 +313,23 @@ void WorkerProcess::wake(const char*) {
   [[maybe_unused]] const ssize_t written = ::write(wake_fd_.get(), &one, sizeof one);
 }
 
+// A worker that may not create groups goes on without them.
+void WorkerProcess::make_groups(double cpus) {
+  if (!options_.cgroups) return;
+  auto groups =
+      HostGroups::create(*loop_, {.name = group_name(cluster_name_, options_.node_name, short_id(identity_.id)),
+                                  .cpus = cpus,
+                                  .processes_max = options_.processes_per_actor,
+                                  .record = paths_.groups()});
+  if (!groups) {
+    return log::info("worker", "actors run without limits of the kernel; --cgroups=off leaves out this line",
+                     {{"reason", groups.error().message}});
+  }
+  groups_ = std::move(*groups);
+  for (const std::string& missing : groups_->missing())
+    log::info("worker", "a limit of the kernel is not set for actors", {{"reason", missing}});
+}
+
 Outcome<void> WorkerProcess::make_agent() {
   auto resources = discover(options_.resources);
   if (!resources) return failed(WorkerExit::kBadOptions, resources.error());
@@ -400,6 +420,8 @@ Outcome<void> WorkerProcess::make_agent() {
                    {.use = "logs", .path = paths_.logs()},
                    {.use = "temporary files", .path = paths_.scratch()},
                    {.use = "spilled objects", .path = spills_to}};
+  make_groups(static_cast<double>(total->get("cpus")) / static_cast<double>(kUnit));
+  agent.hosts.groups = groups_.get();
   agent.hosts.gpus = resources->gpus;
   agent.hosts.certificates = !net::is_loopback(bind);
   agent.hosts.base_env = own_environment();
@@ -559,6 +581,7 @@ WorkerProcess::~WorkerProcess() {
     agent_->close_link();
     agent_.reset();  // Kills the remaining hosts.
   }
+  groups_.reset();
   store_.reset();
   port_.reset();
   {

@@ -37,7 +37,9 @@ struct WorkerOptions {
   uint16_t data_port = 0;    // 0: a free one.
   ResourceOverrides resources;
   std::map<std::string, std::string> labels;
-  double memory_threshold = 0.95;  // --memory-threshold: use at which the largest actor is ended; 0: never.
+  double memory_threshold = 0.95;      // --memory-threshold: use at which the largest actor is ended; 0: never.
+  bool cgroups = true;                 // --cgroups: hosts get control groups where the machine permits them.
+  int64_t processes_per_actor = 4096;  // --processes-per-actor: processes and threads of a host; 0: no limit.
   // End-of-file on it stops the node (private local clusters: the driver holds the other end). -1: none.
   int parent_fd = -1;
   bool log_to_file = true;  // nodes/<name>/worker.log, else stderr.
