@@ -18,10 +18,13 @@
 #include <thread>
 #include <utility>
 
+#include "jobs/environment/environment_store.h"
 #include "jobs/sandbox/sandbox.h"
 #include "runtime/actor/self.h"
+#include "runtime/clock.h"
 #include "runtime/files/directory_archive.h"
 #include "runtime/net/unique_fd.h"
+#include "runtime/paths.h"
 #include "runtime/result.h"
 
 namespace volador::jobs {
@@ -63,6 +66,24 @@ void say(const std::string& text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 
+// The store of environments of this user on this node, in the folder of caches.
+std::unique_ptr<EnvironmentStore> open_environments() {
+  static const SystemClock clock;
+  const auto paths = Paths::from(PathEnvironment::of_this_process());
+  if (!paths) refuse(paths.error().code, paths.error().message);
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  const auto limits = environment_limits(variable("VOLADOR_ENVIRONMENT_DAYS"), variable("VOLADOR_ENVIRONMENT_SIZE"));
+  if (!limits) refuse(limits.error().code, limits.error().message);
+  return std::make_unique<EnvironmentStore>(paths->cache() / "environments", *limits, clock, say);
+}
+
+bool is_inside(const fs::path& path, const fs::path& folder) {
+  return path.string().starts_with(folder.string() + "/");
+}
+
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
 
 }  // namespace
@@ -72,6 +93,8 @@ struct Command::Impl {
   fs::path folder;     // The job's folder on this node.
   fs::path directory;  // Working directory.
   std::vector<std::string> environment;
+  std::unique_ptr<EnvironmentStore> environments;  // Null: the job uses the environment of the node.
+  PreparedEnvironment prepared;
 
   std::mutex mutex;
   pid_t pid = 0;                 // Leads the process group of the setup or the command; 0: none runs.
@@ -84,6 +107,8 @@ struct Command::Impl {
   Result<std::vector<std::string>> sandboxed(const std::vector<std::string>& words) const;
   void terminate();
   void run();
+  // Prepares the job's environment for the setup and the command. Returns an exit code; 0: it is ready.
+  int use_environment();
   // Runs a program to its end. Returns its exit code.
   int run_one(std::vector<std::string> words);
 };
@@ -131,25 +156,57 @@ void Command::Impl::prepare() {
   env["VOLADOR_JOB_DIR"] = made.string();
   env["VOLADOR_JOB_NODE"] = self().node_name;
   environment = environment_of(env);
+  if (!start.environment.empty() && start.environment != "host") environments = open_environments();
+}
+
+int Command::Impl::use_environment() {
+  if (!environments) return 0;
+  auto made = [&]() -> Result<PreparedEnvironment> {
+    const auto parsed = parse_environment(start.environment);
+    if (!parsed) return make_error(parsed.error());
+    const fs::path code = folder / "code";
+    return environments->prepare({.environment = *parsed,
+                                  .base = fs::exists(code) ? code : directory,
+                                  .variables = environment,
+                                  .node = self().node_name});
+  }();
+  if (!made) {
+    if (made.error().code != ErrorCode::kCancelled) say("volador: " + made.error().message);
+    return kExitSetupFailed;
+  }
+  prepared = std::move(*made);
+  // The job's own variables are stronger than those of an image.
+  for (const auto& [name, value] : start.env) prepared.change.set.erase(name);
+  environment = changed(environment, prepared.change);
+  if (!prepared.root.empty()) start.isolated = true;
+  return 0;
 }
 
 Result<std::vector<std::string>> Command::Impl::sandboxed(const std::vector<std::string>& words) const {
   SandboxRequest request;
   request.command = words;
-  for (const auto& entry : fs::directory_iterator("/")) {
-    std::error_code failed;
-    if (entry.path() == "/run") continue;  // Sockets of other programs.
-    request.entries.push_back(
-        {.path = entry.path(),
-         .symlink_target = entry.is_symlink(failed) ? fs::read_symlink(entry.path()).string() : ""});
+  if (prepared.root.empty()) {
+    for (const auto& entry : fs::directory_iterator("/")) {
+      std::error_code failed;
+      if (entry.path() == "/run") continue;  // Sockets of other programs.
+      request.entries.push_back(
+          {.path = entry.path(),
+           .symlink_target = entry.is_symlink(failed) ? fs::read_symlink(entry.path()).string() : ""});
+    }
   }
   // The tokens and logs of the cluster, in the folder of Volador above the job's, are not for jobs.
-  const size_t home_end = folder.string().rfind("/clusters/");
+  const size_t home_end = prepared.root.empty() ? folder.string().rfind("/clusters/") : std::string::npos;
   if (home_end != std::string::npos) {
     const fs::path home = folder.string().substr(0, home_end);
     const fs::path hidden = folder / "hidden";
     fs::create_directories(hidden / folder.lexically_relative(home));
+    if (is_inside(prepared.folder, home)) fs::create_directories(hidden / prepared.folder.lexically_relative(home));
     request.mounts.push_back({.source = hidden, .target = home, .read_only = true});
+    for (const fs::path& hides : {home, fs::path("/tmp"), fs::path("/run"), fs::path("/dev")}) {
+      if (!is_inside(prepared.folder, hides)) continue;
+      request.mounts.push_back({.source = prepared.folder, .target = prepared.folder, .read_only = true});
+      break;
+    }
   }
   request.mounts.push_back({.source = folder, .target = folder});
   if (!start.output.empty()) request.mounts.push_back({.source = start.output, .target = start.output});
@@ -230,6 +287,7 @@ int Command::Impl::run_one(std::vector<std::string> words) {
   posix_spawnattr_setsigdefault(&attributes, &all);
   posix_spawnattr_setpgroup(&attributes, 0);
   posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+  const std::string file = find_program(words.front(), environment);  // In the job's PATH, not in this process'.
   const std::vector<char*> argv = pointers_to(words);
   const std::vector<char*> envp = pointers_to(environment);
   pid_t child = 0;
@@ -237,7 +295,8 @@ int Command::Impl::run_one(std::vector<std::string> words) {
   {
     const std::lock_guard lock(mutex);
     if (!ending) {
-      failed = ::posix_spawnp(&child, argv[0], &actions, &attributes, argv.data(), envp.data());
+      failed =
+          file.empty() ? ENOENT : ::posix_spawn(&child, file.c_str(), &actions, &attributes, argv.data(), envp.data());
       if (failed == 0) pid = child;
     }
   }
@@ -269,8 +328,8 @@ int Command::Impl::run_one(std::vector<std::string> words) {
 }
 
 void Command::Impl::run() {
-  int code = 0;
-  if (!start.setup.empty()) {
+  int code = use_environment();
+  if (code == 0 && !start.setup.empty()) {
     code = run_one({"bash", "-c", start.setup});
     if (code != 0) {
       const std::lock_guard lock(mutex);
@@ -279,6 +338,7 @@ void Command::Impl::run() {
   }
   if (code == 0 && start.command.empty()) return;
   if (code == 0) code = run_one(start.command);
+  prepared = {};
   std::fflush(stdout);
   std::fflush(stderr);
   ::_exit(code);
@@ -296,6 +356,7 @@ Command::~Command() {
   {
     const std::lock_guard lock(impl_->mutex);
     impl_->ending = true;
+    if (impl_->environments) impl_->environments->cancel();
     impl_->terminate();
   }
   impl_->waiter.join();

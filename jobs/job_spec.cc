@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "jobs/environment/environment.h"
 #include "jobs/launch/command_check.h"
 #include "jobs/launch/launch.h"
 #include "jobs/queue/job_planner.h"
@@ -95,6 +96,9 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   VOLADOR_TRY(check_environment(spec));
   VOLADOR_TRY(check_text("directory", spec.directory(), kPathBytesMax));
   VOLADOR_TRY(check_files(spec));
+  VOLADOR_TRY(check_text("environment", spec.environment(), kPathBytesMax));
+  const auto environment = parse_environment(spec.environment());
+  if (!environment) return make_error(environment.error());
   if (spec.nodes() == 0) spec.set_nodes(1);
   VOLADOR_TRY(check_number("nodes", spec.nodes(), 1, kNodesMax));
   if (spec.cpus() == 0) spec.set_cpus(1);
@@ -132,7 +136,8 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   }
   if (spec.shm_bytes() < 0)
     return bad_spec(fmt::format("shm_bytes: expected 0 (4 GiB) or more, got {}", spec.shm_bytes()));
-  if (spec.mounts_size() > 0 || spec.shm_bytes() > 0) spec.set_isolated(true);
+  const bool has_root = environment->kind == EnvironmentKind::kImage;
+  if (spec.mounts_size() > 0 || spec.shm_bytes() > 0 || has_root) spec.set_isolated(true);
   if (spec.project().empty()) spec.set_project(std::string(kDefaultProject));
   if (spec.node_names_size() > 0 && spec.nodes() > 1) {
     return bad_spec(
