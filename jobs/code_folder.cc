@@ -129,6 +129,25 @@ bool path_matches(std::span<const std::string> pattern, std::span<const std::str
   return false;
 }
 
+Result<void> check_needed(const fs::path& root, const std::vector<std::string>& needed,
+                          const std::vector<ArchiveEntry>& entries) {
+  for (const std::string& name : needed) {
+    const auto is = [&](const ArchiveEntry& entry) { return entry.name == name && !entry.is_directory; };
+    if (std::ranges::any_of(entries, is)) continue;
+    std::error_code failed;
+    if (fs::exists(root / name, failed)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("environment: {} does not travel with the job, because git or .voladorignore "
+                                    "ignores it; take it out of .gitignore and .voladorignore",
+                                    (root / name).string()));
+    }
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("environment: the code folder {} has no file {}; name one that it has", root.string(), name));
+  }
+  return {};
+}
+
 }  // namespace
 
 IgnoreRules::IgnoreRules(std::string_view text) {
@@ -169,7 +188,7 @@ bool IgnoreRules::ignores(const std::string& path, bool is_directory) const {
   return ignored;
 }
 
-Result<PackedCode> pack_code(const fs::path& folder, const fs::path& archive) {
+Result<PackedCode> pack_code(const fs::path& folder, const fs::path& archive, const std::vector<std::string>& needed) {
   std::error_code failed;
   const fs::path root = fs::canonical(folder, failed);
   if (failed || !fs::is_directory(root, failed)) {
@@ -179,6 +198,7 @@ Result<PackedCode> pack_code(const fs::path& folder, const fs::path& archive) {
   const IgnoreRules rules(read_text(root / ".detignore") + "\n" + read_text(root / ".voladorignore"));
   CodeFiles found;
   VOLADOR_TRY(collect(root, {}, rules, git_files(root), found));
+  VOLADOR_TRY(check_needed(root, needed, found.entries));
   if (found.bytes > kFilesBytesMax) {
     std::ranges::sort(found.sizes, std::greater<>());
     std::string largest;

@@ -40,7 +40,8 @@ struct PackedCode {
 
 // Packs the folder into `archive`. In a git repository the files that git ignores do not travel either.
 // kInvalidArgument: not a folder, the files exceed kFilesBytesMax (the message names the largest), or a file cannot
-// travel (a symbolic link that leaves the folder, a socket).
-Result<PackedCode> pack_code(const std::filesystem::path& folder, const std::filesystem::path& archive);
+// travel (a symbolic link that leaves the folder, a socket), or one of `needed` is not among them.
+Result<PackedCode> pack_code(const std::filesystem::path& folder, const std::filesystem::path& archive,
+                             const std::vector<std::string>& needed = {});
 
 }  // namespace volador::jobs

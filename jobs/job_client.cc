@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "jobs/code_folder.h"
+#include "jobs/environment/environment.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/ids.h"
 #include "runtime/quantities.h"
@@ -55,12 +56,14 @@ std::string new_request_id() {
   return to_string(new_id<RequestId>(random));
 }
 
-Result<std::string> JobClient::send_code(const fs::path& folder,
+Result<std::string> JobClient::send_code(const fs::path& folder, const std::string& environment,
                                          const std::function<void(int64_t files, int64_t bytes)>& on_send) {
+  const auto parsed = parse_environment(environment);
+  if (!parsed) return make_error(parsed.error());
   auto scratch = Scratch::create();
   if (!scratch) return make_error(scratch.error());
   const fs::path archive = scratch->path() / "code";
-  auto packed = pack_code(folder, archive);
+  auto packed = pack_code(folder, archive, code_files_of(*parsed));
   if (!packed) return make_error(packed.error());
   v1::PutJobFilesRequest part;
   part.set_sha256(packed->sha256);

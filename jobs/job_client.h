@@ -22,8 +22,9 @@ class JobClient {
   explicit JobClient(control::ClusterApi& api) : api_(api) {}
 
   // Packs the folder and sends it to the head, unless the head has the same already. Returns the hash for
-  // JobSpec::files_sha256. `on_send` is called before a large archive is sent.
-  Result<std::string> send_code(const std::filesystem::path& folder,
+  // JobSpec::files_sha256. `environment`: that of the job; its file must be in the folder. `on_send` is called before a
+  // large archive is sent.
+  Result<std::string> send_code(const std::filesystem::path& folder, const std::string& environment = {},
                                 const std::function<void(int64_t files, int64_t bytes)>& on_send = {});
   // A request without an id gets a random one.
   Result<v1::SubmitJobReply> submit(v1::SubmitJobRequest request);

@@ -5,6 +5,7 @@
 #include <csignal>
 
 #include "jobs/command.h"
+#include "jobs/environment/environment.h"
 #include "jobs/job_core.h"
 #include "jobs/job_spec.h"
 #include "jobs/launch/launch.h"
@@ -182,6 +183,10 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
   start.shm_bytes = spec.shm_bytes();
   start.stop_signal = stop_signal_number(spec.stop_signal()).value_or(SIGTERM);
   start.environment = resolved_environment(settings_, spec.environment()).value_or(spec.environment());
+  if (const auto environment = parse_environment(start.environment)) {
+    // A name may stand for an image, whose jobs are always isolated.
+    start.isolated = start.isolated || environment->kind == EnvironmentKind::kImage;
+  }
   if (auto made = make_launch(launch)) {
     start.command = std::move(made->command);
     start.env = std::move(made->env);

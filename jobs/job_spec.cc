@@ -117,7 +117,6 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   if (spec.stop_signal().starts_with("SIG")) spec.set_stop_signal(spec.stop_signal().substr(3));
   VOLADOR_TRY(check_text("pool", spec.pool(), kNameBytesMax));
   if (spec.pool().empty()) spec.set_pool(std::string(kDefaultPool));
-  VOLADOR_TRY(check_text("environment", spec.environment(), kPathBytesMax));
   VOLADOR_TRY(check_text("one_of", spec.one_of(), kNameBytesMax));
   VOLADOR_TRY(check_text("batch", spec.batch(), kNameBytesMax));
   if (spec.batch().empty() && (spec.batch_index() != 0 || spec.batch_size() != 0))

@@ -11,8 +11,10 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <thread>
+#include <utility>
 
 #include "cli/commands/job_queue_command.h"
 #include "cli/commands/job_usage_command.h"
@@ -20,6 +22,7 @@
 #include "cli/render/json_text.h"
 #include "cli/render/table.h"
 #include "dashboard/operation_json.h"
+#include "jobs/environment/environment.h"
 #include "jobs/job_client.h"
 #include "jobs/job_output.h"
 #include "jobs/job_spec.h"
@@ -153,7 +156,7 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
   app->footer(
       "Examples:\n"
       "  volador job submit --gpus=2 --duration=4h -- python3 train.py --epochs 3\n"
-      "  volador job submit --setup='pip install -r requirements.txt' -- python3 train.py\n"
+      "  volador job submit --environment=requirements.txt -- python3 train.py\n"
       "  volador job submit --no-code --directory=/data/run -- bash -c 'A=1 ./run.sh && ./report.sh'\n"
       "  volador job submit --file=job.yaml");
   app->add_option("command", command_, "The command, after --: an executable and its arguments");
@@ -174,7 +177,12 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
       ->type_name("TEXT");
   app->add_option("--parameter-servers", servers_, "Of the nodes, for mode tensorflow")->type_name("INTEGER");
   app->add_option("--setup", setup_, "Command line that bash runs on each node before the command")->type_name("TEXT");
-  app->add_option("--env", env_, "NAME=VALUE for the environment; may be repeated")
+  app->add_option("--environment", environment_,
+                  "What the command runs in: a file of the code folder that lists packages (requirements.txt, uv.lock, "
+                  "pyproject.toml, environment.yml), a path of the nodes, an image, a name from the settings; host by "
+                  "default")
+      ->type_name("TEXT");
+  app->add_option("--env", env_, "NAME=VALUE for the environment, or NAME as --environment; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
   app->add_option("--code", code_, "Folder that travels with the job and is its working directory; . by default")
@@ -268,7 +276,19 @@ tl::expected<jobs::JobSet, Failure> JobSubmitCommand::described() const {
   if (given("--mode")) spec.set_mode(mode_);
   if (given("--parameter-servers")) spec.set_parameter_servers(servers_);
   if (given("--setup")) spec.set_setup(setup_);
+  if (given("--environment")) spec.set_environment(environment_);
+  bool named = given("--environment");
   for (const std::string& text : env_) {
+    if (text.find('=') == std::string::npos && !text.empty()) {
+      if (std::exchange(named, true)) {
+        return usage_error(
+            fmt::format("--env: \"{}\" names an environment, and so does another flag; leave one out, or write a "
+                        "variable as NAME=VALUE",
+                        text));
+      }
+      spec.set_environment(text);
+      continue;
+    }
     const auto pair = pair_of("--env", text);
     if (!pair) return tl::unexpected(pair.error());
     (*spec.mutable_env())[pair->first] = pair->second;
@@ -327,6 +347,16 @@ Outcome JobSubmitCommand::run(const Context& context) {
   if (!specs) return usage_error("job submit: " + specs.error().message);
   if (follow_ && specs->size() > 1)
     return usage_error("job submit: --follow follows one job, and these are several; see `volador job logs`");
+  for (const v1::JobSpec& spec : *specs) {
+    const auto environment = jobs::parse_environment(spec.environment());
+    if (!environment) return usage_error(environment.error().message);
+    if (no_code_ && spec.directory().empty() && !jobs::code_files_of(*environment).empty()) {
+      return usage_error(
+          fmt::format("environment: {} is a file of the code folder, and none travels; remove --no-code, "
+                      "or name the --directory of the nodes that has it",
+                      environment->text));
+    }
+  }
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
   jobs::JobClient client(**api);
@@ -341,11 +371,15 @@ Outcome JobSubmitCommand::run(const Context& context) {
                       "--code, or use --no-code",
                       folder.string()));
     }
-    auto hash = client.send_code(folder, [&](int64_t files, int64_t bytes) {
-      context.terminal.note(context.terminal.fill("sends {} files, {} packed", files, format_bytes(bytes)));
-    });
-    if (!hash) return fail(hash.error());
-    files_hash = *hash;
+    std::set<std::string> environments;  // The folder must have the files of each.
+    for (const v1::JobSpec& spec : *specs) environments.insert(spec.environment());
+    for (const std::string& environment : environments) {
+      auto hash = client.send_code(folder, environment, [&](int64_t files, int64_t bytes) {
+        context.terminal.note(context.terminal.fill("sends {} files, {} packed", files, format_bytes(bytes)));
+      });
+      if (!hash) return fail(hash.error());
+      files_hash = *hash;
+    }
   }
   // A set of different jobs is submitted as a whole or not at all.
   for (size_t i = 0; specs->size() > 1 && set->array == 0 && !dry_run_ && i < specs->size(); ++i) {

@@ -41,7 +41,7 @@ class JobSubmitCommand final : public ClusterCommand {
   std::vector<std::string> node_names_;
   int nodes_ = 0, servers_ = 0, restarts_ = 0;
   std::vector<std::string> mounts_;
-  std::string shm_, pool_, stop_signal_, output_;
+  std::string shm_, pool_, stop_signal_, output_, environment_;
   std::vector<std::string> alternatives_;
   int array_ = 0;
   bool isolated_ = false;

@@ -95,7 +95,8 @@ class JobsApi {
         return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no operation {}", operation));
       auto* factory = google::protobuf::MessageFactory::generated_factory();
       const std::unique_ptr<google::protobuf::Message> asked(factory->GetPrototype(entry->method->input_type())->New());
-      const std::unique_ptr<google::protobuf::Message> reply(factory->GetPrototype(entry->method->output_type())->New());
+      const std::unique_ptr<google::protobuf::Message> reply(
+          factory->GetPrototype(entry->method->output_type())->New());
       const auto parsed = google::protobuf::util::JsonStringToMessage(request, asked.get());
       if (!parsed.ok()) return make_error(ErrorCode::kInvalidArgument, std::string(parsed.message()));
       VOLADOR_TRY(api_->call(operation, *asked, *reply));
@@ -103,10 +104,10 @@ class JobsApi {
     }());
   }
 
-  std::string send_code(const std::string& folder) {
+  std::string send_code(const std::string& folder, const std::string& environment) {
     return value_or_raise([&] {
       const WithoutGil released;
-      return jobs::JobClient(*api_).send_code(folder);
+      return jobs::JobClient(*api_).send_code(folder, environment);
     }());
   }
 
@@ -195,7 +196,7 @@ void bind_jobs(nb::module_& module) {
   nb::class_<JobsApi>(module, "JobsApi")
       .def(nb::init<std::string, std::string>(), nb::arg("address"), nb::arg("token"))
       .def("call", &JobsApi::call, nb::arg("operation"), nb::arg("request"))
-      .def("send_code", &JobsApi::send_code, nb::arg("folder"))
+      .def("send_code", &JobsApi::send_code, nb::arg("folder"), nb::arg("environment") = "")
       .def("wait", &JobsApi::wait, nb::arg("job"), nb::arg("seconds"));
   nb::class_<JobLines>(module, "JobLines")
       .def(nb::init<std::shared_ptr<JobsApi>, std::string, int, int>(), nb::arg("api"), nb::arg("job"), nb::arg("rank"),

@@ -184,6 +184,7 @@ def submit(
     mode: str = "single",
     setup: str = "",
     env: Mapping[str, str] | None = None,
+    environment: str = "",
     code: str | os.PathLike[str] | None = ".",
     directory: str = "",
     priority: str = "normal",
@@ -198,12 +199,12 @@ def submit(
     mounts: Sequence[str] = (),
     shm: int = 0,
     pool: str = "",
-    environment: str = "",
     stop_signal: str = "TERM",
     output: str = "",
 ) -> Job:
     """Submits a job. A text as `command` is run by bash. Resources are per node: `memory` and `shm` in bytes. `code` is the folder
-    that travels with the job; None: no folder. Times are in seconds; duration 0: unlimited. docs/guides/jobs.md describes the fields.
+    that travels with the job; None: no folder. `environment` is a file of it that lists packages ("requirements.txt"), a path of
+    the nodes, an image or a name. Times are in seconds; duration 0: unlimited. docs/guides/jobs.md describes the fields.
 
     Raises ValueError: a field is wrong; volador.exceptions.InfeasibleError: no node can ever run it."""
     return _submit_set(locals(), [], [], 0)[0]
@@ -309,10 +310,14 @@ def _changes(fields: Mapping[str, Any]) -> str:
 def _submit_set(fields: Mapping[str, Any], alternatives: list[str], tasks: list[str], array: int) -> list[Job]:
     specs = [json.loads(text) for text in _core.jobs_of_set(json.dumps(_spec(fields)), alternatives, tasks, array)]
     api = _connect()
-    files = "" if fields["code"] is None else api.send_code(os.fspath(fields["code"]))
+    code = fields["code"]
+    files = {
+        environment: "" if code is None else api.send_code(os.fspath(code), environment)
+        for environment in {spec["environment"] for spec in specs}
+    }
     jobs = []
     for spec in specs:
-        spec["files_sha256"] = files
+        spec["files_sha256"] = files[spec["environment"]]
         jobs.append(Job(api, _call(api, "Jobs/SubmitJob", {"spec": spec, "request_id": os.urandom(16).hex()})["job"]))
     return jobs
 
@@ -324,6 +329,7 @@ def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
         "command": ["bash", "-c", command] if isinstance(command, str) else [str(word) for word in command],
         "setup": fields["setup"],
         "env": {name: str(value) for name, value in (fields["env"] or {}).items()},
+        "environment": fields["environment"],
         "nodes": fields["nodes"],
         "cpus": fields["cpus"],
         "gpus": fields["gpus"],
@@ -343,7 +349,6 @@ def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
         "mounts": list(fields["mounts"]),
         "shm_bytes": fields["shm"],
         "pool": fields["pool"],
-        "environment": fields["environment"],
         "stop_signal": fields["stop_signal"],
         "output": fields["output"],
     }
