@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -33,6 +34,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kStatusFd = 9;  // In bubblewrap.
+constexpr const char* kSystemFolder = "/sys";
 
 [[noreturn]] void refuse(ErrorCode code, std::string message) { throw Exception(Error{code, std::move(message)}); }
 
@@ -78,6 +80,26 @@ std::unique_ptr<EnvironmentStore> open_environments() {
   const auto limits = environment_limits(variable("VOLADOR_ENVIRONMENT_DAYS"), variable("VOLADOR_ENVIRONMENT_SIZE"));
   if (!limits) refuse(limits.error().code, limits.error().message);
   return std::make_unique<EnvironmentStore>(paths->cache() / "environments", *limits, clock, say);
+}
+
+// Adds the entries of another root file system, without the targets of the request's files. `listed`: folders whose
+// entries are added one by one, because the job has files in them that the root lacks.
+void add_root(const fs::path& root, const fs::path& below, const std::vector<std::string>& listed,
+              SandboxRequest& request) {
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(root / below, failed)) {
+    const fs::path inside = below / entry.path().filename();
+    const std::string path = "/" + inside.string();
+    const bool is_link = entry.is_symlink(failed);
+    if (path == kSystemFolder || request.files.contains(path)) continue;
+    if (!is_link && std::ranges::find(listed, path) != listed.end()) {
+      add_root(root, inside, listed, request);
+      continue;
+    }
+    request.entries.push_back({.path = path,
+                               .symlink_target = is_link ? fs::read_symlink(entry.path(), failed).string() : "",
+                               .source = entry.path().string()});
+  }
 }
 
 bool is_inside(const fs::path& path, const fs::path& folder) {
@@ -175,10 +197,18 @@ int Command::Impl::use_environment() {
     return kExitSetupFailed;
   }
   prepared = std::move(*made);
-  // The job's own variables are stronger than those of an image.
-  for (const auto& [name, value] : start.env) prepared.change.set.erase(name);
+  if (!prepared.root.empty()) {
+    start.isolated = true;
+    const fs::path home = folder / "home";  // The user's may be missing in that root, and is read-only otherwise.
+    fs::create_directories(home);
+    prepared.change.set["HOME"] = home.string();
+  }
+  // The job's own variables are stronger than those of the environment.
+  for (const auto& [name, value] : start.env) {
+    prepared.change.set.erase(name);
+    std::erase(prepared.change.unset, name);
+  }
   environment = changed(environment, prepared.change);
-  if (!prepared.root.empty()) start.isolated = true;
   return 0;
 }
 
@@ -225,12 +255,24 @@ Result<std::vector<std::string>> Command::Impl::sandboxed(const std::vector<std:
   if (start.shm_bytes > 0) request.shm_bytes = start.shm_bytes;
   const std::vector<int>& gpus = self().gpus;
   request.gpus = gpus;
-  if (::geteuid() == 0) {
-    request.user = SandboxUser{.uid = 0, .gid = ::getegid()};
-  } else {
+  if (::geteuid() != 0) {
     request.new_user = true;
+  } else if (prepared.root.empty()) {  // A root of its own may lack setpriv; bubblewrap drops the capabilities then.
+    request.user = SandboxUser{.uid = 0, .gid = ::getegid()};
   }
   request.status_fd = kStatusFd;
+  if (!prepared.root.empty()) {
+    // Names of hosts are resolved as on the node.
+    for (const char* file : {"/etc/hosts", "/etc/resolv.conf"}) {
+      if (fs::exists(file)) request.files[file] = file;
+    }
+    const auto has = [&](const std::string& path) {
+      const auto status = fs::symlink_status(prepared.root / path.substr(1));
+      return fs::exists(status) && !(request.files.contains(path) && fs::is_symlink(status));
+    };
+    add_root(prepared.root, {}, folders_to_list(request, has), request);
+    request.entries.push_back({.path = kSystemFolder});  // Programs read the topology of GPUs there.
+  }
   VOLADOR_TRY(check_targets(request));
   return bwrap_command(request);
 }

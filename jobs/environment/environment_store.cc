@@ -40,7 +40,7 @@ constexpr milliseconds kLockSilence{1000};
 constexpr int64_t kRemovalEveryMs = 3'600'000;
 constexpr size_t kListBytesMax = 16 << 20;
 constexpr size_t kMarkBytesMax = 4096;
-constexpr size_t kShownBytes = 6000;  // Of the output of a failed build.
+constexpr size_t kShownBytes = 6000;  // At most this much output of a failed build is shown.
 
 // The interpreter, its version, and whether it can run uv.
 constexpr std::string_view kPythonProbe =

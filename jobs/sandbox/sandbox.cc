@@ -107,7 +107,7 @@ void add_entries(const SandboxRequest& request, SandboxTree& tree) {
     const auto holds_entry = [&](std::string_view folder) { return is_within(entry.path, folder); };
     if (std::ranges::any_of(SandboxWords{"/proc", "/dev", "/tmp"}, holds_entry)) continue;
     if (entry.symlink_target.empty()) {
-      tree.add_at({"--ro-bind", entry.path}, entry.path);
+      tree.add_at({"--ro-bind", entry.source.empty() ? entry.path : entry.source}, entry.path);
     } else {
       tree.add_at({"--symlink", entry.symlink_target}, entry.path);
     }

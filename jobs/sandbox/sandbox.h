@@ -37,6 +37,7 @@ Result<Mount> parse_mount(std::string_view text);
 struct RootEntry {
   std::string path;
   std::string symlink_target = {};  // Empty: not a link.
+  std::string source = {};          // Where the host has it; empty: at `path`.
 };
 
 // User that runs the command. bwrap runs as root and makes no user namespace.

@@ -273,6 +273,27 @@ class JobEnvironments(unittest.TestCase):
         lines = [line for line in done.stdout.splitlines() if not line.startswith("volador:")]
         self.assertEqual(lines, ["from a wheel", "Read-only file system", "0 1"])
 
+    @unittest.skipUnless(shutil.which("bwrap"), "needs bubblewrap")
+    def test_a_root_file_system_of_the_node_is_all_that_the_job_sees(self):
+        root = self.cluster.home.path / "root"
+        make_root(root)
+        (self.work / "given").write_text("code\n")
+        data = self.cluster.home.path / "data"
+        data.mkdir()
+        script = ("cat /etc/release given; echo $HOME/ $PWD; touch here $HOME/here /tmp/here /data/here && echo written; touch /etc/x || echo read-only; "
+                  "ls -d /usr/share /root /srv 2>/dev/null || echo nothing else; cat /etc/hosts >/dev/null && echo names; echo [$PYTHONPATH]; exit 4")
+        done = self.follow(f"--environment={root}", f"--mount={data}:/data", "--env=PYTHONPATH=own", "--setup=cat given", "--", "bash", "-c", script)
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        lines = [line for line in done.stdout.splitlines() if not line.startswith("touch:")]
+        self.assertEqual(lines[:3], ["code", "the root of the test", "code"])
+        self.assertRegex(lines[3], r"^/.*/clusters/heron/.*/home/ /.*/code$")
+        self.assertEqual(lines[4:], ["written", "read-only", "nothing else", "names", "[own]"])
+        self.assertEqual([path.name for path in data.iterdir()], ["here"])
+        self.assertFalse((root / "data").exists())
+        missing = self.follow(f"--environment={root}", "--", "python3", "-c", "1")
+        self.assertNotEqual(missing.returncode, 0)
+        self.assertIn("python3", missing.stdout)
+
     def test_an_environment_that_is_used_stays_and_an_unused_one_goes(self):
         self.requirements("vd_used")
         used = self.cluster.submit("--environment=requirements.txt", "--", "bash", "-c", "echo up; sleep 1000")
