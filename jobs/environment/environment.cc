@@ -1,6 +1,7 @@
 #include "jobs/environment/environment.h"
 
 #include <fmt/format.h>
+#include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <array>
@@ -288,6 +289,25 @@ EnvironmentChange change_for_root(const std::vector<std::string>& config) {
       change.set[pair.substr(0, equals)] = pair.substr(equals + 1);
   }
   return change;
+}
+
+std::vector<std::string> image_names(const Environment& environment) {
+  const std::string& text = environment.text;
+  if (!text.starts_with('/')) return {text};
+  return {"docker-archive:" + text, "oci-archive:" + text};
+}
+
+std::vector<std::string> image_variables(const std::string& config) {
+  std::vector<std::string> out;
+  try {
+    for (const auto& pair : YAML::Load(config)["process"]["env"]) {
+      // umoci adds a terminal, and a job has none.
+      if (pair.IsScalar() && pair.Scalar() != "TERM=xterm") out.push_back(pair.Scalar());
+    }
+  } catch (const YAML::Exception&) {
+    return {};
+  }
+  return out;
 }
 
 std::vector<std::string> changed(const std::vector<std::string>& variables, const EnvironmentChange& change) {

@@ -93,6 +93,11 @@ EnvironmentChange change_for_conda(const std::string& prefix);
 // node's files are removed.
 EnvironmentChange change_for_root(const std::vector<std::string>& config);
 
+// Names by which skopeo may know the image: an archive has one of two forms.
+std::vector<std::string> image_names(const Environment& environment);
+// The variables, NAME=VALUE, of the config.json that umoci writes beside an unpacked image; none if it is damaged.
+std::vector<std::string> image_variables(const std::string& config);
+
 // `variables`: NAME=VALUE each.
 std::vector<std::string> changed(const std::vector<std::string>& variables, const EnvironmentChange& change);
 

@@ -183,6 +183,15 @@ std::vector<char*> c_strings(std::vector<std::string>& words) {
   return out;
 }
 
+// `credentials`: a file, because other users see the words of a running program; empty: none.
+std::vector<std::string> skopeo_words(const char* action, const std::string& credentials,
+                                      const std::vector<std::string>& more) {
+  std::vector<std::string> words = {"skopeo", action};
+  if (!credentials.empty()) words.insert(words.end(), {"--authfile", credentials});
+  words.insert(words.end(), more.begin(), more.end());
+  return words;
+}
+
 std::string value_of(const std::vector<std::string>& variables, std::string_view name) {
   for (const std::string& pair : variables) {
     if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=')
@@ -191,9 +200,10 @@ std::string value_of(const std::vector<std::string>& variables, std::string_view
   return {};
 }
 
+// Whether the folder has an entry of this name; without a name: whether the path exists.
 bool has(const fs::path& folder, const char* name) {
   std::error_code failed;
-  return fs::exists(folder / name, failed);
+  return fs::exists(*name == '\0' ? folder : folder / name, failed);
 }
 
 }  // namespace
@@ -218,8 +228,7 @@ Result<PreparedEnvironment> EnvironmentStore::prepare(const EnvironmentRequest& 
     case EnvironmentKind::kFolder:
       return prepare_folder(request);
     case EnvironmentKind::kImage:
-      return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("environment \"{}\": images cannot be unpacked yet", request.environment.text));
+      return prepare_image(request);
     default:
       return prepare_built(request);
   }
@@ -313,6 +322,76 @@ Result<PreparedEnvironment> EnvironmentStore::prepare_built(const EnvironmentReq
   if (!prepared) return prepared;
   const std::string prefix = (prepared->folder / "env").string();
   prepared->change = conda ? change_for_conda(prefix) : change_for_venv(prefix);
+  return prepared;
+}
+
+Result<PreparedEnvironment> EnvironmentStore::prepare_image(const EnvironmentRequest& request) {
+  const std::string& text = request.environment.text;
+  for (const char* program : {"skopeo", "umoci"}) {
+    if (find_program(program, request.variables).empty()) {
+      return make_error(ErrorCode::kNotFound, fmt::format("environment {0}: node {1} has no {2} to unpack images; run "
+                                                          "`apt-get install {2}` there, or name a folder with the "
+                                                          "unpacked files",
+                                                          text, request.node, program));
+    }
+  }
+  if (text.starts_with('/') && !has(text, "")) {
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("environment {}: node {} has no such file; put it there, or select the nodes that "
+                                  "have it with --node or --label",
+                                  text, request.node));
+  }
+  const std::string credentials = value_of(request.variables, "HOME") + "/.docker/config.json";
+  std::string digest;
+  std::string image;
+  Error refused;
+  for (const std::string& name : image_names(request.environment)) {
+    auto words = skopeo_words("inspect", has(credentials, "") ? credentials : "", {"--format", "{{.Digest}}", name});
+    const auto said = output_of(words, request.variables);
+    if (!said && said.error().code == ErrorCode::kCancelled) return make_error(said.error());
+    if (!said) {
+      refused = said.error();
+      continue;
+    }
+    for (const std::string& line : lines_in(*said)) {
+      if (line.starts_with("sha256:")) digest = line;
+    }
+    image = name;
+    break;
+  }
+  if (digest.empty()) {
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("environment {}: node {} cannot read the image: {}; correct the name, or put the "
+                                  "credentials of the registry into ~/.docker/config.json there",
+                                  text, request.node, refused.message));
+  }
+  const auto build = [&](const fs::path& attempt) -> Result<void> {
+    const fs::path log = attempt / "log";
+    const std::string layout = (attempt / "layout").string();
+    auto unpack = std::vector<std::string>{"umoci", "unpack", "--image", layout + ":image", (attempt / "env").string()};
+    if (::geteuid() != 0) unpack.insert(unpack.begin() + 2, "--rootless");
+    for (const std::vector<std::string>& words :
+         {skopeo_words("copy", has(credentials, "") ? credentials : "", {image, "oci:" + layout + ":image"}), unpack}) {
+      const auto code = run({.words = words}, request.variables, attempt, log);
+      if (!code) return make_error(code.error());
+      if (*code == 0) continue;
+      say_(last_lines(log));
+      return make_error(ErrorCode::kUnavailable,
+                        fmt::format("environment {}: it cannot be unpacked on node {}: {} ended with exit code {}, its "
+                                    "output is above",
+                                    text, request.node, words.front(), *code));
+    }
+    std::error_code failed;
+    fs::remove_all(layout, failed);
+    return {};
+  };
+  auto prepared = share(environment_key(EnvironmentKind::kImage, "umoci", "", {{"", digest}}), text, build);
+  if (!prepared) return prepared;
+  const fs::path bundle = prepared->folder / "env";
+  const auto config = read_file_limited(bundle / "config.json", kListBytesMax);
+  prepared->root = bundle / "rootfs";
+  prepared->folder.clear();
+  prepared->change = change_for_root(config ? image_variables(*config) : std::vector<std::string>());
   return prepared;
 }
 
@@ -431,9 +510,11 @@ Result<std::string> EnvironmentStore::output_of(const std::vector<std::string>& 
   if (!memory) return make_error(system_error("create", "memory for the output of a program"));
   const auto code = run({.words = words}, variables, "/", fmt::format("/proc/{}/fd/{}", ::getpid(), memory.get()));
   if (!code) return make_error(code.error());
-  if (*code != 0)
-    return make_error(ErrorCode::kUnavailable, fmt::format("{} ended with exit code {}", words.front(), *code));
-  return read_descriptor(memory.get());
+  std::string text = read_descriptor(memory.get());
+  if (*code == 0) return text;
+  const std::vector<std::string> lines = lines_in(text);
+  return make_error(ErrorCode::kUnavailable, fmt::format("{} ended with exit code {}: {}", words.front(), *code,
+                                                         lines.empty() ? "it said nothing" : lines.back()));
 }
 
 BuildTools EnvironmentStore::find_tools(const EnvironmentRequest& request) {

@@ -66,6 +66,7 @@ class EnvironmentStore {
  private:
   Result<PreparedEnvironment> prepare_folder(const EnvironmentRequest& request) const;
   Result<PreparedEnvironment> prepare_built(const EnvironmentRequest& request);
+  Result<PreparedEnvironment> prepare_image(const EnvironmentRequest& request);
   // The built environment of this key. `build` fills the folder that it gets; `note` describes it to people.
   Result<PreparedEnvironment> share(const std::string& key, const std::string& note,
                                     const std::function<Result<void>(const std::filesystem::path&)>& build);
@@ -74,6 +75,7 @@ class EnvironmentStore {
   // Runs a program to its end; its output goes to the file. Returns its exit code.
   Result<int> run(const BuildStep& step, const std::vector<std::string>& variables,
                   const std::filesystem::path& directory, const std::filesystem::path& output);
+  // What a program printed. The message of an error has its last line.
   Result<std::string> output_of(const std::vector<std::string>& words, const std::vector<std::string>& variables);
   BuildTools find_tools(const EnvironmentRequest& request);
   void remove_unused();

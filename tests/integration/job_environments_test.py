@@ -294,6 +294,30 @@ class JobEnvironments(unittest.TestCase):
         self.assertNotEqual(missing.returncode, 0)
         self.assertIn("python3", missing.stdout)
 
+    @unittest.skipUnless(all(map(shutil.which, ("bwrap", "skopeo", "umoci"))), "needs bubblewrap, skopeo and umoci")
+    def test_an_image_is_unpacked_once_and_brings_its_variables(self):
+        folder = self.cluster.home.path / "image"
+        make_root(folder / "root")
+        for command in (["tar", "-C", "root", "-cf", "root.tar", "."], ["umoci", "init", "--layout", "layout"], ["umoci", "new", "--image", "layout:one"],
+                        ["umoci", "raw", "add-layer", "--image", "layout:one", "root.tar"],
+                        ["umoci", "config", "--image", "layout:one", "--config.env", "FROM_IMAGE=yes"],
+                        ["skopeo", "copy", "oci:layout:one", "docker-archive:docker.tar:one"], ["skopeo", "copy", "oci:layout:one", "oci-archive:oci.tar"]):
+            done = self.cluster.home.run(*command, cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        before = len(self.complete())
+        script = "cat /etc/release; echo $FROM_IMAGE; touch /x || echo read-only"
+        for name, unpacks in ((folder / "docker.tar", True), (folder / "docker.tar", False), (f"oci:{folder / 'layout'}:one", True), (folder / "oci.tar", False)):
+            done = self.follow("--no-code", f"--environment={name}", "--", "bash", "-c", script)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+            self.assertIn("the root of the test\nyes\n", done.stdout)
+            self.assertIn("read-only", done.stdout)
+            self.assertEqual("building environment" in done.stdout, unpacks, done.stdout)
+        self.assertEqual(len(self.complete()) - before, 2)  # The archive of Docker has a manifest, and so a digest, of its own.
+        for name, words in ((folder / "missing.tar", "has no such file"), ("docker://localhost:1/no:tag", "cannot read the image: skopeo ended with exit code")):
+            done = self.follow("--no-code", f"--environment={name}", "--", "true")
+            self.assertEqual(done.returncode, 125)
+            self.assertIn(words, done.stdout)
+
     def test_an_environment_that_is_used_stays_and_an_unused_one_goes(self):
         self.requirements("vd_used")
         used = self.cluster.submit("--environment=requirements.txt", "--", "bash", "-c", "echo up; sleep 1000")

@@ -183,6 +183,16 @@ TEST(EnvironmentTest, VariablesAreChanged) {
   EXPECT_EQ(changed(before, {}), before);
 }
 
+TEST(EnvironmentTest, AnImageHasNamesAndVariables) {
+  const auto names = [](const char* text) { return image_names(parse_environment(text).value()); };
+  EXPECT_THAT(names("/images/a.tar"), ElementsAre("docker-archive:/images/a.tar", "oci-archive:/images/a.tar"));
+  EXPECT_THAT(names("docker://r/a:1"), ElementsAre("docker://r/a:1"));
+  EXPECT_THAT(image_variables(R"({"process": {"env": ["PATH=/a:/b", "TERM=xterm", "TEXT=\"x\""], "cwd": "/"}})"),
+              ElementsAre("PATH=/a:/b", "TEXT=\"x\""));
+  EXPECT_THAT(image_variables("{}"), IsEmpty());
+  EXPECT_THAT(image_variables("{\"process\""), IsEmpty());
+}
+
 TEST(EnvironmentTest, LimitsAreRead) {
   EXPECT_EQ(environment_limits("", "").value().unused_ms, int64_t{14} * 24 * 3'600'000);
   EXPECT_EQ(environment_limits("2", "1GiB").value().unused_ms, int64_t{2} * 24 * 3'600'000);
