@@ -554,6 +554,7 @@ void EnvironmentStore::remove_unused() {
     const fs::path entry = folder_ / key;
     net::UniqueFd lock = try_lock(folder_ / (key + ".lock"), LOCK_EX);
     const auto mark = complete_mark(entry);
+    if (!lock && mark) set_modified(entry / "used", now_ms());  // A killed job does not note the end of its use.
     stored.push_back({.key = key,
                       .used_ms = modified_ms(entry / "used"),
                       .bytes = mark ? mark->bytes : 0,

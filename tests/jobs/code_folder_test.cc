@@ -241,5 +241,21 @@ TEST_F(CodeFolderTest, EqualTreesHaveEqualHashes) {
   EXPECT_NE(hash(), first);
 }
 
+TEST_F(CodeFolderTest, FilesThatTheJobNeedsMustTravel) {
+  write("deps/requirements.txt");
+  write("local.txt");
+  write(".voladorignore", "local.txt\n");
+  EXPECT_TRUE(pack_code(folder_, archive_, {"deps/requirements.txt"}));
+  const auto missing = pack_code(folder_, archive_, {"requirements.txt"});
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(missing.error().message, HasSubstr("has no file requirements.txt; name one that it has"));
+  const auto ignored = pack_code(folder_, archive_, {"local.txt"});
+  ASSERT_FALSE(ignored);
+  EXPECT_THAT(ignored.error().message,
+              HasSubstr("local.txt does not travel with the job, because git or .voladorignore"));
+  EXPECT_FALSE(pack_code(folder_, archive_, {"deps"}));
+}
+
 }  // namespace
 }  // namespace volador::jobs

@@ -183,6 +183,11 @@ TEST(JobSpecTest, NumbersAreChecked) {
       {[](auto& spec) { spec.set_graceful_s(86'401); }, {"graceful_s:", "1 to 86400", "86401"}},
       {[](auto& spec) { spec.set_graceful_s(-1); }, {"graceful_s:", "1 to 86400", "-1"}},
       {[](auto& spec) { spec.set_shm_bytes(-1); }, {"shm_bytes:", "-1"}},
+      {[](auto& spec) { spec.set_environment("two words"); },
+       {"environment \"two words\"", "expected host, a file of"}},
+      {[](auto& spec) { spec.set_environment("../x.txt"); }, {"environment \"../x.txt\"", "cannot contain \"..\""}},
+      {[](auto& spec) { spec.set_environment("requirements.txt"); }, {}},
+      {[](auto& spec) { spec.set_environment("cuda12"); }, {}},
   });
 }
 
@@ -256,6 +261,10 @@ TEST(JobSpecTest, AJobWithMountsIsIsolated) {
   spec.set_shm_bytes(1 << 20);
   EXPECT_TRUE(checked_spec(spec)->isolated());
   EXPECT_FALSE(checked_spec(small_spec())->isolated());
+  // The files of an image take the place of those of the node.
+  v1::JobSpec image = small_spec();
+  image.set_environment("docker://registry/cuda:12");
+  EXPECT_TRUE(checked_spec(image)->isolated());
   check_specs({{[](auto& each) { each.add_mounts("data"); }, {"data"}}});
 }
 

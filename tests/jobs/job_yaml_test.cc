@@ -55,6 +55,7 @@ node_names: [oak, elm]
 labels: {zone: a}
 project: vision
 isolated: true
+environment: uv.lock
 mounts: [/data:/data:ro]
 shm: 2GiB
 note: |
@@ -83,6 +84,7 @@ note: |
   EXPECT_EQ(spec.labels().at("zone"), "a");
   EXPECT_EQ(spec.project(), "vision");
   EXPECT_TRUE(spec.isolated());
+  EXPECT_EQ(spec.environment(), "uv.lock");
   EXPECT_THAT(spec.mounts(), ElementsAre("/data:/data:ro"));
   EXPECT_EQ(spec.shm_bytes(), int64_t{2} << 30);
   EXPECT_EQ(spec.note(), "first\nsecond\n");
