@@ -562,7 +562,9 @@ void EnvironmentStore::remove_unused() {
                       .in_use = !lock});
     locks[key] = std::move(lock);
   }
-  for (const std::string& key : environments_to_remove(std::move(stored), limits_, now_ms())) {
+  const auto removed = environments_to_remove(std::move(stored), limits_, now_ms());
+  std::erase_if(locks, [&](const auto& held) { return std::ranges::find(removed, held.first) == removed.end(); });
+  for (const std::string& key : removed) {
     fs::remove(folder_ / key / "complete", failed);  // A killed removal leaves nothing that is taken as complete.
     fs::remove_all(folder_ / key, failed);
     fs::remove(folder_ / (key + ".lock"), failed);

@@ -5,10 +5,11 @@ Environment: VOLADOR_BIN, the folder of the programs.
 
 import base64
 import hashlib
+import json
 import os
 import pathlib
 import shutil
-import signal
+import socket
 import subprocess
 import sys
 import unittest
@@ -316,6 +317,42 @@ class JobEnvironments(unittest.TestCase):
             done = self.follow("--no-code", f"--environment={name}", "--", "true")
             self.assertEqual(done.returncode, 125)
             self.assertIn(words, done.stdout)
+
+    @unittest.skipUnless(all(map(shutil.which, ("bwrap", "skopeo", "umoci", "docker-registry", "htpasswd"))),
+                         "needs bubblewrap, skopeo, umoci, docker-registry and htpasswd")
+    def test_an_image_of_a_registry_needs_the_credentials_of_the_nodes(self):
+        home = self.cluster.home
+        folder = home.path / "registry"
+        make_root(folder / "root")
+        with socket.socket() as taken:
+            taken.bind(("127.0.0.1", 0))
+            address = f"127.0.0.1:{taken.getsockname()[1]}"
+        (folder / "config.yml").write_text(f"version: 0.1\nstorage: {{filesystem: {{rootdirectory: {folder / 'data'}}}}}\nhttp: {{addr: '{address}'}}\n"
+                                           f"auth: {{htpasswd: {{realm: test, path: {folder / 'users'}}}}}\n")
+        users = home.run("htpasswd", "-Bbn", "heron", "pass word")
+        (folder / "users").write_text(users.stdout)
+        settings = home.path / ".config/containers/registries.conf"
+        settings.parent.mkdir(parents=True)
+        settings.write_text(f'[[registry]]\nlocation = "{address}"\ninsecure = true\n')
+        login = base64.b64encode(b"heron:pass word").decode()
+        access = json.dumps({"auths": {address: {"auth": login}}})
+        (folder / "access.json").write_text(access)
+        home.start("docker-registry", "serve", folder / "config.yml", output=folder / "log")
+        wait_until("the registry answers", lambda: "listening on" in (folder / "log").read_text())
+        for command in (["tar", "-C", "root", "-cf", "root.tar", "."], ["umoci", "init", "--layout", "layout"], ["umoci", "new", "--image", "layout:one"],
+                        ["umoci", "raw", "add-layer", "--image", "layout:one", "root.tar"],
+                        ["skopeo", "copy", "--authfile", "access.json", "oci:layout:one", f"docker://{address}/team/one:1"]):
+            done = home.run(*command, cwd=folder)
+            self.assertEqual(done.returncode, 0, done.stderr)
+        arguments = ("--no-code", f"--environment=docker://{address}/team/one:1", "--", "cat", "/etc/release")
+        refused = self.follow(*arguments)
+        self.assertEqual(refused.returncode, 125, refused.stdout)
+        self.assertRegex(refused.stdout, "cannot read the image: .*(unauthorized|authentication required).*put the credentials of the registry into")
+        (home.path / ".docker").mkdir()
+        (home.path / ".docker/config.json").write_text(access)
+        done = self.follow(*arguments)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertIn("the root of the test\n", done.stdout)
 
     def test_an_environment_that_is_used_stays_and_an_unused_one_goes(self):
         self.requirements("vd_used")

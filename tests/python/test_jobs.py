@@ -43,6 +43,16 @@ def test_a_job_runs_the_code_of_its_folder_and_keeps_its_exit_code(tmp_path):
     assert repr(job) == f"<volador.jobs.Job {job.id} 'hello': failed, {job.reason}>"
 
 
+def test_a_job_runs_in_an_environment_of_its_own(tmp_path):
+    (tmp_path / "requirements.txt").write_text("# no packages\n")
+    job = jobs.submit(["python3", "-c", "import sys; print(sys.prefix)"], code=tmp_path, environment="requirements.txt").wait(60)
+    assert job.state == "succeeded", job.logs()
+    assert job.spec["environment"] == "requirements.txt"
+    assert str(pathlib.Path(os.environ["VOLADOR_HOME"]) / "cache/environments") in [line.text for line in job.logs() if not line.is_stderr][0]
+    with pytest.raises(ValueError, match="has no file missing.txt"):
+        jobs.submit("true", code=tmp_path, environment="missing.txt")
+
+
 def test_output_is_followed_until_the_end():
     job = jobs.submit("for i in 1 2 3; do echo line $i; sleep 0.1; done; echo error >&2", code=None)
     lines = list(job.follow())
