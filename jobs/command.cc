@@ -1,30 +1,34 @@
 #include "jobs/command.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
+#include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <iterator>
+#include <memory>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "jobs/environment/environment_store.h"
-#include "jobs/sandbox/sandbox.h"
+#include "jobs/launch/command_check.h"
+#include "jobs/rank_process.h"
+#include "jobs/remote/rsh_server.h"
+#include "jobs/remote/ssh_arguments.h"
+#include "runtime/actor/future.h"
+#include "runtime/actor/handle.h"
 #include "runtime/actor/self.h"
 #include "runtime/clock.h"
 #include "runtime/files/directory_archive.h"
-#include "runtime/net/unique_fd.h"
 #include "runtime/paths.h"
 #include "runtime/result.h"
 
@@ -33,39 +37,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kStatusFd = 9;  // In bubblewrap.
-constexpr const char* kSystemFolder = "/sys";
-
 [[noreturn]] void refuse(ErrorCode code, std::string message) { throw Exception(Error{code, std::move(message)}); }
 
-// The environment of this process with the job's variables.
-std::vector<std::string> environment_of(const std::map<std::string, std::string>& own) {
-  std::map<std::string, std::string> merged;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string_view pair = *entry;
-    if (const size_t equals = pair.find('='); equals != std::string_view::npos)
-      merged.emplace(pair.substr(0, equals), pair.substr(equals + 1));
-  }
-  for (const char* internal : {"VOLADOR_FILES", "VOLADOR_HOST_ID"}) merged.erase(internal);
-  merged.emplace("PYTHONUNBUFFERED", "1");
-  for (const auto& [name, value] : own) merged[name] = value;
-  std::vector<std::string> out;
-  out.reserve(merged.size());
-  for (const auto& [name, value] : merged) out.push_back(name + "=" + value);
-  return out;
+// Path of this program in an isolated job.
+constexpr const char* kProgramInside = "/run/volador/volador";
+// Path of the job's folder in an isolated job on several nodes.
+constexpr const char* kFolderInside = "/run/volador/job";
+// The setup of the other rank may install much.
+constexpr std::chrono::minutes kPeerPatience{10};
+
+void write_file(const fs::path& path, std::string_view content) {
+  std::ofstream out(path, std::ios::binary);
+  out << content;
+  if (!out.flush()) refuse(ErrorCode::kUnavailable, fmt::format("{}: cannot be written", path.string()));
 }
 
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  out.reserve(words.size() + 1);
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
-
-void say(const std::string& text) {
-  const std::string line = text + "\n";
-  [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+std::string read_file(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
 }
 
 // The store of environments of this user on this node, in the folder of caches.
@@ -82,69 +71,106 @@ std::unique_ptr<EnvironmentStore> open_environments() {
   return std::make_unique<EnvironmentStore>(paths->cache() / "environments", *limits, clock, say);
 }
 
-// Adds the entries of another root file system, without the targets of the request's files. `listed`: folders whose
-// entries are added one by one, because the job has files in them that the root lacks.
-void add_root(const fs::path& root, const fs::path& below, const std::vector<std::string>& listed,
-              SandboxRequest& request) {
-  std::error_code failed;
-  for (const auto& entry : fs::directory_iterator(root / below, failed)) {
-    const fs::path inside = below / entry.path().filename();
-    const std::string path = "/" + inside.string();
-    const bool is_link = entry.is_symlink(failed);
-    if (path == kSystemFolder || request.files.contains(path)) continue;
-    if (!is_link && std::ranges::find(listed, path) != listed.end()) {
-      add_root(root, inside, listed, request);
-      continue;
+// A command on another rank, by calls to its actor.
+class PeerRun final : public RemoteRun {
+ public:
+  PeerRun(const CommandStart& own, const fs::path& folder, size_t rank, std::string command_line, bool input)
+      : peer_(parse_id<ActorId>(own.peer_actors[rank]).value_or(ActorId())),
+        command_{.id = fmt::format("{}.{}", own.rank, ++count_),
+                 .command_line = std::move(command_line),
+                 .input = input,
+                 .folder = folder.string()} {}
+
+  void start() override {
+    adopt(peer_.call<&Command::ready>());
+    if (!waits_.wait_for(kPeerPatience)) {
+      waits_.cancel();
+      refuse(ErrorCode::kTimeout, "it is not up after 10 minutes; volador job show says what it waits for");
     }
-    request.entries.push_back({.path = path,
-                               .symlink_target = is_link ? fs::read_symlink(entry.path(), failed).string() : "",
-                               .source = entry.path().string()});
+    waits_.get();
+    adopt(peer_.call<&Command::start_remote>(command_));
+    waits_.get();
+    const std::lock_guard lock(mutex_);
+    started_ = true;
+    if (abandoned_) end();
   }
-}
+  std::vector<RemoteEvent> next() override {
+    // The next call is under way while the answer of the last one is written.
+    if (!events_.is_valid()) events_ = peer_.call<&Command::remote_events>(command_.id);
+    std::vector<RemoteEvent> events = events_.get();
+    if (events.empty()) refuse(ErrorCode::kCancelled, "the command was ended");
+    events_ = {};
+    if (events.back().kind != RemoteEvent::kEnded) events_ = peer_.call<&Command::remote_events>(command_.id);
+    return events;
+  }
+  void input(std::string bytes, bool last) override {
+    static_cast<void>(peer_.call<&Command::remote_input>(command_.id, Bytes{std::move(bytes)}, last).result());
+  }
+  void send(int signal) override { static_cast<void>(peer_.call<&Command::remote_signal>(command_.id, signal)); }
+  void abandon() override {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(abandoned_, true)) return;
+    if (started_) return end();
+    if (waits_.is_valid()) waits_.cancel();
+  }
 
-bool is_inside(const fs::path& path, const fs::path& folder) {
-  return path.string().starts_with(folder.string() + "/");
-}
+ private:
+  void adopt(Future<void> waits) {
+    const std::lock_guard lock(mutex_);
+    waits_ = std::move(waits);
+    if (abandoned_ && !started_) waits_.cancel();
+  }
+  void end() { static_cast<void>(peer_.call<&Command::remote_signal>(command_.id, 0)); }
 
-int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
+  static inline std::atomic<uint64_t> count_{0};
+  const ActorHandle<Command> peer_;
+  const RemoteCommand command_;
+  Future<std::vector<RemoteEvent>> events_;
+  std::mutex mutex_;
+  Future<void> waits_;  // The call for which start() waits.
+  bool started_ = false;
+  bool abandoned_ = false;
+};
 
 }  // namespace
 
 struct Command::Impl {
   CommandStart start;
-  fs::path folder;     // The job's folder on this node.
-  fs::path directory;  // Working directory.
-  std::vector<std::string> environment;
+  RankSurroundings surroundings;
+  RankProcess process{surroundings};               // The setup, then the command.
   std::unique_ptr<EnvironmentStore> environments;  // Null: the job uses the environment of the node.
   PreparedEnvironment prepared;
-
+  RemoteCommands remote{surroundings};
+  std::unique_ptr<RshServer> rsh;  // For a job on several nodes.
   std::mutex mutex;
-  pid_t pid = 0;                 // Leads the process group of the setup or the command; 0: none runs.
-  bool ending = false;           // No further process is started.
-  net::UniqueFd sandbox_status;  // What bubblewrap reports of the running process; invalid: it is not isolated.
+  bool is_ready = false;                   // The setup has succeeded.
+  std::vector<Deferred<void>> wait_ready;  // Until then.
+  fs::path link;                           // To the job's folder; empty: not made.
   std::thread waiter;
 
   void prepare();
-  // The words of bubblewrap around the command, for an isolated job.
-  Result<std::vector<std::string>> sandboxed(const std::vector<std::string>& words) const;
-  void terminate();
+  // Lets the command start others on the nodes of the job by ssh; adds to the environment.
+  void prepare_remote(const fs::path& made, std::map<std::string, std::string>& env);
+  // Makes a path to the working directory that is the same on all nodes, since launchers such as mpirun start processes
+  // everywhere in the directory of the first one.
+  void share_directory(std::map<std::string, std::string>& env);
+  void remove_link() const {
+    std::error_code failed;
+    if (!link.empty()) fs::remove(link, failed);
+  }
+  void set_ready();
   void run();
   // Prepares the job's environment for the setup and the command. Returns an exit code; 0: it is ready.
   int use_environment();
-  // Runs a program to its end. Returns its exit code.
-  int run_one(std::vector<std::string> words);
 };
 
 void Command::Impl::prepare() {
   const char* archive = std::getenv("VOLADOR_FILES");
-  folder = self().scratch_directory();
+  const fs::path folder = self().scratch_directory();
+  fs::path directory;
   const fs::path made = folder / "job";
   fs::create_directories(made);
-  for (const auto& [name, content] : start.files) {
-    std::ofstream out(made / name, std::ios::binary);
-    out << content;
-    if (!out.flush()) refuse(ErrorCode::kUnavailable, fmt::format("{}: cannot be written", (made / name).string()));
-  }
+  for (const auto& [name, content] : start.files) write_file(made / name, content);
   directory = folder / "code";
   if (archive != nullptr && *archive != '\0') {
     if (const auto unpacked = unpack_archive(archive, directory, {}, Durability::kProcess); !unpacked)
@@ -170,14 +196,31 @@ void Command::Impl::prepare() {
     }
     env["VOLADOR_OUTPUT_DIR"] = start.output;
   }
-  for (auto& [name, value] : env) {
-    if (const size_t at = value.find(kJobDirectory); at != std::string::npos)
-      value.replace(at, kJobDirectory.size(), made.string());
-  }
+  const auto set_directory = [&](std::string& text) {
+    if (const size_t at = text.find(kJobDirectory); at != std::string::npos)
+      text.replace(at, kJobDirectory.size(), made.string());
+  };
+  for (auto& [name, value] : env) set_directory(value);
+  for (std::string& word : start.command) set_directory(word);
   env["VOLADOR_JOB_ID"] = start.job;
   env["VOLADOR_JOB_DIR"] = made.string();
   env["VOLADOR_JOB_NODE"] = self().node_name;
-  environment = environment_of(env);
+  surroundings = {.job = start.job,
+                  .rank = start.rank,
+                  .folder = folder,
+                  .directory = directory,
+                  .environment = {},
+                  .isolated = start.isolated,
+                  .mounts = start.mounts,
+                  .shm_bytes = start.shm_bytes,
+                  .output = start.output,
+                  .files = {},
+                  .stop_signal = start.stop_signal};
+  if (start.peer_actors.size() > 1) {
+    prepare_remote(made, env);
+    share_directory(env);
+  }
+  surroundings.environment = environment_of_rank(env);
   if (!start.environment.empty() && start.environment != "host") environments = open_environments();
 }
 
@@ -186,10 +229,10 @@ int Command::Impl::use_environment() {
   auto made = [&]() -> Result<PreparedEnvironment> {
     const auto parsed = parse_environment(start.environment);
     if (!parsed) return make_error(parsed.error());
-    const fs::path code = folder / "code";
+    const fs::path code = surroundings.folder / "code";
     return environments->prepare({.environment = *parsed,
-                                  .base = fs::exists(code) ? code : directory,
-                                  .variables = environment,
+                                  .base = fs::exists(code) ? code : surroundings.directory,
+                                  .variables = surroundings.environment,
                                   .node = self().node_name});
   }();
   if (!made) {
@@ -197,192 +240,112 @@ int Command::Impl::use_environment() {
     return kExitSetupFailed;
   }
   prepared = std::move(*made);
+  surroundings.environment_folder = prepared.folder;
+  surroundings.root = prepared.root;
+  std::map<std::string, std::string>& variables = prepared.change.set;
   if (!prepared.root.empty()) {
-    start.isolated = true;
-    const fs::path home = folder / "home";  // The user's may be missing in that root, and is read-only otherwise.
+    surroundings.isolated = true;
+    // The user's may be missing in that root, and is read-only otherwise.
+    const fs::path home = surroundings.folder / "home";
     fs::create_directories(home);
-    prepared.change.set["HOME"] = home.string();
+    variables["HOME"] = home.string();
   }
   // The job's own variables are stronger than those of the environment.
   for (const auto& [name, value] : start.env) {
-    prepared.change.set.erase(name);
+    variables.erase(name);
     std::erase(prepared.change.unset, name);
   }
-  environment = changed(environment, prepared.change);
+  // The ssh of the job stays first.
+  if (const auto path = variables.find("PATH"); rsh && path != variables.end())
+    path->second = (surroundings.folder / "job" / "bin").string() + ":" + path->second;
+  surroundings.environment = changed(surroundings.environment, prepared.change);
   return 0;
 }
 
-Result<std::vector<std::string>> Command::Impl::sandboxed(const std::vector<std::string>& words) const {
-  SandboxRequest request;
-  request.command = words;
-  if (prepared.root.empty()) {
-    for (const auto& entry : fs::directory_iterator("/")) {
-      std::error_code failed;
-      if (entry.path() == "/run") continue;  // Sockets of other programs.
-      request.entries.push_back(
-          {.path = entry.path(),
-           .symlink_target = entry.is_symlink(failed) ? fs::read_symlink(entry.path()).string() : ""});
+void Command::Impl::prepare_remote(const fs::path& made, std::map<std::string, std::string>& env) {
+  std::vector<Peer> peers;
+  for (size_t i = 0; i < start.peer_actors.size(); ++i)
+    peers.push_back({.name = start.peer_names[i], .node = start.peer_nodes[i], .address = start.peer_addresses[i]});
+  std::string program = fs::read_symlink("/proc/self/exe").string();
+  if (start.isolated) {
+    surroundings.files[kProgramInside] = program;  // It may be in a folder that is hidden.
+    program = kProgramInside;
+    if (fs::exists("/etc/hosts")) {
+      write_file(made.parent_path() / "hosts", hosts_file(read_file("/etc/hosts"), peers, start.job));
+      surroundings.files["/etc/hosts"] = made.parent_path() / "hosts";
     }
+    if (start.files.contains("hostfile")) surroundings.files["/job/hostfile"] = made / "hostfile";
   }
-  // The tokens and logs of the cluster, in the folder of Volador above the job's, are not for jobs.
-  const size_t home_end = prepared.root.empty() ? folder.string().rfind("/clusters/") : std::string::npos;
-  if (home_end != std::string::npos) {
-    const fs::path home = folder.string().substr(0, home_end);
-    const fs::path hidden = folder / "hidden";
-    fs::create_directories(hidden / folder.lexically_relative(home));
-    if (is_inside(prepared.folder, home)) fs::create_directories(hidden / prepared.folder.lexically_relative(home));
-    request.mounts.push_back({.source = hidden, .target = home, .read_only = true});
-    for (const fs::path& hides : {home, fs::path("/tmp"), fs::path("/run"), fs::path("/dev")}) {
-      if (!is_inside(prepared.folder, hides)) continue;
-      request.mounts.push_back({.source = prepared.folder, .target = prepared.folder, .read_only = true});
-      break;
-    }
+  fs::create_directories(made / "bin");
+  for (const char* name : {"ssh", "rsh"}) {
+    write_file(made / "bin" / name, fmt::format("#!/bin/sh\nVOLADOR_JOB_DIR={} exec {} job-rsh \"$@\"\n",
+                                                shell_quoted(made.string()), shell_quoted(program)));
+    fs::permissions(made / "bin" / name, fs::perms::owner_all | fs::perms::group_exec | fs::perms::others_exec,
+                    fs::perm_options::add);
   }
-  request.mounts.push_back({.source = folder, .target = folder});
-  if (!start.output.empty()) request.mounts.push_back({.source = start.output, .target = start.output});
-  for (const std::string& text : start.mounts) {
-    auto mount = parse_mount(text);
-    if (!mount) return make_error(mount.error());
-    std::error_code failed;
-    if (!fs::exists(mount->source, failed)) {
-      return make_error(ErrorCode::kNotFound, fmt::format("mount {}: node {} has no {}; create it there", text,
-                                                          self().node_name, mount->source));
-    }
-    request.mounts.push_back(std::move(*mount));
-  }
-  request.working_directory = directory;
-  request.hostname = fmt::format("{}-{}", start.job, start.rank);
-  if (start.shm_bytes > 0) request.shm_bytes = start.shm_bytes;
-  const std::vector<int>& gpus = self().gpus;
-  request.gpus = gpus;
-  if (::geteuid() != 0) {
-    request.new_user = true;
-  } else if (prepared.root.empty()) {  // A root of its own may lack setpriv; bubblewrap drops the capabilities then.
-    request.user = SandboxUser{.uid = 0, .gid = ::getegid()};
-  }
-  request.status_fd = kStatusFd;
-  if (!prepared.root.empty()) {
-    // Names of hosts are resolved as on the node.
-    for (const char* file : {"/etc/hosts", "/etc/resolv.conf"}) {
-      if (fs::exists(file)) request.files[file] = file;
-    }
-    const auto has = [&](const std::string& path) {
-      const auto status = fs::symlink_status(prepared.root / path.substr(1));
-      return fs::exists(status) && !(request.files.contains(path) && fs::is_symlink(status));
-    };
-    add_root(prepared.root, {}, folders_to_list(request, has), request);
-    request.entries.push_back({.path = kSystemFolder});  // Programs read the topology of GPUs there.
-  }
-  VOLADOR_TRY(check_targets(request));
-  return bwrap_command(request);
+  for (const auto& [name, value] : remote_environment((made / "bin").string())) env.emplace(name, value);
+  const char* path = std::getenv("PATH");
+  std::string& paths = env.emplace("PATH", path == nullptr ? "/usr/bin:/bin" : path).first->second;
+  paths = (made / "bin").string() + ":" + paths;
+  auto server = RshServer::create(
+      made, peers, static_cast<size_t>(start.rank), [this](size_t rank, const std::string& command_line, bool input) {
+        return std::make_unique<PeerRun>(start, surroundings.folder, rank, command_line, input);
+      });
+  if (!server) refuse(server.error().code, "the socket for ssh inside the job: " + server.error().message);
+  rsh = std::move(*server);
 }
 
-// Asks the running process to end.
-void Command::Impl::terminate() {
-  if (pid <= 0) return;
-  if (!sandbox_status) {
-    ::kill(-pid, start.stop_signal);
+void Command::Impl::share_directory(std::map<std::string, std::string>& env) {
+  const fs::path in_folder = surroundings.directory.lexically_relative(surroundings.folder);
+  if (*in_folder.begin() == "..") return;  // A folder of the nodes.
+  if (start.isolated) {
+    surroundings.folder_inside = kFolderInside;
     return;
   }
-  // bubblewrap passes no signal on: the command is the child of the first process in the namespace.
-  std::array<char, 512> text{};
-  const ssize_t got = ::read(sandbox_status.get(), text.data(), text.size() - 1);
-  const char* at = got > 0 ? std::strstr(text.data(), "\"child-pid\":") : nullptr;
-  const int first = at == nullptr ? 0 : std::atoi(at + std::strlen("\"child-pid\":"));
-  std::ifstream children(fmt::format("/proc/{0}/task/{0}/children", first));
-  bool any = false;
-  for (pid_t child = 0; children >> child; any = true) {
-    if (::kill(-child, start.stop_signal) != 0) ::kill(child, start.stop_signal);
+  const fs::path links = fmt::format("/tmp/volador-{}", ::geteuid());
+  struct stat info {};
+  if (::mkdir(links.c_str(), S_IRWXU) != 0 && errno != EEXIST) return;
+  // A folder of another user could lead elsewhere. Without the link only launchers that change the directory fail.
+  if (::lstat(links.c_str(), &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != ::geteuid()) return;
+  std::error_code failed;
+  for (const auto& entry : fs::directory_iterator(links, failed)) {
+    std::error_code ignored;
+    if (!fs::exists(entry.path(), ignored)) fs::remove(entry.path(), ignored);  // Left by a job that was killed.
   }
-  if (!any) ::kill(pid, start.stop_signal);
+  const fs::path made = links / start.peer_actors[0];
+  fs::create_directory_symlink(surroundings.folder, made, failed);
+  if (failed) return;  // Another rank on this machine has made it.
+  link = made;
+  surroundings.directory = link / in_folder;
+  env["PWD"] = surroundings.directory.string();
 }
 
-int Command::Impl::run_one(std::vector<std::string> words) {
-  const std::string program = words.front();
-  net::UniqueFd status_end;
-  if (start.isolated) {
-    auto wrapped = sandboxed(words);
-    if (!wrapped) {
-      say("volador: " + wrapped.error().message);
-      return kExitCannotRun;
-    }
-    words = std::move(*wrapped);
-    std::array<int, 2> ends{};
-    if (::pipe2(ends.data(), O_CLOEXEC | O_NONBLOCK) == 0) {
-      const std::lock_guard lock(mutex);
-      sandbox_status.reset(ends[0]);
-      status_end.reset(ends[1]);
-    }
-  }
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
-  if (status_end) posix_spawn_file_actions_adddup2(&actions, status_end.get(), kStatusFd);
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  const std::string file = find_program(words.front(), environment);  // In the job's PATH, not in this process'.
-  const std::vector<char*> argv = pointers_to(words);
-  const std::vector<char*> envp = pointers_to(environment);
-  pid_t child = 0;
-  int failed = 0;
+void Command::Impl::set_ready() {
+  std::vector<Deferred<void>> waited;
   {
     const std::lock_guard lock(mutex);
-    if (!ending) {
-      failed =
-          file.empty() ? ENOENT : ::posix_spawn(&child, file.c_str(), &actions, &attributes, argv.data(), envp.data());
-      if (failed == 0) pid = child;
-    }
+    is_ready = true;
+    waited.swap(wait_ready);
   }
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (failed != 0) {
-    if (start.isolated && failed == ENOENT) {
-      say(fmt::format(
-          "volador: an isolated job needs bubblewrap, which node {} does not have: apt-get install bubblewrap "
-          "there, or submit the job without --isolated and mounts",
-          self().node_name));
-      return kExitCannotRun;
-    }
-    say(fmt::format("volador: {}: {} (node {}, working directory {})", program, std::strerror(failed), self().node_name,
-                    directory.string()));
-    return failed == ENOENT ? kExitNotFound : kExitCannotRun;
-  }
-  if (child == 0) return 128 + SIGTERM;
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  {
-    const std::lock_guard lock(mutex);
-    ::kill(-child, SIGKILL);  // What it left in its group; the worker ends what left the group.
-    pid = 0;
-    sandbox_status.reset();
-  }
-  return code_of(status);
+  for (const Deferred<void>& later : waited) later.set();
 }
 
 void Command::Impl::run() {
   int code = use_environment();
   if (code == 0 && !start.setup.empty()) {
-    code = run_one({"bash", "-c", start.setup});
+    code = process.run({"bash", "-c", start.setup});
     if (code != 0) {
-      const std::lock_guard lock(mutex);
-      if (!ending) say(fmt::format("volador: the setup ended with exit code {}; the command does not run", code));
+      if (!process.ending())
+        say(fmt::format("volador: the setup ended with exit code {}; the command does not run", code));
     }
   }
+  if (code == 0) set_ready();
   if (code == 0 && start.command.empty()) return;
-  if (code == 0) code = run_one(start.command);
+  if (code == 0) code = process.run(start.command);
   prepared = {};
   std::fflush(stdout);
   std::fflush(stderr);
+  remove_link();
   ::_exit(code);
 }
 
@@ -395,18 +358,46 @@ Command::Command(CommandStart start) : impl_(std::make_unique<Impl>()) {
 }
 
 Command::~Command() {
-  {
-    const std::lock_guard lock(impl_->mutex);
-    impl_->ending = true;
-    if (impl_->environments) impl_->environments->cancel();
-    impl_->terminate();
-  }
+  if (impl_->environments) impl_->environments->cancel();
+  impl_->process.terminate();
+  impl_->remote.end();
   impl_->waiter.join();
+  impl_->rsh.reset();
+  impl_->remove_link();
 }
 
-int32_t Command::pid() {
+int32_t Command::pid() { return impl_->process.pid(); }
+
+Deferred<void> Command::ready() {
+  Deferred<void> later;
   const std::lock_guard lock(impl_->mutex);
-  return impl_->pid;
+  if (impl_->is_ready) {
+    later.set();
+  } else {
+    impl_->wait_ready.push_back(later);
+  }
+  return later;
+}
+
+void Command::start_remote(RemoteCommand command) {
+  if (auto started = impl_->remote.start(command); !started) throw Exception(std::move(started).error());
+}
+
+Deferred<std::vector<RemoteEvent>> Command::remote_events(const std::string& id) {
+  Deferred<std::vector<RemoteEvent>> later;
+  impl_->remote.take(id, [later](const std::vector<RemoteEvent>& events) { later.set(events); });
+  return later;
+}
+
+Deferred<void> Command::remote_input(const std::string& id, Bytes bytes, bool last) {
+  Deferred<void> later;
+  impl_->remote.input(id, std::move(bytes.data), last, [later] { later.set(); });
+  return later;
+}
+
+void Command::remote_signal(const std::string& id, int32_t signal) {
+  if (signal == 0) return impl_->remote.abandon(id);
+  impl_->remote.send(id, signal);
 }
 
 std::string command_class() { return std::string(type_name<Command>()); }

@@ -9,7 +9,9 @@
 #include <string_view>
 #include <vector>
 
+#include "jobs/remote/remote_commands.h"
 #include "runtime/actor/actor_class.h"
+#include "runtime/actor/deferred.h"
 #include "runtime/serialize/codec.h"
 
 namespace volador::jobs {
@@ -28,20 +30,16 @@ struct CommandStart {
   std::map<std::string, std::string> files;  // Written to the folder VOLADOR_JOB_DIR before the start: name -> content.
   int stop_signal = 15;                      // Asks the command to end.
   std::string environment;                   // See JobSpec.environment; empty: that of the node.
-  // For launch modes that start processes on the other nodes of the job: by rank, the name by which the command knows
-  // the node, and the id of its actor in hex.
+  // For a job on several nodes, by rank: the name by which the command knows the node ("server2"), the id of its actor
+  // in hex, the name of the node in the cluster, and its address, empty if unknown.
   std::vector<std::string> peer_names;
   std::vector<std::string> peer_actors;
+  std::vector<std::string> peer_nodes;
+  std::vector<std::string> peer_addresses;
   std::string output;  // Folder that is created before the start; empty: none.
 };
 VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, isolated, mounts, shm_bytes, files, stop_signal,
-               environment, peer_names, peer_actors, output);
-
-// Exit codes of the actor's process where the command itself did not run; others are those of the command, 128 + number
-// for a signal.
-inline constexpr int kExitNotFound = 127;     // As a shell: there is no such program.
-inline constexpr int kExitCannotRun = 126;    // As a shell: it cannot be executed.
-inline constexpr int kExitSetupFailed = 125;  // The setup, the code folder or the working directory; stderr says what.
+               environment, peer_names, peer_actors, peer_nodes, peer_addresses, output);
 
 class Command {
  public:
@@ -57,13 +55,23 @@ class Command {
   // The process id of the command; 0: it has not started.
   int32_t pid();
 
+  // For the other ranks of the job; see RemoteCommands. No method waits.
+  // Answered when the setup of this rank has succeeded.
+  Deferred<void> ready();
+  void start_remote(RemoteCommand command);
+  Deferred<std::vector<RemoteEvent>> remote_events(const std::string& id);
+  Deferred<void> remote_input(const std::string& id, Bytes bytes, bool last);
+  // 0: the caller is gone.
+  void remote_signal(const std::string& id, int32_t signal);
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
-VOLADOR_ACTOR(Command, &Command::pid);
+VOLADOR_ACTOR(Command, &Command::pid, &Command::ready, &Command::start_remote, &Command::remote_events,
+              &Command::remote_input, &Command::remote_signal);
 
-// Stands for the folder of the files in values of CommandStart::env, whose path differs by node.
+// Stands for the folder of the files, whose path differs by node, in CommandStart::command and values of env.
 inline constexpr std::string_view kJobDirectory = "/@volador-job-dir@";
 
 // Class name and constructor arguments of a Command, for the actor's specification.

@@ -169,11 +169,21 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
                        .parameter_servers = spec.parameter_servers(),
                        .master_port = kPortFirst + static_cast<int>(job.record.number() % kPorts),
                        .file_root = std::string(kJobDirectory)};
-  for (const std::string& node : nodes) {
-    const auto address = cluster_.addresses.find(node);
-    launch.hosts.push_back(address == cluster_.addresses.end() || address->second.empty() ? node : address->second);
-  }
   CommandStart start;
+  const bool named = leads(spec);  // Their launchers start processes by the job's own ssh.
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const auto found = cluster_.addresses.find(nodes[i]);
+    const std::string address = found == cluster_.addresses.end() ? "" : found->second;
+    const std::string name = fmt::format("server{}", i + 1);
+    const std::string& host = address.empty() ? nodes[i] : address;
+    launch.hosts.push_back(named ? name : host);
+    if (i == 0) launch.master_addr = host;
+    if (nodes.size() == 1) break;
+    start.peer_names.push_back(name);
+    start.peer_actors.push_back(to_string(job.ranks[i].actor));
+    start.peer_nodes.push_back(nodes[i]);
+    start.peer_addresses.push_back(address);
+  }
   start.job = job.record.job().id();
   start.rank = rank;
   start.setup = spec.setup();
@@ -191,6 +201,9 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
     start.command = std::move(made->command);
     start.env = std::move(made->env);
     start.files = std::move(made->files);
+  } else {
+    // Only the nodes show it: two on one address cannot be told apart by tensorflow.
+    start.command = {"sh", "-c", "echo \"$0\" >&2; exit 126", "volador: " + made.error().message};
   }
   if (!spec.batch().empty()) {
     start.env["VOLADOR_TASK_INDEX"] = std::to_string(spec.batch_index());

@@ -10,7 +10,7 @@
 namespace volador::jobs {
 namespace {
 
-constexpr int64_t kDayMs = int64_t{24} * 3600 * 1000;
+constexpr int64_t kUsageDayMs = int64_t{24} * 3600 * 1000;
 constexpr double kHourMs = 3600.0 * 1000;
 
 std::string key_text(const std::tuple<std::string, std::string, std::string>& key) {
@@ -30,7 +30,7 @@ bool is_day(const std::string& text) {
 template <class Part>
 void by_day(const UsageLedger::Run& run, const Part& part) {
   for (int64_t from = run.from_ms; from < run.to_ms;) {
-    const int64_t to = std::min(run.to_ms, (from / kDayMs + 1) * kDayMs);
+    const int64_t to = std::min(run.to_ms, (from / kUsageDayMs + 1) * kUsageDayMs);
     part(day_of(from), to - from);
     from = to;
   }
@@ -80,7 +80,7 @@ void UsageLedger::add(const Run& run) {
   v1::Usage& row = row_of(rows_, last, run);
   row.set_attempts(row.attempts() + 1);
   changed_.insert({last, run.project, run.owner});
-  const std::string first_kept = day_of(run.to_ms - kUsageDays * kDayMs);
+  const std::string first_kept = day_of(run.to_ms - kUsageDays * kUsageDayMs);
   while (!rows_.empty() && std::get<0>(rows_.begin()->first) < first_kept) {
     changed_.erase(rows_.begin()->first);
     removed_.push_back(key_text(rows_.begin()->first));

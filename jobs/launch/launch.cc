@@ -239,6 +239,13 @@ LaunchWords mpi_command(const LaunchRequest& request) {
   return words;
 }
 
+LaunchWords deepspeed_command(const LaunchRequest& request, const std::string& root) {
+  LaunchWords words = request.command;
+  if (basename_of(words[0]) == "deepspeed" && root != "/job/")
+    words.insert(words.begin() + 1, "--hostfile=" + root + "hostfile");
+  return words;
+}
+
 std::string lines_of_hosts(const LaunchRequest& request, std::string_view separator) {
   std::string text;
   for (const std::string& host : request.hosts) text += fmt::format("{}{}{}\n", host, separator, request.slots);
@@ -304,7 +311,7 @@ Result<Launch> make_launch(const LaunchRequest& request) {
                 {"VOLADOR_JOB_HOSTS", fmt::format("{}", fmt::join(request.hosts, ","))},
                 {"SLOTS", std::to_string(request.slots)}};
   if (has_master(request)) {
-    launch.env["MASTER_ADDR"] = request.hosts[0];
+    launch.env["MASTER_ADDR"] = request.master_addr.empty() ? request.hosts[0] : request.master_addr;
     launch.env["MASTER_PORT"] = std::to_string(request.master_port);
     launch.env["WORLD_SIZE"] = std::to_string(request.hosts.size());
     launch.env["RANK"] = std::to_string(request.rank);
@@ -328,7 +335,7 @@ Result<Launch> make_launch(const LaunchRequest& request) {
       if (request.rank == 0) launch.command = mpi_command(request);
       break;
     case LaunchMode::kDeepSpeed:
-      if (request.rank == 0) launch.command = request.command;
+      if (request.rank == 0) launch.command = deepspeed_command(request, root);
       break;
     case LaunchMode::kTensorFlow:
       launch.command = request.command;

@@ -33,6 +33,7 @@ struct LaunchRequest {
   int slots = 1;                     // GPUs of each node, at least 1; a node without GPUs has 1.
   int rank = 0;                      // This node's number, 0 to nodes - 1.
   std::vector<std::string> hosts;    // Name or address of each node, in the order of ranks; at least one.
+  std::string master_addr = {};      // Address of the first node where its host is only a name. Empty: its host.
   int parameter_servers = 0;         // Only for tensorflow: the first nodes; less than all. 0: all nodes are workers.
   int master_port = 2222;            // 1 to 65535. For tensorflow, the port of each node.
   std::string file_root;             // Absolute path, inside the job, of the folder with Launch::files.
@@ -53,6 +54,9 @@ struct Launch {
 // torch and torchrun change only commands that start with python or python3, in any folder, and do not mention
 // torch.distributed.launch or torch.distributed.run. Options of the interpreter stay with the interpreter that runs the
 // launcher. horovod and mpi add mpirun, of OpenMPI, unless the command has mpirun or mpiexec as a word.
+//
+// deepspeed adds --hostfile behind a first word `deepspeed`, unless file_root is /job, where DeepSpeed looks for it; a
+// --hostfile of the command comes later and counts.
 //
 // kInvalidArgument: a field is out of range, check_command rejects the command, or torch or torchrun cannot start it
 // (python without a script or module). The message names the field, the value and the rule.

@@ -86,6 +86,24 @@ TEST_F(JobCoreOnTwoNodesTest, AJobOnOneNodeBecomesOneActor) {
   EXPECT_EQ(job("job-1").ranks(0).state(), "running");
 }
 
+TEST_F(JobCoreOnTwoNodesTest, RanksKnowTheirPeersByNameAndLaunchersUseTheNames) {
+  v1::JobSpec spec = core_spec(4, 2);
+  spec.set_mode("mpi");
+  const std::string id = submit(spec);
+  sent_.clear();
+  ready(id, {"elm", "oak"});
+  ASSERT_THAT(spawns(), SizeIs(2));
+  for (const auto& spawn : spawns()) {
+    const CommandStart start = start_of(spawn);
+    EXPECT_THAT(start.peer_names, ElementsAre("server1", "server2"));
+    EXPECT_THAT(start.peer_nodes, ElementsAre("elm", "oak"));
+    EXPECT_THAT(start.peer_addresses, ElementsAre("elm.example", "oak.example"));
+    EXPECT_THAT(start.peer_actors, ElementsAre(to_string(actor(id, 0)), to_string(actor(id, 1))));
+    EXPECT_EQ(start.files.at("hostfile"), "server1 slots=4\nserver2 slots=4\n");
+    EXPECT_EQ(start.command.empty(), start.rank != 0);
+  }
+}
+
 TEST_F(JobCoreOnTwoNodesTest, AJobOnTwoNodesGetsAGroupAndThenItsRanks) {
   const std::string id = submit(core_spec(4, 2));
   ASSERT_THAT(sent_kinds(), ElementsAre("create_group", "find_group"));

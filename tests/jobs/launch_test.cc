@@ -402,6 +402,18 @@ TEST(LaunchTest, MpiKeepsACommandWithItsOwnStarter) {
   }
 }
 
+TEST(LaunchTest, DeepSpeedReadsTheHostFileOfTheJob) {
+  LaunchRequest request =
+      launch_request(LaunchMode::kDeepSpeed, 2, 4, 0, {"/opt/bin/deepspeed", "--num_gpus=4", "a.py"});
+  request.file_root = "/var/job-7";
+  request.master_addr = "10.0.0.1";
+  EXPECT_THAT(launched(request).command,
+              ElementsAre("/opt/bin/deepspeed", "--hostfile=/var/job-7/hostfile", "--num_gpus=4", "a.py"));
+  EXPECT_EQ(launched(request).env.at("MASTER_ADDR"), "10.0.0.1");
+  request.command = {"python", "deepspeed.py"};
+  EXPECT_EQ(launched(request).command, request.command);
+}
+
 TEST(LaunchTest, DeepSpeedHasAHostFileAndTheEnvironmentOfTorch) {
   const LaunchWords command = {"deepspeed", "train.py", "--deepspeed", "--deepspeed_config", "ds_config.json"};
   const std::vector<std::pair<std::pair<int, int>, std::string>> cases = {

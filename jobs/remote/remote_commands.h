@@ -1,0 +1,80 @@
+// Commands that other ranks of the job start on this one.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "jobs/rank_process.h"
+#include "runtime/result.h"
+#include "runtime/serialize/codec.h"
+
+namespace volador::jobs {
+
+struct RemoteCommand {
+  std::string id;            // Made by the caller, unique among its commands.
+  std::string command_line;  // For bash.
+  bool input = false;        // Has a standard input; false: /dev/null.
+  // Folder of the job on the node of the caller; in the command line it stands for the one of the node that runs it,
+  // since launchers repeat paths of the first node (DeepSpeed: cd FOLDER). Empty: nothing is replaced.
+  std::string folder = {};
+};
+VOLADOR_FIELDS(RemoteCommand, id, command_line, input, folder);
+
+// What a command tells its caller: output, then kEnded.
+struct RemoteEvent {
+  enum : int32_t { kOutput = 1, kError = 2, kEnded = 3 };
+  int32_t kind = kOutput;
+  Bytes bytes;       // For kOutput and kError.
+  int32_t code = 0;  // For kEnded: the exit code, 128 + number for a signal.
+};
+VOLADOR_FIELDS(RemoteEvent, kind, bytes, code);
+
+// Runs commands in the surroundings of a rank, each with a thread of its own. Thread safe; no method waits.
+class RemoteCommands {
+ public:
+  using Events = std::vector<RemoteEvent>;
+
+  // The surroundings do not change while a command is started.
+  explicit RemoteCommands(const RankSurroundings& surroundings) : surroundings_(surroundings) {}
+  // Abandons all commands and waits for their ends.
+  ~RemoteCommands();
+  RemoteCommands(const RemoteCommands&) = delete;
+  RemoteCommands& operator=(const RemoteCommands&) = delete;
+
+  // kUnavailable: end() was called, or there are no descriptors. A program that cannot be executed is a command that
+  // ends. A command with more than 1 MiB of output that was not taken waits when its pipes are full. Processes that
+  // it leaves behind go on.
+  Result<void> start(const RemoteCommand& command);
+  // `give` gets the next events once, as soon as there are any, and nothing if there is no such command. A second call
+  // before that is answered with nothing.
+  void take(const std::string& id, std::function<void(Events)> give);
+  // Gives bytes to the command after those that were given before. `last`: its standard input ends with them. `taken`
+  // runs once: when the bytes are in the pipe, or when the command has ended or does not read them.
+  void input(const std::string& id, std::string bytes, bool last, std::function<void()> taken);
+  // No effect if the command has ended.
+  void send(const std::string& id, int signal);
+  // Its caller is gone: sends the stop signal, and after 10 s kills it.
+  void abandon(const std::string& id);
+  // Abandons all commands; further ones are refused.
+  void end();
+
+ private:
+  struct Running;
+  std::shared_ptr<Running> find(const std::string& id);
+  void forget(const std::string& id);
+
+  const RankSurroundings& surroundings_;
+  std::mutex mutex_;
+  std::condition_variable no_thread_;
+  int threads_ = 0;
+  bool ending_ = false;
+  std::map<std::string, std::shared_ptr<Running>> running_;  // Until their end was taken.
+};
+
+}  // namespace volador::jobs
