@@ -62,6 +62,7 @@ bool JobCore::load(std::string_view table, std::string_view key, std::string_vie
   if (table == kJobsHeadTable && key == "settings") {
     if (!settings_.ParseFromArray(value.data(), static_cast<int>(value.size()))) return false;
     options_ = planner_options(settings_);
+    planner_.set_options(options_);
     return true;
   }
   if (table == kUsageTable) return usage_.load(value);
@@ -213,12 +214,9 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   VOLADOR_TRY(check_admission(job));
   v1::SubmitJobReply reply;
   if (request.dry_run()) {
-    std::vector<QueuedJob> queue = refreshed_queue();
-    queue.push_back(queued(job));
-    if (const auto start = forecast_one(cluster_.view, queue, static_cast<JobNumber>(number), now_ms, options_)) {
-      fill(*start, *shown.mutable_start());
-      shown.mutable_start()->set_now(!start->never && start->likely_ms != 0 && start->likely_ms <= now_ms);
-    }
+    const StartForecast start = planner().forecast_of_new(queued(job), now_ms);
+    fill(start, *shown.mutable_start());
+    shown.mutable_start()->set_now(!start.never && start.likely_ms != 0 && start.likely_ms <= now_ms);
     *reply.mutable_job() = shown;
     return reply;
   }
@@ -234,7 +232,7 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
     *reply.mutable_job() = row(stored, now_ms);
     return reply;
   }
-  if (queue_.size() <= kPlanAtOnce) {
+  if (planner_.size() <= kPlanAtOnce) {
     plan(now_ms);
   } else {
     actions_.look = true;  // One plan for all that are submitted together.
@@ -277,7 +275,8 @@ Result<void> JobCore::check_admission(const Job& job) const {
 Result<void> JobCore::check_urgency(const Job& job, const std::string& priority) const {
   const bool was_urgent = !job.record.job().id().empty() && job.spec().priority() != "normal";
   if (priority == "normal" || was_urgent) return {};
-  return check_urgent_quota(cluster_.view, queue_, job.spec().project(), options_);
+  if (!options_.urgent_quota.contains(job.spec().project())) return {};
+  return check_urgent_quota(planner_.view(), planner_.queue(), job.spec().project(), options_);
 }
 
 v1::ListJobsReply JobCore::list(const v1::ListJobsRequest& request, int64_t now_ms) const {
@@ -400,14 +399,12 @@ v1::GetQueueReply JobCore::queue() const {
     add(node.total, *pool.mutable_total());
     add(node.free, *pool.mutable_free());
   }
-  for (const RunningJob& running : cluster_.view.running) {
-    for (const auto& [node, held] : running.held) add(held, *projects[running.project].mutable_used());
-  }
   for (const int64_t number : open_) {
     const Job& job = jobs_.at(number);
     const bool waits = job.record.phase() == Record::QUEUED;
     v1::PoolState& pool = pools[job.spec().pool()];
     v1::ProjectState& project = projects[job.spec().project()];
+    for (const auto& [node, held] : job.held) add(held, *project.mutable_used());
     pool.set_running(pool.running() + (waits ? 0 : 1));
     pool.set_queued(pool.queued() + (waits ? 1 : 0));
     project.set_running(project.running() + (waits ? 0 : 1));
@@ -447,6 +444,7 @@ Result<v1::QueueSettings> JobCore::set_queue(const v1::QueueSettings& given) {
   settings->set_version(settings_.version() + 1);
   settings_ = std::move(*settings);
   options_ = planner_options(settings_);
+  planner_.set_options(options_);
   forecast_at_ms_ = 0;
   actions_.rows.push_back({std::string(kJobsHeadTable), "settings", settings_.SerializeAsString()});
   event("job queue was changed", {{"version", std::to_string(settings_.version())}});
@@ -462,12 +460,7 @@ v1::Job JobCore::row(const Job& job, int64_t now_ms) const {
     if (const Reason why = wait_reason(job); !why.empty()) set_reason(out, why);
   }
   if (job.record.phase() == Record::QUEUED) {
-    const auto mine = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal);
-    const int64_t ahead = std::ranges::count_if(queue_, [&](const QueuedJob& other) {
-      return other.priority > mine ||
-             (other.priority == mine && static_cast<int64_t>(other.number) < job.record.number());
-    });
-    out.set_position(ahead + 1);
+    out.set_position(position(job));
     const auto& all = forecasts(now_ms);
     if (const auto found = all.find(job.record.number()); found != all.end()) {
       fill(found->second, *out.mutable_start());
@@ -488,11 +481,13 @@ void JobCore::check_invariants() const {
       VOLADOR_CHECK(job.ranks.empty(), job_id(number));
     for (const Rank& rank : job.ranks) VOLADOR_CHECK(by_actor_.at(rank.actor) == number, job_id(number));
   }
-  for (const QueuedJob& each : queue_) {
-    const auto number = static_cast<int64_t>(each.number);
-    VOLADOR_CHECK(jobs_.at(number).record.phase() == Record::QUEUED && !active_.contains(number), job_id(number));
+  for (const int64_t number : open_) {
+    const bool is_queued = jobs_.at(number).record.phase() == Record::QUEUED;
+    VOLADOR_CHECK(is_queued != active_.contains(number), job_id(number));
+    VOLADOR_CHECK(is_queued == (planner_.find(static_cast<JobNumber>(number)) != nullptr), job_id(number));
+    VOLADOR_CHECK(is_queued != (planner_.find_running(static_cast<JobNumber>(number)) != nullptr), job_id(number));
   }
-  VOLADOR_CHECK(queue_.size() + active_.size() == open_.size(), std::to_string(open_.size()));
+  VOLADOR_CHECK(planner_.size() + active_.size() == open_.size(), std::to_string(open_.size()));
   for (const int64_t number : open_) VOLADOR_CHECK(jobs_.contains(number), job_id(number));
   VOLADOR_CHECK(ended_.size() + open_.size() == jobs_.size(), std::to_string(jobs_.size()));
 }

@@ -13,6 +13,7 @@
 // with a bundle per node. The head's scheduler places them and never sees a job.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <deque>
 #include <functional>
@@ -25,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "jobs/queue/incremental_planner.h"
 #include "jobs/queue/job_planner.h"
 #include "jobs/queue/run_time_predictor.h"
 #include "jobs/queue/start_forecast.h"
@@ -182,7 +184,8 @@ class JobCore {
   Reason wait_reason(const Job& job) const;
   void enqueue(Job& job);
   void dequeue(int64_t number);
-  const std::vector<QueuedJob>& refreshed_queue() const;
+  IncrementalPlanner& planner() const;
+  int64_t position(const Job& job) const;
   void record_run(const Job& job, int64_t run_ms);
   // The forecast of the whole queue, at most 1 s and 1 ms a queued job old.
   const std::map<int64_t, StartForecast>& forecasts(int64_t now_ms) const;
@@ -216,21 +219,21 @@ class JobCore {
   DriverId driver_;
   std::string program_;
   std::map<int64_t, Job> jobs_;
-  std::set<int64_t> open_;    // Not ended: those of queue_ and active_.
-  std::set<int64_t> active_;  // Open jobs that are not queued; as many as the cluster holds.
-  mutable std::vector<QueuedJob> queue_;
-  mutable bool predictions_stale_ = false;
-  std::deque<int64_t> ended_;  // In the order of their ends.
+  std::set<int64_t> open_;                       // Not ended: queued jobs and those of active_.
+  std::set<int64_t> active_;                     // Open jobs that are not queued; as many as the cluster holds.
+  mutable IncrementalPlanner planner_;           // The queued jobs, and the running ones: those of active_.
+  std::array<std::vector<int64_t>, 3> waiting_;  // Queued jobs by priority, ascending.
+  std::deque<int64_t> ended_;                    // In the order of their ends.
   std::unordered_map<ActorId, int64_t> by_actor_;
   std::map<std::string, int64_t> by_group_;  // Raw id.
   std::set<std::string> leaving_groups_;     // Raw ids of groups whose removal is not confirmed.
   int64_t last_ = 0;
-  // `running` of the view is kept here, and free resources are less those of jobs that the view does not show yet.
+  // Free resources are less those of jobs that the view does not show yet.
   ClusterState cluster_;
-  std::unordered_map<std::string, size_t> node_index_;        // Into the nodes of the view.
-  std::set<std::string> pools_;                               // Pools that nodes belong to.
-  std::vector<Wait> waits_;                                   // Reasons of the last plan.
-  mutable std::unordered_map<JobNumber, size_t> wait_index_;  // Into waits_; empty: not made yet.
+  std::unordered_map<std::string, size_t> node_index_;  // Into the nodes of the view.
+  std::set<std::string> pools_;                         // Pools that nodes belong to.
+  mutable std::optional<int64_t> waits_stale_at_ms_;    // The time of the last plan, if waits_ is older than it.
+  mutable std::unordered_map<JobNumber, Wait> waits_;   // Why jobs wait, by the last plan.
   struct NotHandedOver {
     int64_t number = 0;
     int64_t at_ms = 0;

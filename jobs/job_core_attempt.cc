@@ -405,7 +405,6 @@ void JobCore::leave_closed_nodes(int64_t now_ms) {
 }
 
 void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
-  state.view.running = std::move(cluster_.view.running);
   cluster_ = std::move(state);
   seen_cluster_ = true;
   node_index_.clear();
@@ -453,7 +452,7 @@ void JobCore::on_tick(int64_t now_ms) {
   }
   const bool any_ends = std::ranges::any_of(
       active_, [this](int64_t number) { return jobs_.at(number).record.phase() == Record::ENDING; });
-  if (any_ends || !queue_.empty()) actions_.look = true;
+  if (any_ends || planner_.size() > 0) actions_.look = true;
 }
 
 std::optional<int64_t> JobCore::deadline_ms() const {

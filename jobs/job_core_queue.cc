@@ -89,55 +89,67 @@ void JobCore::take_room(const Job& job) {
 // Brings the job's entry among the running jobs up to date.
 void JobCore::update_running(const Job& job) {
   const auto number = static_cast<JobNumber>(job.record.number());
-  auto& all = cluster_.view.running;
-  auto at = std::ranges::find(all, number, &RunningJob::number);
-  if (at == all.end()) at = all.insert(all.end(), RunningJob());
   const v1::Job& shown = job.record.job();
-  *at = {.number = number,
-         .started_ms = shown.started_ms() != 0 ? shown.started_ms() : shown.submitted_ms(),
-         .limit_ms = job.spec().duration_s() * 1000,
-         .predicted_ms = predictor_.predict(shown.owner(), job.spec().project(), job.spec().duration_s() * 1000),
-         .project = job.spec().project(),
-         .held = job.held,
-         .priority = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal),
-         .leaving = job.leaves_ms != 0,
-         .ends_ms = job.leaves_ms};
+  planner_.put_running(
+      {.number = number,
+       .started_ms = shown.started_ms() != 0 ? shown.started_ms() : shown.submitted_ms(),
+       .limit_ms = job.spec().duration_s() * 1000,
+       .predicted_ms = predictor_.predict(shown.owner(), job.spec().project(), job.spec().duration_s() * 1000),
+       .project = job.spec().project(),
+       .held = job.held,
+       .priority = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal),
+       .leaving = job.leaves_ms != 0,
+       .ends_ms = job.leaves_ms});
 }
 
-void JobCore::drop_running(int64_t number) {
-  std::erase_if(cluster_.view.running,
-                [&](const RunningJob& job) { return static_cast<int64_t>(job.number) == number; });
-}
+void JobCore::drop_running(int64_t number) { planner_.erase_running(static_cast<JobNumber>(number)); }
 
 void JobCore::record_run(const Job& job, int64_t run_ms) {
-  predictor_.record(job.record.job().owner(), job.spec().project(), run_ms, job.spec().duration_s() * 1000);
-  predictions_stale_ = true;
+  const std::string& owner = job.record.job().owner();
+  predictor_.record(owner, job.spec().project(), run_ms, job.spec().duration_s() * 1000);
+  planner_.repredict(predictor_, owner, job.spec().project());
 }
 
-void JobCore::enqueue(Job& job) { queue_.push_back(queued(job)); }
+void JobCore::enqueue(Job& job) {
+  QueuedJob entry = queued(job);
+  auto& same = waiting_.at(static_cast<size_t>(entry.priority));
+  same.insert(std::ranges::lower_bound(same, job.record.number()), job.record.number());
+  planner_.put(std::move(entry));
+}
 
 void JobCore::dequeue(int64_t number) {
-  std::erase_if(queue_, [&](const QueuedJob& job) { return static_cast<int64_t>(job.number) == number; });
+  if (!planner_.erase(static_cast<JobNumber>(number))) return;
+  for (auto& same : waiting_) {
+    const auto at = std::ranges::lower_bound(same, number);
+    if (at != same.end() && *at == number) same.erase(at);
+  }
 }
 
-// The queue with predictions from all jobs that have ended.
-const std::vector<QueuedJob>& JobCore::refreshed_queue() const {
-  if (std::exchange(predictions_stale_, false)) {
-    for (QueuedJob& job : queue_) job.predicted_ms = predictor_.predict(job.owner, job.project, job.limit_ms);
-  }
-  return queue_;
+// The planner with what is free now.
+IncrementalPlanner& JobCore::planner() const {
+  planner_.set_nodes(cluster_.view.nodes);
+  return planner_;
+}
+
+// In the queue by priority, then by number, from 1.
+int64_t JobCore::position(const Job& job) const {
+  const auto mine = static_cast<size_t>(parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal));
+  const auto& same = waiting_.at(mine);
+  int64_t ahead = std::ranges::lower_bound(same, job.record.number()) - same.begin();
+  for (size_t higher = mine + 1; higher < waiting_.size(); ++higher)
+    ahead += static_cast<int64_t>(waiting_.at(higher).size());
+  return ahead + 1;
 }
 
 const std::map<int64_t, StartForecast>& JobCore::forecasts(int64_t now_ms) const {
   // A long queue takes a while: about 1 s for 10,000 jobs.
-  const int64_t valid_ms = kForecastMs + static_cast<int64_t>(queue_.size());
+  const int64_t valid_ms = kForecastMs + static_cast<int64_t>(planner_.size());
   const bool is_fresh = now_ms - forecast_at_ms_ < valid_ms && now_ms >= forecast_at_ms_;
   if (is_fresh && (open_.size() > kForecastAlways || now_ms == forecast_at_ms_)) return forecasts_;
   forecast_at_ms_ = now_ms;
   forecasts_.clear();
   if (!seen_cluster_) return forecasts_;
-  for (const StartForecast& one : forecast(cluster_.view, refreshed_queue(), now_ms, options_).jobs)
-    forecasts_[static_cast<int64_t>(one.number)] = one;
+  for (const StartForecast& one : planner().forecast(now_ms).jobs) forecasts_[static_cast<int64_t>(one.number)] = one;
   return forecasts_;
 }
 
@@ -146,21 +158,19 @@ void JobCore::plan(int64_t now_ms) {
     actions_.look = true;
     return;
   }
-  if (queue_.empty()) return;
+  if (planner_.size() == 0) return;
   for (const int64_t number : active_) {
     Job& job = jobs_.at(number);
     if (job.record.phase() != Record::ENDING || job.leaves_ms != 0) continue;
     job.leaves_ms = now_ms + job.spec().graceful_s() * 1000;
     update_running(job);
   }
-  Plan made = jobs::plan(cluster_.view, refreshed_queue(), now_ms, options_);
-  waits_ = std::move(made.waits);
-  wait_index_.clear();
+  const Plan made = planner().plan(now_ms);
+  waits_stale_at_ms_ = now_ms;
   for (const BlockedJob& blocked : made.blocked) {
     int64_t& promised = jobs_.at(static_cast<int64_t>(blocked.number)).promised_ms;
     if (promised == 0) promised = blocked.likely_ms;
-    const auto at = std::ranges::find(queue_, blocked.number, &QueuedJob::number);
-    if (at != queue_.end()) at->promised_ms = promised;
+    planner_.set_promised(blocked.number, promised);
   }
   for (const auto& [number, placement] : made.start) {
     Job& job = jobs_.at(static_cast<int64_t>(number));
@@ -186,9 +196,10 @@ void JobCore::stop_alternatives(const Job& job, int64_t now_ms) {
   const std::string owner = job.record.job().owner();
   if (one_of.empty()) return;
   std::vector<int64_t> others;
-  for (const QueuedJob& each : queue_) {
-    const Job& other = jobs_.at(static_cast<int64_t>(each.number));
-    if (other.spec().one_of() == one_of && other.record.job().owner() == owner) others.push_back(other.record.number());
+  for (const int64_t number : open_) {
+    const Job& other = jobs_.at(number);
+    const bool is_queued = other.record.phase() == Record::QUEUED;
+    if (is_queued && other.spec().one_of() == one_of && other.record.job().owner() == owner) others.push_back(number);
   }
   const Reason why = reason("job.other_started", job.record.job().id());
   for (const int64_t number : others) set_end(jobs_.at(number), "stopped", why, now_ms);
@@ -214,7 +225,7 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
   NotHandedOver& last = not_handed_over_[job.spec().pool()];
   if (last.number == job.record.number() && now_ms - last.at_ms < kHandOverAgainMs) return;
   last = {.number = job.record.number(), .at_ms = now_ms};
-  ClusterView view = cluster_.view;
+  ClusterView view = planner().view();
   bool others = false;  // Whether actors and trials use anything.
   std::vector<ResourceSet> taken(view.nodes.size());
   for (const RunningJob& running : view.running) {
@@ -243,11 +254,16 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
 
 // Why a queued job waits, by the last plan; empty: it was not planned yet.
 Reason JobCore::wait_reason(const Job& job) const {
-  if (wait_index_.empty()) {
-    for (size_t i = 0; i < waits_.size(); ++i) wait_index_[waits_[i].number] = i;
+  if (waits_stale_at_ms_) {
+    waits_.clear();
+    for (Wait& wait : planner().waits(*waits_stale_at_ms_)) {
+      const JobNumber number = wait.number;
+      waits_.emplace(number, std::move(wait));
+    }
+    waits_stale_at_ms_.reset();
   }
-  const auto at = wait_index_.find(static_cast<JobNumber>(job.record.number()));
-  return at == wait_index_.end() ? Reason() : reason_of_wait(waits_[at->second]);
+  const auto at = waits_.find(static_cast<JobNumber>(job.record.number()));
+  return at == waits_.end() ? Reason() : reason_of_wait(at->second);
 }
 
 }  // namespace volador::jobs
