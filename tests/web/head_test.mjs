@@ -129,7 +129,7 @@ try {
       const [trial] = (await answer(`/api/v1/experiments/${experiment.name}/trials`)).rows;
       const [actor] = (await answer("/api/v1/actors")).rows;
       const of = "/experiments/" + experiment.name;
-      for (const path of ["/", of + "?tab=trials", of + "?tab=rungs", of + "?tab=parallel", of + "?tab=scatter", of + "?tab=contour", of + "?tab=metrics", `${of}/trials/${trial.id}`, "/nodes", "/nodes/petrel", "/actors?dead=1", "/actors/" + actor.id, "/queue", "/groups", "/objects", "/objects?tab=stores", "/logs?node=petrel", "/events", "/drivers", "/tokens", "/audit"]) {
+      for (const path of ["/", of + "?tab=trials", of + "?tab=rungs", of + "?tab=parallel", of + "?tab=scatter", of + "?tab=contour", of + "?tab=metrics", `${of}/trials/${trial.id}`, "/nodes", "/nodes/petrel", "/actors?dead=1", "/actors/" + actor.id, "/queue", "/groups", "/objects", "/objects?tab=stores", "/logs?node=petrel", "/events", "/drivers", "/tokens", "/audit", "/job_queue"]) {
         await go(path);
         await until(path + " is there", () => page.evaluate(() => document.querySelector("h1") && !document.querySelector(".loading")));
         const text = await page.textContent("main");
@@ -157,6 +157,35 @@ try {
       check(!/undefined|NaN|Invalid Date/.test(text), "the page says what is not there");
       await go("/jobs?state=stopped");
       await until("it in the list", () => page.locator("tbody tr.opens:has-text('greeting')").count().then((n) => n === 1));
+    },
+    "the queue of jobs: a limit that the head refuses, one that it keeps, an array that is stopped as a batch": async () => {
+      await go("/job_queue");
+      await page.click("text=Add a project");
+      const field = (label) => page.locator(`dialog .field:has(label:has-text("${label}"))`);
+      await field("Name").locator("input").fill("vision");
+      await field("Limit of CPUs").locator("input").fill("-1");
+      await page.click("dialog button[type=submit]");
+      await until("the refusal at its field", async () => (await field("Limit of CPUs").textContent()).includes("got cpus: -1"));
+      await field("Limit of CPUs").locator("input").fill("1.5");
+      await page.click("dialog button[type=submit]");
+      await until("the limit", async () => (await page.locator("tbody tr:has-text('vision')").allTextContents()).join().includes("0 / 1.5"));
+      const { settings } = await answer("/api/v1/queue");
+      equal(JSON.stringify(settings.projects), JSON.stringify([{ name: "vision", weight: 1, limits: { cpus: 1.5 }, urgent_jobs: 0, note: "" }]), "what the head keeps");
+      equal(cli("job", "queue", "--yaml"), await page.locator(".yaml pre").first().textContent(), "the same file from the command line");
+      await go("/jobs");
+      await page.click(".page-head button.primary");
+      await page.fill("dialog textarea", "sleep 600");
+      await field("Name").locator("input").fill("nap");
+      await field("Project").locator("input").fill("vision");
+      await field("CPUs").locator("input").fill("1");
+      await page.click("dialog summary");
+      await field("Size of the array").locator("input").fill("3");
+      await page.click("dialog button[type=submit]");
+      await until("its batch", async () => (await page.getAttribute("#main", "data-at")) === "/jobs?batch=nap" && (await page.locator("tbody tr.opens").count()) === 3);
+      await until("one alone within the limit", async () => (await page.textContent(".batch [role=status]")) === "1 running, 2 queued", 40_000);
+      await page.click(".batch button >> text=Stop 3");
+      await page.click("dialog button.primary.danger");
+      await until("all are stopped", async () => (await page.textContent(".batch [role=status]")) === "3 stopped", 40_000);
     },
     "a log of 1,000,000 lines on the node: its end, its first line, a search, the next error, a link": async () => {
       program?.kill("SIGINT");

@@ -38,6 +38,7 @@ const kPages = {
   "/experiments/digits?tab=edf&split=activation": ["digits", "digits"],
   "/studies": ["Studies", "共享搜索"],
   "/jobs": ["Jobs", "作业"],
+  "/job_queue": ["Job queue", "作业队列"],
   "/jobs/job-2": ["imagenet", "imagenet"],
   "/jobs/job-7": ["finetune", "finetune"],
   "/jobs/job-8": ["evaluate", "evaluate"],

@@ -146,7 +146,7 @@ await run_all("web_views", {
     const small = [];
     const actor = still.world.tables.actors.keys().next().value;
     for (const path of ["/", "/experiments", "/experiments/digits", "/experiments/digits?tab=trials", "/experiments/digits?tab=parallel", "/experiments/digits?tab=gantt", "/experiments/digits?tab=pareto", `/experiments/${still.world.trainings[0].name}`,
-      `/experiments/digits/trials/${trials[0].id}`, `/experiments/digits/compare?of=${trials[0].id}%2C${trials[1].id}`, "/nodes/osprey", "/actors", `/actors/${actor}`, "/queue", "/logs?node=heron", "/logs?node=heron&view=all", "/tokens", "/audit", "/studies/boosting", "/groups/a71c0f2255d04e10", "/objects?tab=stores"]) {
+      `/experiments/digits/trials/${trials[0].id}`, `/experiments/digits/compare?of=${trials[0].id}%2C${trials[1].id}`, "/nodes/osprey", "/actors", `/actors/${actor}`, "/queue", "/jobs", "/job_queue", "/logs?node=heron", "/logs?node=heron&view=all", "/tokens", "/audit", "/studies/boosting", "/groups/a71c0f2255d04e10", "/objects?tab=stores"]) {
       await go(path);
       await settled(page);
       await page.locator("#main .popover-button").evaluateAll((all) => all.forEach((one) => one.click()));
@@ -194,7 +194,7 @@ await run_all("web_views", {
     const server = await start({ trials: 40, still: true });
     const { page, wrong, go, close } = await tab({ server });
     await go("/jobs");
-    const names = () => page.locator("tbody tr.opens td:nth-child(2)").allTextContents();
+    const names = () => page.locator("tbody tr.opens td:nth-child(3)").allTextContents();
     await until("the jobs, newest first", async () => (await names()).join() === "evaluate,finetune,profile,sweep,imagenet,prepare");
     check(/about .*, at the latest .* · needs/.test(await page.textContent("tbody tr:has-text('evaluate')")), "when a queued job starts, and why it waits");
     await page.click(".state-chips >> text=failed");
@@ -203,7 +203,7 @@ await run_all("web_views", {
     await until("all of them", async () => (await names()).length === 6);
     await page.fill("[data-filter]", "tune");
     await until("the job of that name", async () => (await names()).join() === "finetune");
-    await page.click("tbody tr.opens td:nth-child(3)");
+    await page.click("tbody tr.opens td:nth-child(4)");
     await until("its page", async () => (await page.textContent("h1")) === "finetune" && (await page.textContent(".page-head .state")) === "running");
     equal(await page.locator("section:has(h2:text-is('Ranks')) tbody tr").count(), 2, "ranks");
     await page.selectOption("label.select:has-text('Rank') select", "1");

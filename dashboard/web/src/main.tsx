@@ -17,6 +17,7 @@ import { DriverPage, Drivers } from "./pages/drivers";
 import { Events } from "./pages/events";
 import { ExperimentPage, Experiments } from "./pages/experiments";
 import { GroupPage, Groups } from "./pages/groups";
+import { JobQueue } from "./pages/job_queue";
 import { JobPage, Jobs } from "./pages/jobs";
 import { Logs } from "./pages/logs";
 import { NodePage, Nodes } from "./pages/nodes";
@@ -49,6 +50,7 @@ function View() {
     case "tasks": return <Tasks />;
     case "queue": return <Queue />;
     case "jobs": return one ? <JobPage key={one} id={one} /> : <Jobs />;
+    case "job_queue": return <JobQueue />;
     case "groups": return one ? <GroupPage key={one} id={one} /> : <Groups />;
     case "objects": return <Objects />;
     case "logs": return <Logs />;

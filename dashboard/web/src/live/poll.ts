@@ -4,11 +4,12 @@ import { ApiError, call } from "../api";
 
 const kEvery = 3000;  // In ms.
 
-// Polls a route while the page is visible. `again` polls at once, for example after a change.
-export function use_answer<T>(path: string): { answer: T | null; error: unknown; again: () => void } {
+// Polls a route while the page is visible; null: nothing is polled. `again` polls at once, for example after a change.
+export function use_answer<T>(path: string | null): { answer: T | null; error: unknown; again: () => void } {
   const [state, set_state] = useState<{ answer: T | null; error: unknown }>({ answer: null, error: null });
   const load_now = useRef(() => {});
   useEffect(() => {
+    if (path === null) return undefined;
     let gone = false;
     const load = () => {
       if (document.visibilityState === "hidden") return;

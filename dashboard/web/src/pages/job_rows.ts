@@ -27,6 +27,14 @@ export interface JobSpec {
   note: string;
   isolated: boolean;
   mounts: string[];
+  pool: string;
+  stop_signal: string;
+  environment: string;
+  one_of: string;
+  batch: string;
+  batch_index: number;
+  batch_size: number;
+  output: string;
 }
 
 export interface JobRank {
@@ -67,6 +75,7 @@ export interface Job {
   position: number;
   start?: JobStart;
   earlier: JobRank[];
+  preemptions: number;
 }
 
 export const kJobStates = ["queued", "running", "succeeded", "failed", "stopped", "expired"];

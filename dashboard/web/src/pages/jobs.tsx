@@ -1,16 +1,24 @@
 // Jobs, which are commands in the cluster's queue: the list, and the page of a job with its ranks.
+import { useMemo, useState } from "preact/hooks";
+import { may } from "../api";
 import { date_time, day_time } from "../format";
 import { locale, reason_of, t, word } from "../i18n";
 import { use_answer } from "../live/poll";
 import { head_now, use_tick } from "../live/use";
+import { narrow } from "../prefs";
 import { go, link, query, set_query } from "../router";
-import { Card, Code, Empty, Facts, Failed, Head, Loading, Middle, RowLink, Select, State, Toggle, TokenLink, count, failure, resources_text, span } from "../ui/parts";
+import { Card, Code, Empty, Facts, Failed, Head, Loading, Middle, Popover, RowLink, Select, State, Toggle, TokenLink, count, failure, resources_text, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
-import { JobButtons, Submit } from "./job_acts";
+import { JobButtons, ManyButtons, ManyJobs } from "./job_acts";
+import { BatchBar, counts_text } from "./job_batches";
+import { rows_of, type JobRow } from "./job_groups";
 import { LogBox } from "./logs";
 import { command_text, job_name, kJobStates, nodes_of, priority_word, resources_of, start_text, state_of_job, time_run, why_text, type Job, type JobRank } from "./job_rows";
+import type { QueueReply } from "./queue_settings";
+import { Submit } from "./submit_form";
 
 const kRows = 2000;  // The newest; the head keeps more.
+const kBatchRows = 10_000;  // A batch has no more.
 
 const time = (ms: number) => (ms ? <span class="num">{date_time(ms, locale())}</span> : "");
 
@@ -21,35 +29,77 @@ function Nodes({ job }: { job: Job }) {
   return <span class="num" title={nodes.join(", ")}>{count(job.spec.nodes)}</span>;
 }
 
-const job_columns = (): Column<Job>[] => [
-  { key: "id", title: t("col.id"), width: 72, look: (row) => row.id, cell: (row) => <span class="num">{row.id}</span> },
-  { key: "name", card: "title", title: t("col.name"), width: 140, small: true, look: job_name, cell: (row) => <RowLink path={["jobs", row.id]}>{job_name(row)}</RowLink> },
-  { key: "state", card: "side", title: t("col.state"), width: 120, small: true, look: (row) => word(state_of_job(row)), cell: (row) => <State of={state_of_job(row)} /> },
-  { key: "priority", title: t("group.priority"), width: 84, look: (row) => priority_word(row.spec.priority) },
-  { key: "resources", title: t("col.resources"), width: 130, small: true, look: (row) => resources_text(resources_of(row.spec)) },
-  { key: "nodes", title: t("nav.nodes"), width: 84, look: (row) => nodes_of(row).join(", ") || row.spec.nodes, cell: (row) => <Nodes job={row} /> },
-  { key: "run", title: t("job.run"), width: 100, right: true, small: true, look: time_run, cell: (row) => <span class="num">{span(time_run(row))}</span> },
-  { key: "submitted", title: t("job.submitted"), width: 108, look: (row) => row.submitted_ms, cell: (row) => <span class="num" title={date_time(row.submitted_ms, locale())}>{day_time(row.submitted_ms, head_now(), locale())}</span> },
-  { key: "why", card: "wide", title: t("job.why"), width: 280, look: why_text, cell: (row) => <span class="soft" title={why_text(row)}>{why_text(row)}</span> },
+const row_name = (row: JobRow) => row.batch || job_name(row.job);
+const job_text = (row: JobRow) => (row.batch ? counts_text(row.jobs) : why_text(row.job));
+
+// `more`: columns of pools and projects, where there are several.
+const job_columns = (more: { pool: boolean; project: boolean }): Column<JobRow>[] => [
+  { key: "id", title: t("col.id"), width: 72, look: (row) => row.job.id, cell: (row) => (row.batch ? <span class="soft">{t("batch.of", { n: row.jobs.length, shown: count(row.jobs.length) })}</span> : <span class="num">{row.job.id}</span>) },
+  { key: "name", card: "title", title: t("col.name"), width: 140, small: true, look: row_name, cell: (row) => (row.batch ? <a class="row-link" href={link(["jobs"], { batch: row.batch })} tabIndex={-1}><Middle text={row.batch} /></a> : <RowLink path={["jobs", row.id]}>{job_name(row.job)}</RowLink>) },
+  { key: "state", card: "side", title: t("col.state"), width: 120, small: true, look: (row) => word(state_of_job(row.job)), cell: (row) => (row.batch ? <BatchBar jobs={row.jobs} /> : <State of={state_of_job(row.job)} />) },
+  { key: "priority", title: t("group.priority"), width: 84, look: (row) => priority_word(row.job.spec.priority) },
+  ...(more.project ? [{ key: "project", title: t("job.project"), width: 84, look: (row: JobRow) => row.job.spec.project }] : []),
+  ...(more.pool ? [{ key: "pool", title: t("job.pool"), width: 84, look: (row: JobRow) => row.job.spec.pool }] : []),
+  { key: "resources", title: t("col.resources"), width: 130, small: true, look: (row) => resources_text(resources_of(row.job.spec)) },
+  { key: "nodes", title: t("nav.nodes"), width: 84, look: (row) => nodes_of(row.job).join(", ") || row.job.spec.nodes, cell: (row) => (row.batch ? <span class="num">{count(row.job.spec.nodes)}</span> : <Nodes job={row.job} />) },
+  { key: "run", title: t("job.run"), width: 100, right: true, small: true, look: (row) => (row.batch ? null : time_run(row.job)), cell: (row) => <span class="num">{row.batch ? "–" : span(time_run(row.job))}</span> },
+  { key: "submitted", title: t("job.submitted"), width: 108, look: (row) => row.job.submitted_ms, cell: (row) => <span class="num" title={date_time(row.job.submitted_ms, locale())}>{day_time(row.job.submitted_ms, head_now(), locale())}</span> },
+  { key: "why", card: "wide", title: t("job.why"), width: more.pool || more.project ? 150 : 240, look: job_text, cell: (row) => <span class="soft" title={job_text(row)}>{job_text(row)}</span> },
 ];
+
+// Filters of the head: a value with a space cannot be one, so all are applied to the rows again.
+const kFilters = ["state", "pool", "project", "batch"] as const;
+const value_of = (job: Job, key: (typeof kFilters)[number]) => (key === "state" ? job.state : job.spec[key]);
 
 export function Jobs() {
   use_tick(1000);
-  const state = query("state");
-  const { answer, error, again } = use_answer<{ rows: Job[]; total: number }>(`/api/v1/jobs?page_size=${kRows}&fields=id,spec,state,reason,why,submitted_ms,started_ms,ended_ms,ranks,stopping,start${state ? `&filter=state%3D${encodeURIComponent(state)}` : ""}`);
+  const asked = Object.fromEntries(kFilters.map((key) => [key, query(key)])) as Record<(typeof kFilters)[number], string>;
+  const { state, batch } = asked;
+  const filter = kFilters.filter((key) => asked[key] && !/\s/.test(asked[key])).map((key) => `${key === "state" ? "" : "spec."}${key}=${asked[key]}`).join(" ");
+  const { answer, error, again } = use_answer<{ rows: Job[]; total: number }>(`/api/v1/jobs?page_size=${batch ? kBatchRows : kRows}&fields=id,spec,state,reason,why,submitted_ms,started_ms,ended_ms,ranks,stopping,start${filter ? `&filter=${encodeURIComponent(filter)}` : ""}`);
+  const queue = use_answer<QueueReply>("/api/v1/queue").answer;
+  const [chosen, set_chosen] = useState(new Set<string>());
+  const [batches] = useState(new Set<string>());
+  const jobs = useMemo(() => (answer?.rows ?? []).filter((job) => kFilters.every((key) => !asked[key] || value_of(job, key) === asked[key])), [answer, ...Object.values(asked)]);
+  for (const job of jobs) if (job.spec.batch) batches.add(job.spec.batch);
+  const rows = useMemo(() => rows_of(jobs, Boolean(batch)), [jobs, batch]);
+  const picked = rows.filter((row) => chosen.has(row.id)).flatMap((row) => row.jobs);
+  const done = () => {
+    set_chosen(new Set());
+    again();
+  };
+  const choose = may("operator") ? { chosen: new Set(rows.filter((row) => chosen.has(row.id)).map((row) => row.id)), set: set_chosen, name: row_name, bar: () => <ManyJobs jobs={picked} on_clear={done} /> } : undefined;
+  const select = (key: "pool" | "project" | "batch", values: string[]) => {
+    const all = [...new Set([...values, ...(asked[key] ? [asked[key]] : [])])].sort();
+    return all.length > (key === "batch" ? 0 : 1) || asked[key] ? <Select key={key} label={t(`job.${key}`)} value={asked[key]} on_change={(value) => set_query({ [key]: value || null })} options={[["", t("all")], ...all.map((one): [string, string] => [one, one])]} /> : null;
+  };
+  const pools = queue?.pools.map((one) => one.pool.name) ?? [];
+  const projects = queue?.projects.map((one) => one.project.name) ?? [];
+  const selects = [select("pool", pools), select("project", projects), select("batch", [...batches])];
+  const filtered = Boolean(asked.pool || asked.project || batch);
   return (
     <>
-      <Head title={t("nav.jobs")} actions={<Submit on_done={again} />} />
+      <Head title={t("nav.jobs")} actions={<><a class="button" href={link(["job_queue"])}>{t("nav.job_queue")}</a><Submit on_done={again} /></>} />
       <div class="page-body fill">
-        <div class="state-chips" role="group" aria-label={t("col.state")}>
+        <div class="state-chips" role="group" aria-label={t("table.filter")}>
           <Toggle label={t("all")} on={!state} on_change={() => set_query({ state: null })} />
           {kJobStates.map((one) => <Toggle key={one} label={word(one === "stopped" ? "job_stopped" : one)} on={state === one} on_change={(on) => set_query({ state: on ? one : null })} />)}
+          {narrow.value && selects.some(Boolean) ? <Popover text={t("jobs.filters")}>{selects}</Popover> : selects}
         </div>
+        {batch && answer && jobs.length > 0 && (
+          <section class="batch" aria-label={t("batch.one", { batch })}>
+            <b>{t("batch.one", { batch })}</b>
+            <BatchBar jobs={jobs} />
+            <span class="soft num" role="status">{counts_text(jobs)}</span>
+            {may("operator") && <span class="pair"><ManyButtons jobs={jobs} batch={batch} on_done={done} /></span>}
+          </section>
+        )}
         {error ? <Failed {...failure(error)} /> : !answer ? <Loading /> : (
           <>
             {answer.total > answer.rows.length && <p class="quiet-line">{t("jobs.some", { shown: count(answer.rows.length), total: count(answer.total) })}</p>}
-            <Table label={t("nav.jobs")} optional rows={answer.rows} columns={job_columns()} id={(row) => row.id} order="-submitted" open={(row) => go(["jobs", row.id])}
-              empty={state ? <Empty icon="jobs" title={t("jobs.none_of_state", { state: word(state === "stopped" ? "job_stopped" : state) })} />
+            <Table label={t("nav.jobs")} optional rows={rows} columns={job_columns({ pool: pools.length > 1, project: projects.length > 1 })} id={(row) => row.id} order="-submitted" open={(row) => (row.batch ? go(["jobs"], { batch: row.batch }) : go(["jobs", row.id]))} choose={choose}
+              empty={filtered ? <Empty icon="jobs" title={t("table.nothing")}><button type="button" class="button" onClick={() => set_query({ pool: null, project: null, batch: null })}>{t("table.clear")}</button></Empty>
+                : state ? <Empty icon="jobs" title={t("jobs.none_of_state", { state: word(state === "stopped" ? "job_stopped" : state) })} />
                 : <Empty icon="jobs" title={t("jobs.none")} code="volador job submit --gpus=1 -- python3 train.py">{t("jobs.none.next")}</Empty>} />
           </>
         )}
@@ -67,6 +117,18 @@ const rank_columns = (attempts: boolean): Column<JobRank>[] => [
   { key: "log", title: t("job.log"), width: 92, look: (row) => row.actor, cell: (row) => (row.actor ? <a href={link(["logs"], { id: row.actor })}>{t("more.open")}</a> : <span class="soft">–</span>) },
   { key: "reason", card: "wide", title: t("col.reason"), width: 240, look: (row) => reason_of(row), cell: (row) => <span class="soft" title={reason_of(row)}>{reason_of(row)}</span> },
 ];
+
+// Jobs of the same owner of which only the first that starts runs.
+function Alternatives({ job }: { job: Job }) {
+  const { answer } = use_answer<{ rows: Job[] }>(/\s/.test(job.spec.one_of) ? null : `/api/v1/jobs?fields=id,spec,state,owner,stopping&filter=${encodeURIComponent(`spec.one_of=${job.spec.one_of}`)}`);
+  const others = answer?.rows.filter((one) => one.id !== job.id && one.owner === job.owner) ?? [];
+  return (
+    <Card title={t("job.alternatives")}>
+      <p class="quiet-line">{t("job.alternatives.what", { of: job.spec.one_of })}</p>
+      <ul class="plain-list">{others.map((one) => <li key={one.id}><a href={link(["jobs", one.id])}>{job_name(one)}</a> <State of={state_of_job(one)} quiet /> <small class="soft">{resources_text(resources_of(one.spec))} · {one.spec.pool}</small></li>)}</ul>
+    </Card>
+  );
+}
 
 const tone_of = (job: Job) => (job.state === "failed" || job.state === "expired" ? "bad" : job.state === "queued" ? "warn" : "calm");
 
@@ -114,9 +176,12 @@ export function JobPage({ id }: { id: string }) {
             </Card>
             <Card title={t("job.about")}>
               <Facts of={[["col.id", <code>{job.id}</code>], ["group.priority", priority_word(spec.priority)], ["nav.nodes", count(spec.nodes)], ["job.per_node", resources_text(resources_of(spec))], ["job.mode", spec.mode], ["col.restarts", t("job.restarts_of", { done: count(job.restarts), most: count(spec.max_restarts) })],
-                ["job.exit_code", !["queued", "running"].includes(job.state) && String(job.exit_code)], ["job.project", spec.project], ["job.only_nodes", spec.node_names.join(", ")], ["node.labels", Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`).join(", ")],
+                ["job.exit_code", !["queued", "running"].includes(job.state) && String(job.exit_code)], ["job.project", spec.project && <a href={link(["jobs"], { project: spec.project })}>{spec.project}</a>], ["job.pool", spec.pool && <a href={link(["jobs"], { pool: spec.pool })}>{spec.pool}</a>], ["job.environment", spec.environment && <code class="wrap">{spec.environment}</code>],
+                ["job.batch", spec.batch && <><a href={link(["jobs"], { batch: spec.batch })}>{spec.batch}</a> <span class="soft">· {t("batch.place", { place: count(spec.batch_index + 1), size: count(spec.batch_size) })}</span></>], ["job.preemptions", job.preemptions > 0 && count(job.preemptions)], ["job.stop_signal", spec.stop_signal && <code>SIG{spec.stop_signal}</code>],
+                ["job.output.folder", spec.output && <code class="wrap">{spec.output}</code>], ["job.only_nodes", spec.node_names.join(", ")], ["node.labels", Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`).join(", ")],
                 ["job.directory", spec.directory && <code class="wrap">{spec.directory}</code>], ["job.isolated", (spec.isolated || spec.mounts.length > 0) && t("yes")], ["job.mounts", spec.mounts.length > 0 && <code class="wrap">{spec.mounts.join(", ")}</code>], ["job.code", spec.files_sha256 && <code title={spec.files_sha256}>{spec.files_sha256.slice(0, 12)}</code>], ["col.owner", job.owner && <TokenLink id={job.owner} />], ["col.note", spec.note]]} />
             </Card>
+            {spec.one_of && <Alternatives job={job} />}
             {spec.setup && <Card title={t("job.setup")}><Code text={spec.setup} /></Card>}
             {env && <Card title={t("job.env")}><Code text={env} /></Card>}
           </div>

@@ -17,7 +17,7 @@ const kPinned = 20;  // Most trials that are distinct in one chart.
 const kAtOnce = 8;  // Most requests in flight.
 
 // Runs an action on each object, up to kAtOnce at a time, and shows the result.
-async function each<T>(things: T[], run: (thing: T) => Promise<unknown>, done: string): Promise<void> {
+export async function each<T>(things: T[], run: (thing: T) => Promise<unknown>, done: string): Promise<void> {
   const failed: unknown[] = [];
   const queue = [...things];
   await Promise.all(Array.from({ length: Math.min(kAtOnce, queue.length) }, async () => {
@@ -29,7 +29,7 @@ async function each<T>(things: T[], run: (thing: T) => Promise<unknown>, done: s
   toast(t("many.failed", { failed: count(failed.length), n: count(things.length), what: failure(failed[0]).what }), "bad");
 }
 
-function Bar({ n, on_clear, children }: { n: number; on_clear: () => void; children: preact.ComponentChildren }) {
+export function Bar({ n, on_clear, children }: { n: number; on_clear: () => void; children: preact.ComponentChildren }) {
   return (
     <div class="many" role="toolbar" aria-label={t("many.chosen", { n, shown: count(n) })}>
       <b class="num">{t("many.chosen", { n, shown: count(n) })}</b>

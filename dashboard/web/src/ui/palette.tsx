@@ -2,7 +2,9 @@
 import { useMemo, useState, useRef, useEffect } from "preact/hooks";
 import { session, sign_out } from "../api";
 import { t, word, type Key } from "../i18n";
+import { use_answer } from "../live/poll";
 import { use_topic } from "../live/use";
+import { job_name, state_of_job, type Job } from "../pages/job_rows";
 import { language, theme } from "../prefs";
 import { go, route } from "../router";
 import { Icon, type IconName } from "./icons";
@@ -72,10 +74,13 @@ export function Palette({ on_close }: { on_close: () => void }) {
   );
 }
 
+const kJobs = 2000;  // The newest.
+
 function use_entries(): Entry[] {
   const nodes = use_topic("nodes", {}, 1000).list();
   const actors = use_topic("actors", {}, 1000).list();
   const experiments = use_topic("experiments", {}, 1000).list();
+  const jobs = use_answer<{ rows: Job[] }>(session.value?.view ? null : `/api/v1/jobs?page_size=${kJobs}&fields=id,spec.name,state,stopping`).answer?.rows;
   const inside = route.value.path[0] === "experiments" ? route.value.path[1] ?? null : null;
   const trials = use_topic(inside ? "trials" : null, inside ? { experiment: inside } : {}, 1000).list();
   return useMemo(() => {
@@ -84,6 +89,7 @@ function use_entries(): Entry[] {
       ...experiments.map((one): Entry => ({ key: "e" + one.id, text: one.name, kind: t("palette.experiment"), icon: "experiments", run: () => go(["experiments", one.name]) })),
       ...nodes.map((one): Entry => ({ key: "n" + one.id, text: one.name, kind: t("palette.node"), icon: "nodes", run: () => go(["nodes", one.name]) })),
       ...actors.map((one): Entry => ({ key: "a" + one.id, text: one.name ? `${one.name} · ${short_class(one.class_name)}` : actor_name(one), kind: one.state === "dead" ? word("dead") : t("palette.actor"), named: Boolean(one.name), late: one.state === "dead", icon: "actors", run: () => go(["actors", one.id]) })),
+      ...(jobs ?? []).map((one): Entry => ({ key: "j" + one.id, text: job_name(one) === one.id ? one.id : `${job_name(one)} · ${one.id}`, kind: t("palette.job", { state: word(state_of_job(one)) }), named: true, late: one.state !== "running" && one.state !== "queued", icon: "jobs", run: () => go(["jobs", one.id]) })),
       ...trials.map((one): Entry => ({ key: "t" + one.id, text: one.name ? `${one.name} · ${one.id}` : one.id, kind: t("palette.trial"), icon: "experiments", run: () => go(["experiments", one.experiment || inside!, "trials", one.id]) })),
     ];
     const actions: Entry[] = [
@@ -95,7 +101,7 @@ function use_entries(): Entry[] {
       ...(session.value?.view ? [] : [{ key: "out", text: t("nav.sign_out"), kind: t("palette.action"), icon: "out", run: () => { void sign_out(); } } as Entry]),
     ];
     return [...places, ...things, ...actions];
-  }, [nodes, actors, experiments, trials, language.value]);
+  }, [nodes, actors, experiments, trials, jobs, language.value]);
 }
 
 export const Help = ({ on_close }: { on_close: () => void }) => (

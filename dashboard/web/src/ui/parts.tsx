@@ -279,7 +279,7 @@ export function Toggle({ label, on, on_change, disabled }: { label: string; on: 
 }
 
 // A native modal dialog: focus stays inside, Escape closes it.
-export function Dialog({ title, on_close, children }: { title: string; on_close: () => void; children: ComponentChildren }) {
+export function Dialog({ title, on_close, children, wide }: { title: string; on_close: () => void; children: ComponentChildren; wide?: boolean }) {
   const element = useRef<HTMLDialogElement>(null);
   useEffect(() => {
     const dialog = element.current;
@@ -287,7 +287,7 @@ export function Dialog({ title, on_close, children }: { title: string; on_close:
     return () => dialog?.close();
   }, []);
   return (
-    <dialog ref={element} aria-label={title} onCancel={(event) => { event.preventDefault(); on_close(); }}
+    <dialog ref={element} class={wide ? "wide" : undefined} aria-label={title} onCancel={(event) => { event.preventDefault(); on_close(); }}
       onClick={(event) => { if (event.target === element.current) on_close(); }}>
       <div class="dialog-body">
         <header>
