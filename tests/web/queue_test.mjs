@@ -245,7 +245,7 @@ await run_all("web_queue", {
         await settled(page);
         await shot(name);
         equal(await page.evaluate(() => { const box = document.querySelector("dialog[open] .dialog-body") ?? document.querySelector(".page-body"); return box.scrollWidth - box.clientWidth; }), 0, `${name}: px out of sight`);
-        if (lang !== "en-US") return;
+        if (lang !== "en-US" || phone) return;
         if (!(await page.evaluate(() => "axe" in window))) await page.evaluate(axe_source());
         const { violations } = await page.evaluate(() => window.axe.run(document, { runOnly: ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"] }));
         for (const one of violations) found.push(`${name} ${theme}: ${one.id}: ${one.nodes.slice(0, 3).map((node) => node.target + " " + (node.any[0]?.message ?? "")).join("; ")}`);
@@ -254,10 +254,11 @@ await run_all("web_queue", {
       await page.waitForSelector(".urgency li");
       await look("queue");
       const places = () => page.evaluate(() => [...document.querySelectorAll(".card")].map((one) => Math.round(one.getBoundingClientRect().top)).join());
-      const before = await places();
-      await page.waitForResponse((one) => one.url().endsWith("/api/v1/queue"));
-      await page.waitForResponse((one) => one.url().endsWith("/api/v1/queue"));
-      equal(await places(), before, "places of the cards after a refresh");
+      if (theme === "light" && lang === "en-US") {
+        const before = await places();
+        for (let refresh = 0; refresh < 2; refresh++) await page.waitForResponse((one) => one.url().endsWith("/api/v1/queue"));
+        equal(await places(), before, "places of the cards after a refresh");
+      }
       if (phone) await page.locator(".page-body").evaluate((box) => { box.scrollTop = box.scrollHeight; });
       if (phone) await shot("queue-end");
       await page.locator(".card").nth(1).locator("button.small").last().click();
