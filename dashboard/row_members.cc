@@ -92,7 +92,7 @@ const std::map<std::string_view, Members>& members_by_pattern() {
       {"/api/v1/jobs",
        {"id", "spec", "state", "reason", "why", "submitted_ms", "started_ms", "ended_ms", "exit_code", "restarts",
         "ranks", "owner", "stopping", "position", "start", "earlier", "preemptions", "ran_ms"}},
-      {"/api/v1/usage", {"day", "project", "owner", "cpu_hours", "gpu_hours", "memory_gib_hours", "attempts"}},
+      {"/api/v1/job_usage", {"day", "project", "owner", "cpu_hours", "gpu_hours", "memory_gib_hours", "attempts"}},
   };
   return kMembers;
 }

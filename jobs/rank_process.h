@@ -37,7 +37,7 @@ struct RankSurroundings {
   std::vector<std::string> mounts;           // For an isolated job: "/source:/target:ro".
   int64_t shm_bytes = 0;                     // For an isolated job: size of /dev/shm; 0: 4 GiB.
   std::string output;                        // Folder for what the job makes; empty: none.
-  std::filesystem::path environment_folder;  // Of an environment that was built for the job; empty: none.
+  std::filesystem::path environment_folder;  // The environment that was built for the job; empty: none.
   std::filesystem::path root;                // Root file system of an isolated job; empty: that of the node.
   std::map<std::string, std::string> files;  // For an isolated job: path inside, and source on this node; read-only.
   int stop_signal = 15;                      // Asks a process to end.

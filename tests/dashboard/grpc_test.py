@@ -201,6 +201,7 @@ class Foreign(set_up.Cluster):
             "ExtendJob": ({"job": "a", "duration_s": 60}, {"job": "a", "duration_s": 70}),
             "StopJob": ({"job": "a"}, {"job": "a", "now": True}),
             "DeleteJob": ({"job": "a"}, {"job": "b"}),
+            "SetQueue": ({"settings": {"preemption": "never"}}, {"settings": {"preemption": "urgent"}}),
             "CreateToken": ({"role": "viewer", "note": "a"}, {"role": "viewer", "note": "b"}),
             "RevokeToken": ({"id": spare}, {"id": spare + "x"}),
             "Drain": ({"node": "petrel"}, {"node": "petrel", "undo": True}),

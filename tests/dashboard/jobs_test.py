@@ -85,19 +85,19 @@ class Jobs(contract_test.Cluster):
         self.assertEqual(self.operator.ask("GET", f"/api/v1/jobs/{running}").status, 404)
 
     def test_the_queue_is_shown_and_changed_by_operators_only(self):
-        before = self.viewer.get("/api/v1/queue")
+        before = self.viewer.get("/api/v1/job_queue")
         self.assertEqual([row["pool"]["name"] for row in before["pools"]], ["default"])
         self.assertEqual(len(before["pools"][0]["nodes"]), 1)
         settings = {"projects": [{"name": "vision", "weight": 2, "limits": {"gpus": 1}}], "version": before["settings"]["version"]}
         body = {"settings": settings, "request_id": "q1"}
-        self.assertEqual(self.viewer.ask("POST", "/api/v1/queue", body).status, 403)
-        made = self.operator.ask("POST", "/api/v1/queue", body)
+        self.assertEqual(self.viewer.ask("POST", "/api/v1/job_queue", body).status, 403)
+        made = self.operator.ask("POST", "/api/v1/job_queue", body)
         self.assertEqual(made.status, 200, made.text)
-        after = self.viewer.get("/api/v1/queue")
+        after = self.viewer.get("/api/v1/job_queue")
         self.assertEqual(after["settings"]["projects"][0]["limits"], {"gpus": 1})
         self.assertEqual(after["settings"]["version"], before["settings"]["version"] + 1)
         self.assertEqual([row["project"]["name"] for row in after["projects"] if row["project"]["weight"] == 2], ["vision"])
-        stale = self.operator.ask("POST", "/api/v1/queue", {"settings": {**settings, "version": 1000}})
+        stale = self.operator.ask("POST", "/api/v1/job_queue", {"settings": {**settings, "version": 1000}})
         self.assertEqual(stale.status, 400)
         self.assertIn("the settings are at version", json.loads(stale.text)["detail"])
 

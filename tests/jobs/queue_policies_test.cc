@@ -609,7 +609,7 @@ class PolicySimulation {
   std::map<JobNumber, QueuedJob> started_;
   std::map<JobNumber, std::string> pool_of_;
   std::map<JobNumber, int64_t> latest_;     // The smallest BlockedJob::latest_ms.
-  std::map<JobNumber, int64_t> leaves_at_;  // Of victims.
+  std::map<JobNumber, int64_t> leaves_at_;  // Time at which a victim leaves.
   std::map<JobNumber, int> rounds_;         // Passes in which a job preempted.
   std::set<JobNumber> waits_for_leaving_;
 };

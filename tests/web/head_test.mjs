@@ -169,7 +169,7 @@ try {
       await field("Limit of CPUs").locator("input").fill("1.5");
       await page.click("dialog button[type=submit]");
       await until("the limit", async () => (await page.locator("tbody tr:has-text('vision')").allTextContents()).join().includes("0 / 1.5"));
-      const { settings } = await answer("/api/v1/queue");
+      const { settings } = await answer("/api/v1/job_queue");
       equal(JSON.stringify(settings.projects), JSON.stringify([{ name: "vision", weight: 1, limits: { cpus: 1.5 }, urgent_jobs: 0, note: "" }]), "what the head keeps");
       equal(cli("job", "queue", "--yaml"), await page.locator(".yaml pre").first().textContent(), "the same file from the command line");
       await go("/jobs");

@@ -12,7 +12,7 @@ if (shots) mkdirSync(shots, { recursive: true });
 const card = (page, title) => page.locator(`.card:has(h2:text-is("${title}"))`);
 const row = (page, title, name) => card(page, title).locator(`tbody tr:has-text("${name}")`);
 const field = (page, label) => page.locator(`dialog .field:has(label:has-text("${label}"))`);
-const present = async (page) => page.evaluate(async () => (await (await fetch("/api/v1/queue")).json()).settings);
+const present = async (page) => page.evaluate(async () => (await (await fetch("/api/v1/job_queue")).json()).settings);
 const save = (page) => page.click("dialog button[type=submit]");
 const no_dialog = (page) => until("the dialog is gone", async () => (await page.locator("dialog").count()) === 0);
 const names = (page) => page.locator("tbody tr.opens td:nth-child(3)").allTextContents();
@@ -59,9 +59,9 @@ await run_all("web_queue", {
 
     await row(page, "Projects", "language").locator("button >> text=Edit").click();
     await page.evaluate(async () => {
-      const { settings } = await (await fetch("/api/v1/queue")).json();
+      const { settings } = await (await fetch("/api/v1/job_queue")).json();
       settings.projects.find((one) => one.name === "language").weight = 5;
-      await fetch("/api/v1/queue", { method: "POST", headers: { "X-Volador-Request": "1" }, body: JSON.stringify({ settings }) });
+      await fetch("/api/v1/job_queue", { method: "POST", headers: { "X-Volador-Request": "1" }, body: JSON.stringify({ settings }) });
     });
     await field(page, "Weight").locator("input").fill("3");
     await save(page);
@@ -256,7 +256,7 @@ await run_all("web_queue", {
       const places = () => page.evaluate(() => [...document.querySelectorAll(".card")].map((one) => Math.round(one.getBoundingClientRect().top)).join());
       if (theme === "light" && lang === "en-US") {
         const before = await places();
-        for (let refresh = 0; refresh < 2; refresh++) await page.waitForResponse((one) => one.url().endsWith("/api/v1/queue"));
+        for (let refresh = 0; refresh < 2; refresh++) await page.waitForResponse((one) => one.url().endsWith("/api/v1/job_queue"));
         equal(await places(), before, "places of the cards after a refresh");
       }
       if (phone) await page.locator(".page-body").evaluate((box) => { box.scrollTop = box.scrollHeight; });

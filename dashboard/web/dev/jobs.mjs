@@ -73,7 +73,7 @@ async function answer_queue(world, state, role, request, body_of) {
 
 // Answers a request about jobs: {status, value} or {status, error, code}; null: another route.
 export async function answer_job(world, state, role, request, url, body_of) {
-  if (url.pathname === "/api/v1/queue") return answer_queue(world, state, role, request, body_of);
+  if (url.pathname === "/api/v1/job_queue") return answer_queue(world, state, role, request, body_of);
   const found = /^\/api\/v1\/jobs(?:\/([^/:]+)(?::(stop|priority|extend))?)?$/.exec(url.pathname);
   if (!found) return null;
   state.jobs ??= world.tables.nodes.size ? jobs_of(world) : [];

@@ -75,7 +75,7 @@ function Preemption({ settings, on_done }: { settings: QueueSettings; on_done: (
   const text = (one: string) => t(`queue.preemption.${one}` as "queue.preemption.never");
   const save = async () => {
     const well = await run(async () => {
-      await call("POST", "/api/v1/queue", { settings: { ...settings, preemption: asking } });
+      await call("POST", "/api/v1/job_queue", { settings: { ...settings, preemption: asking } });
       return t("queue.saved");
     });
     set_asking("");
@@ -141,7 +141,7 @@ function Waiting({ jobs, total, on_done }: { jobs: Job[]; total: number; on_done
 export function JobQueue() {
   use_tick(1000);
   const [editing, set_editing] = useState<{ list: List; name: string } | null>(null);
-  const { answer, error, again } = use_answer<QueueReply>("/api/v1/queue");
+  const { answer, error, again } = use_answer<QueueReply>("/api/v1/job_queue");
   const waiting = use_answer<{ rows: Job[]; total: number }>(`/api/v1/jobs?filter=state%3Dqueued&order=position&page_size=${kQueued}&fields=id,spec,state,stopping,position,start`);
   const trail = [{ text: t("nav.jobs"), path: ["jobs"] }];
   if (!answer) return <><Head trail={trail} title={t("nav.job_queue")} />{error ? <Failed {...failure(error)} /> : <Loading />}</>;

@@ -57,7 +57,7 @@ export function Jobs() {
   const { state, batch } = asked;
   const filter = kFilters.filter((key) => asked[key] && !/\s/.test(asked[key])).map((key) => `${key === "state" ? "" : "spec."}${key}=${asked[key]}`).join(" ");
   const { answer, error, again } = use_answer<{ rows: Job[]; total: number }>(`/api/v1/jobs?page_size=${batch ? kBatchRows : kRows}&fields=id,spec,state,reason,why,submitted_ms,started_ms,ended_ms,ranks,stopping,start${filter ? `&filter=${encodeURIComponent(filter)}` : ""}`);
-  const queue = use_answer<QueueReply>("/api/v1/queue").answer;
+  const queue = use_answer<QueueReply>("/api/v1/job_queue").answer;
   const [chosen, set_chosen] = useState(new Set<string>());
   const [batches] = useState(new Set<string>());
   const jobs = useMemo(() => (answer?.rows ?? []).filter((job) => kFilters.every((key) => !asked[key] || value_of(job, key) === asked[key])), [answer, ...Object.values(asked)]);

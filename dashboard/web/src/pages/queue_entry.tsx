@@ -26,7 +26,7 @@ export function QueueEntry({ list, name, settings, on_close, on_done }: { list: 
   const send = async (changed: QueueSettings, done: string) => {
     set_busy(true);
     try {
-      await call("POST", "/api/v1/queue", { settings: changed });
+      await call("POST", "/api/v1/job_queue", { settings: changed });
       toast(done);
       on_done();
       on_close();
@@ -45,7 +45,7 @@ export function QueueEntry({ list, name, settings, on_close, on_done }: { list: 
   };
   const load_present = async () => {
     try {
-      const present = (await call<QueueReply>("GET", "/api/v1/queue")).settings;
+      const present = (await call<QueueReply>("GET", "/api/v1/job_queue")).settings;
       set_base(present);
       set_texts(texts_of(list, found_in(present, list, name), name));
       set_wrong(kRight);

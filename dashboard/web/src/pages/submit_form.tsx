@@ -39,7 +39,7 @@ function SubmitForm({ on_close, on_done }: { on_close: () => void; on_done: () =
   const [said, set_said] = useState<Said>(kNothing);
   const [further, set_further] = useState(false);
   const [unique] = useState(() => Math.random().toString(16).slice(2, 10));
-  const queue = use_answer<QueueReply>("/api/v1/queue").answer;
+  const queue = use_answer<QueueReply>("/api/v1/job_queue").answer;
   const { busy, run } = use_act();
   const of = (key: keyof Form) => ({ value: form[key], error: said.at === key ? said.text : undefined, on_change: (value: string) => set_form((before) => ({ ...before, [key]: value })) });
   const many = array_of(form) !== 1;
