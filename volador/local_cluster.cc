@@ -204,6 +204,7 @@ void run_local_cluster(net::UniqueFd control) {
       if (!store.empty()) options.resources.object_store_memory = std::atoll(store.c_str());
       if (!spill.empty()) options.resources.object_spill_limit = std::atoll(spill.c_str());
       options.parent_fd = control.get();
+      options.cgroups = false;  // Nothing would remove the groups of a killed program.
       options.on_ready = [&](const std::string&, const std::string&) {
         (void)net::send_message(control.get(), "ready");
       };

@@ -23,7 +23,7 @@ struct StartForecast {
   JobNumber number = 0;
   int64_t likely_ms = 0;  // 0: unknown, because it waits for a job with neither a prediction nor a limit.
   int64_t latest_ms = 0;  // At least likely_ms. 0: unknown, because it waits for a job without a limit.
-  int64_t ahead = 0;      // Waiting jobs of the pool that come first now; 0 also for a job that starts now.
+  int64_t ahead = 0;      // Waiting jobs, also of other pools, that come first now; 0 also for a job that starts now.
   bool never = false;     // The cluster or the limit of its project cannot hold it; both times are 0.
 };
 
