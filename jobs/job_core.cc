@@ -99,6 +99,7 @@ void JobCore::start(int64_t now_ms) {
       continue;
     }
     active_.insert(number);
+    unseen_.insert(number);
     if (!record.group_id().empty()) by_group_[record.group_id()] = number;
     const auto held = resources_of(job.spec()).value_or(ResourceSet());
     for (int i = 0; i < record.actor_ids_size(); ++i) {
@@ -487,6 +488,12 @@ void JobCore::check_invariants() const {
     VOLADOR_CHECK(is_queued == (planner_.find(static_cast<JobNumber>(number)) != nullptr), job_id(number));
     VOLADOR_CHECK(is_queued != (planner_.find_running(static_cast<JobNumber>(number)) != nullptr), job_id(number));
   }
+  std::unordered_map<std::string, ResourceSet> held;
+  for (const int64_t number : active_) {
+    for (const auto& [node, resources] : jobs_.at(number).held) held[node] += resources;
+  }
+  VOLADOR_CHECK(held == held_, std::to_string(held.size()));
+  VOLADOR_CHECK(std::ranges::includes(active_, unseen_), std::to_string(unseen_.size()));
   VOLADOR_CHECK(planner_.size() + active_.size() == open_.size(), std::to_string(open_.size()));
   for (const int64_t number : open_) VOLADOR_CHECK(jobs_.contains(number), job_id(number));
   VOLADOR_CHECK(ended_.size() + open_.size() == jobs_.size(), std::to_string(jobs_.size()));

@@ -164,8 +164,7 @@ class JobCore {
     int64_t promised_ms = 0;                                // See QueuedJob.
     bool ask_again = false;                                 // The head refused a request because of a limit.
     int64_t leaves_ms = 0;                                  // While it ends: when its processes are killed.
-    bool in_view = false;                        // The last view shows the resources of all its ranks as used.
-    std::optional<protocol::DeathCause> failed;  // The first failure of this attempt.
+    std::optional<protocol::DeathCause> failed;             // The first failure of this attempt.
     int failed_rank = -1;
     const v1::JobSpec& spec() const { return record.job().spec(); }
   };
@@ -180,6 +179,7 @@ class JobCore {
   QueuedJob queued(const Job& job) const;
   void take_room(const Job& job);
   void update_running(const Job& job);
+  void add_held(JobNumber running, int sign);
   void drop_running(int64_t number);
   Reason wait_reason(const Job& job) const;
   void enqueue(Job& job);
@@ -223,6 +223,8 @@ class JobCore {
   std::set<int64_t> active_;                     // Open jobs that are not queued; as many as the cluster holds.
   mutable IncrementalPlanner planner_;           // The queued jobs, and the running ones: those of active_.
   std::array<std::vector<int64_t>, 3> waiting_;  // Queued jobs by priority, ascending.
+  std::set<int64_t> unseen_;                     // Those of active_ whose resources the last view did not show as used.
+  std::vector<int64_t> newly_ending_;            // Since the last plan.
   std::deque<int64_t> ended_;                    // In the order of their ends.
   std::unordered_map<ActorId, int64_t> by_actor_;
   std::map<std::string, int64_t> by_group_;  // Raw id.
@@ -231,6 +233,7 @@ class JobCore {
   // Free resources are less those of jobs that the view does not show yet.
   ClusterState cluster_;
   std::unordered_map<std::string, size_t> node_index_;  // Into the nodes of the view.
+  std::unordered_map<std::string, ResourceSet> held_;   // By active jobs, by node.
   std::set<std::string> pools_;                         // Pools that nodes belong to.
   mutable std::optional<int64_t> waits_stale_at_ms_;    // The time of the last plan, if waits_ is older than it.
   mutable std::unordered_map<JobNumber, Wait> waits_;   // Why jobs wait, by the last plan.

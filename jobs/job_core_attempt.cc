@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <iterator>
 
 #include "jobs/command.h"
 #include "jobs/environment/environment.h"
@@ -102,6 +103,7 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes) {
   Record& record = job.record;
   dequeue(record.number());
   active_.insert(record.number());
+  unseen_.insert(record.number());
   record.set_phase(Record::PLACING);
   record.clear_outcome();
   record.clear_group_id();
@@ -115,7 +117,6 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes) {
   record.mutable_job()->clear_why();
   record.mutable_job()->set_started_ms(0);
   record.mutable_job()->set_exit_code(0);
-  job.in_view = false;
   job.leaves_ms = 0;
   job.failed.reset();
   job.failed_rank = -1;
@@ -392,7 +393,7 @@ void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
 // Queues jobs again that were sent to a node by its name and wait for it, if it takes no jobs any more: they may have
 // named others.
 void JobCore::leave_closed_nodes(int64_t now_ms) {
-  for (const int64_t number : std::vector<int64_t>(active_.begin(), active_.end())) {
+  for (const int64_t number : std::vector<int64_t>(unseen_.begin(), unseen_.end())) {
     Job& job = jobs_.at(number);
     if (job.record.phase() != Record::PLACING || job.spec().node_names_size() < 2 || job.ranks.size() != 1) continue;
     const Rank& rank = job.ranks.front();
@@ -417,12 +418,13 @@ void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
     pools_.insert(node.pool);
   }
   // The head reads its tables and sends the states of actors in one order: what is known as placed here is in the view.
-  for (const int64_t number : active_) {
-    Job& job = jobs_.at(number);
-    job.in_view = !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const Rank& rank) {
+  for (auto at = unseen_.begin(); at != unseen_.end();) {
+    const Job& job = jobs_.at(*at);
+    const bool in_view = !job.ranks.empty() && std::ranges::all_of(job.ranks, [](const Rank& rank) {
       return rank.state != protocol::ACTOR_STATE_UNSPECIFIED && rank.state != protocol::PENDING;
     });
-    if (!job.in_view) take_room(job);
+    if (!in_view) take_room(job);
+    at = in_view ? unseen_.erase(at) : std::next(at);
   }
   for (const ActorId actor : cluster_.gone) {
     const auto found = by_actor_.find(actor);
@@ -553,6 +555,7 @@ void JobCore::end_ranks(Job& job, const std::string& outcome, bool now) {
   Record& record = job.record;
   record.set_phase(Record::ENDING);
   record.set_outcome(outcome);
+  newly_ending_.push_back(record.number());
   if (outcome == "stopped" || outcome == "expired") record.mutable_job()->set_stopping(true);
   for (const Rank& rank : job.ranks) {
     if (rank.state == protocol::DEAD && !(now && !rank.gone)) continue;
@@ -620,6 +623,7 @@ void JobCore::finish(Job& job, int64_t now_ms) {
   account(job, now_ms);
   forget_ranks(job);
   active_.erase(record.number());
+  unseen_.erase(record.number());
   enqueue(job);
   record.set_phase(Record::QUEUED);
   record.clear_outcome();
@@ -648,6 +652,7 @@ void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int
   if (!why.empty()) set_reason(shown, why);
   open_.erase(record.number());
   active_.erase(record.number());
+  unseen_.erase(record.number());
   dequeue(record.number());
   ended_.push_back(record.number());
   event("job ended", {{"job", shown.id()}, {"name", job.spec().name()}, {"state", state}, {"why", shown.reason()}});

@@ -90,6 +90,7 @@ void JobCore::take_room(const Job& job) {
 void JobCore::update_running(const Job& job) {
   const auto number = static_cast<JobNumber>(job.record.number());
   const v1::Job& shown = job.record.job();
+  add_held(number, -1);
   planner_.put_running(
       {.number = number,
        .started_ms = shown.started_ms() != 0 ? shown.started_ms() : shown.submitted_ms(),
@@ -100,9 +101,28 @@ void JobCore::update_running(const Job& job) {
        .priority = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal),
        .leaving = job.leaves_ms != 0,
        .ends_ms = job.leaves_ms});
+  add_held(number, 1);
 }
 
-void JobCore::drop_running(int64_t number) { planner_.erase_running(static_cast<JobNumber>(number)); }
+void JobCore::drop_running(int64_t number) {
+  add_held(static_cast<JobNumber>(number), -1);
+  planner_.erase_running(static_cast<JobNumber>(number));
+}
+
+// Adds what the running job holds to held_, or removes it.
+void JobCore::add_held(JobNumber running, int sign) {
+  const RunningJob* job = planner_.find_running(running);
+  if (job == nullptr) return;
+  for (const auto& [node, resources] : job->held) {
+    ResourceSet& all = held_[node];
+    if (sign > 0) {
+      all += resources;
+    } else {
+      all -= resources;
+      if (all.empty()) held_.erase(node);
+    }
+  }
+}
 
 void JobCore::record_run(const Job& job, int64_t run_ms) {
   const std::string& owner = job.record.job().owner();
@@ -158,13 +178,14 @@ void JobCore::plan(int64_t now_ms) {
     actions_.look = true;
     return;
   }
-  if (planner_.size() == 0) return;
-  for (const int64_t number : active_) {
-    Job& job = jobs_.at(number);
-    if (job.record.phase() != Record::ENDING || job.leaves_ms != 0) continue;
-    job.leaves_ms = now_ms + job.spec().graceful_s() * 1000;
+  for (const int64_t number : std::exchange(newly_ending_, {})) {
+    const auto found = jobs_.find(number);
+    if (found == jobs_.end() || found->second.record.phase() != Record::ENDING) continue;
+    Job& job = found->second;
+    if (job.leaves_ms == 0) job.leaves_ms = now_ms + job.spec().graceful_s() * 1000;
     update_running(job);
   }
+  if (planner_.size() == 0) return;
   const Plan made = planner().plan(now_ms);
   waits_stale_at_ms_ = now_ms;
   for (const BlockedJob& blocked : made.blocked) {
@@ -214,8 +235,6 @@ void JobCore::preempt(Job& job, int64_t by, int64_t now_ms) {
   set_reason(*record.mutable_job(), reason("job.preempted", job_id(by), other.name(), other.priority()));
   event("job is preempted", {{"job", record.job().id()}, {"by", job_id(by)}});
   end_ranks(job, "queued", false);
-  job.leaves_ms = now_ms + job.spec().graceful_s() * 1000;
-  update_running(job);
   settle(job, now_ms);
 }
 
@@ -225,18 +244,19 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
   NotHandedOver& last = not_handed_over_[job.spec().pool()];
   if (last.number == job.record.number() && now_ms - last.at_ms < kHandOverAgainMs) return;
   last = {.number = job.record.number(), .at_ms = now_ms};
-  ClusterView view = planner().view();
+  ClusterView view{.nodes = cluster_.view.nodes, .running = {}};
+  const std::string& project = job.spec().project();
+  const bool has_limits = options_.limits.contains(project) || options_.urgent_quota.contains(project);
   bool others = false;  // Whether actors and trials use anything.
-  std::vector<ResourceSet> taken(view.nodes.size());
-  for (const RunningJob& running : view.running) {
-    for (const auto& [name, held] : running.held) {
-      if (const auto at = node_index_.find(name); at != node_index_.end()) taken[at->second] += held;
-    }
+  for (const int64_t number : has_limits ? active_ : std::set<int64_t>()) {
+    const RunningJob* runs = planner_.find_running(static_cast<JobNumber>(number));
+    if (runs != nullptr && runs->project == project) view.running.push_back(*runs);
   }
-  for (size_t i = 0; i < view.nodes.size(); ++i) {
-    PlanNode& node = view.nodes[i];
+  for (PlanNode& node : view.nodes) {
+    const auto held = held_.find(node.name);
     for (const auto& [of, total] : node.total.entries()) {
-      const Amount left = std::max<Amount>(0, total - taken[i].get(of));
+      const Amount taken = held == held_.end() ? 0 : held->second.get(of);
+      const Amount left = std::max<Amount>(0, total - taken);
       others |= node.free.get(of) < left;
       node.free.set(of, left);
     }
