@@ -172,7 +172,7 @@ std::optional<int> RshClient::on_frame(const RshFrame& frame) {
     case RshFrameKind::kExit:
       return std::atoi(frame.content.c_str());
     default:
-      return ssh_failure("ssh: the rank of the job sent an unexpected message; use volador of one version");
+      return ssh_failure("ssh: the rank of the job sent an unexpected message; install the same version on all nodes");
   }
 }
 
