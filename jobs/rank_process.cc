@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -16,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "jobs/environment/environment_store.h"
+#include "jobs/group_spawn.h"
 #include "jobs/sandbox/sandbox.h"
 #include "runtime/actor/self.h"
 
@@ -27,14 +26,6 @@ namespace fs = std::filesystem;
 
 constexpr int kStatusFd = 9;  // In bubblewrap.
 constexpr const char* kSystemFolder = "/sys";
-
-std::vector<char*> pointers_to(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  out.reserve(words.size() + 1);
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
 
 // Adds the entries of another root file system, without the targets of the request's files. `listed`: folders whose
 // entries are added one by one, because the job has files in them that the root lacks.
@@ -176,43 +167,25 @@ std::optional<RankProcess::Refusal> RankProcess::start(std::vector<std::string> 
       status_end.reset(ends[1]);
     }
   }
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
+  GroupSpawn spawn;
   if (streams.in < 0) {
-    posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+    spawn.open(STDIN_FILENO, "/dev/null", O_RDONLY);
   } else {
-    posix_spawn_file_actions_adddup2(&actions, streams.in, STDIN_FILENO);
+    spawn.duplicate(streams.in, STDIN_FILENO);
   }
-  if (streams.out >= 0) posix_spawn_file_actions_adddup2(&actions, streams.out, STDOUT_FILENO);
-  if (streams.err >= 0) posix_spawn_file_actions_adddup2(&actions, streams.err, STDERR_FILENO);
-  posix_spawn_file_actions_addchdir_np(&actions, surroundings_.directory.c_str());
-  if (status_end) posix_spawn_file_actions_adddup2(&actions, status_end.get(), kStatusFd);
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  std::vector<std::string> environment = surroundings_.environment;
-  const std::string file = find_program(words.front(), environment);  // In the job's PATH, not in this process'.
-  const std::vector<char*> argv = pointers_to(words);
-  const std::vector<char*> envp = pointers_to(environment);
+  if (streams.out >= 0) spawn.duplicate(streams.out, STDOUT_FILENO);
+  if (streams.err >= 0) spawn.duplicate(streams.err, STDERR_FILENO);
+  spawn.change_directory(surroundings_.directory);
+  if (status_end) spawn.duplicate(status_end.get(), kStatusFd);
   pid_t child = 0;
   int failed = 0;
   {
     const std::lock_guard lock(mutex_);
     if (!ending_) {
-      failed =
-          file.empty() ? ENOENT : ::posix_spawn(&child, file.c_str(), &actions, &attributes, argv.data(), envp.data());
+      failed = spawn.start(words, surroundings_.environment, child);
       if (failed == 0) pid_ = child;
     }
   }
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
   if (failed != 0) {
     if (surroundings_.isolated && failed == ENOENT) {
       return Refusal{kExitCannotRun,

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -24,6 +23,7 @@
 #include <thread>
 #include <utility>
 
+#include "jobs/group_spawn.h"
 #include "runtime/control/program_transfer.h"
 #include "runtime/paths.h"
 #include "runtime/quantities.h"
@@ -175,14 +175,6 @@ Result<void> hash_list(EnvironmentKind kind, const fs::path& list, const std::st
   return {};
 }
 
-std::vector<char*> c_strings(std::vector<std::string>& words) {
-  std::vector<char*> out;
-  out.reserve(words.size() + 1);
-  for (std::string& word : words) out.push_back(word.data());
-  out.push_back(nullptr);
-  return out;
-}
-
 // `credentials`: a file, because other users see the words of a running program; empty: none.
 std::vector<std::string> skopeo_words(const char* action, const std::string& credentials,
                                       const std::vector<std::string>& more) {
@@ -190,14 +182,6 @@ std::vector<std::string> skopeo_words(const char* action, const std::string& cre
   if (!credentials.empty()) words.insert(words.end(), {"--authfile", credentials});
   words.insert(words.end(), more.begin(), more.end());
   return words;
-}
-
-std::string value_of(const std::vector<std::string>& variables, std::string_view name) {
-  for (const std::string& pair : variables) {
-    if (pair.size() > name.size() && pair.starts_with(name) && pair[name.size()] == '=')
-      return pair.substr(name.size() + 1);
-  }
-  return {};
 }
 
 // Whether the folder has an entry of this name; without a name: whether the path exists.
@@ -458,40 +442,21 @@ Result<void> EnvironmentStore::build_once(const fs::path& entry, const std::stri
 
 Result<int> EnvironmentStore::run(const BuildStep& step, const std::vector<std::string>& variables,
                                   const fs::path& directory, const fs::path& output) {
-  std::vector<std::string> words = step.words;
-  std::vector<std::string> own = changed(variables, {.set = step.variables});
-  const std::string program = find_program(words.front(), own);
-  posix_spawn_file_actions_t actions;
-  posix_spawnattr_t attributes;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawnattr_init(&attributes);
-  posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, output.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0600);
-  posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
-  posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
-  sigset_t none;
-  sigset_t all;
-  sigemptyset(&none);
-  sigfillset(&all);
-  posix_spawnattr_setsigmask(&attributes, &none);
-  posix_spawnattr_setsigdefault(&attributes, &all);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
-  const std::vector<char*> argv = c_strings(words);
-  const std::vector<char*> envp = c_strings(own);
+  GroupSpawn spawn;
+  spawn.open(STDIN_FILENO, "/dev/null", O_RDONLY);
+  spawn.open(STDOUT_FILENO, output, O_WRONLY | O_CREAT | O_APPEND, 0600);
+  spawn.duplicate(STDOUT_FILENO, STDERR_FILENO);
+  spawn.change_directory(directory);
   pid_t child = 0;
-  int failed = ENOENT;
+  int failed = ECANCELED;
   {
     const std::lock_guard lock(mutex_);
-    if (!cancelled_ && !program.empty())
-      failed = ::posix_spawn(&child, program.c_str(), &actions, &attributes, argv.data(), envp.data());
+    if (!cancelled_) failed = spawn.start(step.words, changed(variables, {.set = step.variables}), child);
     if (failed == 0) pid_ = child;
   }
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
   if (is_cancelled() && failed != 0) return make_error(ErrorCode::kCancelled, "the job ends");
   if (failed != 0)
-    return make_error(ErrorCode::kUnavailable, fmt::format("{}: {}", words.front(), std::strerror(failed)));
+    return make_error(ErrorCode::kUnavailable, fmt::format("{}: {}", step.words.front(), std::strerror(failed)));
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
@@ -569,21 +534,6 @@ void EnvironmentStore::remove_unused() {
     fs::remove_all(folder_ / key, failed);
     fs::remove(folder_ / (key + ".lock"), failed);
   }
-}
-
-std::string find_program(const std::string& name, const std::vector<std::string>& variables) {
-  if (name.find('/') != std::string::npos) return name;
-  std::string path = value_of(variables, "PATH");
-  if (path.empty()) path = "/usr/bin:/bin";
-  for (size_t at = 0; at <= path.size();) {
-    const size_t end = std::min(path.find(':', at), path.size());
-    const fs::path file = fs::path(path.substr(at, end - at)) / name;
-    std::error_code failed;
-    if (file.is_absolute() && ::access(file.c_str(), X_OK) == 0 && fs::is_regular_file(file, failed))
-      return file.string();
-    at = end + 1;
-  }
-  return {};
 }
 
 }  // namespace volador::jobs

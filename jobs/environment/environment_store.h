@@ -91,8 +91,4 @@ class EnvironmentStore {
   bool cancelled_ = false;
 };
 
-// The first executable file of this name in the folders of PATH in `variables`; a name with a slash is returned as it
-// is. Empty: there is none.
-std::string find_program(const std::string& name, const std::vector<std::string>& variables);
-
 }  // namespace volador::jobs

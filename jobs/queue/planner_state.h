@@ -269,6 +269,7 @@ struct PlannerState {
 
   // `must_block`: finds the blocked jobs even if nothing can start.
   void pass(int64_t now_ms, bool must_block);
+  void clear_results();
   void begin_pass(int64_t now_ms);
   bool advance(Project& project, Bucket& bucket, bool must_block) const;
   void take_turn(Turns& turns, uint32_t project, size_t priority, bool must_block);

@@ -60,14 +60,18 @@ void PlannerState::fail(uint32_t index, ReservationSet respected) {
   if (was_alive && shape.waiting > 0) --pools[shape.pool].alive;
 }
 
-void PlannerState::begin_pass(int64_t now_ms) {
-  now = now_ms;
+void PlannerState::clear_results() {
   starts.clear();
   started_running.clear();
   blocked_pools.clear();
   preempted.clear();
   victims.clear();
   earlier_promises.clear();
+}
+
+void PlannerState::begin_pass(int64_t now_ms) {
+  now = now_ms;
+  clear_results();
   const bool many = shapes.size() > kTriedAlone;
   for (Pool& pool : pools) {
     drop_reservations(pool);
@@ -210,12 +214,7 @@ void PlannerState::undo_pass() {
   for (const auto& [job, promise] : earlier_promises) jobs[job].promised_ms = promise;
   for (Pool& pool : pools) drop_reservations(pool);
   for (Shape& shape : shapes) shape.fitted = true;
-  starts.clear();
-  started_running.clear();
-  blocked_pools.clear();
-  preempted.clear();
-  victims.clear();
-  earlier_promises.clear();
+  clear_results();
 }
 
 void PlannerState::append_order(std::vector<uint32_t>& result) const {
