@@ -204,7 +204,7 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
       ->type_name("DURATION");
   app->add_option("--restarts", restarts_, "How often the job starts again when it fails; 0 by default")
       ->type_name("INTEGER");
-  app->add_option("--graceful", graceful_, "Time from SIGTERM to SIGKILL when it is stopped; 30s by default")
+  app->add_option("--graceful", graceful_, "Time from the stop signal to SIGKILL when it is stopped; 30s by default")
       ->type_name("DURATION");
   app->add_option("--node", node_names_, "Only on this node; may be repeated")
       ->type_name("NAME")
@@ -220,7 +220,7 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
   app->add_option("--project", project_, "Project that the job belongs to; default by default")->type_name("NAME");
   app->add_option("--note", note_, "Text for people who look at the job")->type_name("TEXT");
   app->add_option("--array", array_, "Submit it so many times as a batch; VOLADOR_TASK_INDEX tells them apart, from 0")
-      ->check(CLI::Range(1, jobs::kBatchMax))
+      ->check(CLI::Range(1, jobs::kBatchMax).description(""))
       ->type_name("INTEGER");
   app->add_option("--or", alternatives_,
                   "FIELD=VALUE,… of another job that does as well, such as gpus=2,pool=old; the first that starts "
