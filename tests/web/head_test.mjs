@@ -248,7 +248,13 @@ try {
         await page.click(".menu button");
         await until("the journal", async () => (await page.textContent(".menu-list")).includes("Journal"));
         const links = await page.locator(".menu-list a").evaluateAll((all) => all.map((one) => one.getAttribute("href")));
-        await go(`${of}/trials/${run.best.trial}`);
+        // The best one may have been stopped before its first checkpoint.
+        let saved;
+        for (const trial of (await answer(`/api/v1${of}/trials`)).rows) {
+          const files = await answer(`/api/v1${of}/trials/${encodeURIComponent(trial.id)}/files`);
+          if (JSON.stringify(files).includes("checkpoint_")) saved ??= trial.id;
+        }
+        await go(`${of}/trials/${saved}`);
         await until("its checkpoints", () => page.locator('.files a[href*="checkpoint_"]').count().then((n) => n > 0));
         links.push(...(await page.locator(".files a").evaluateAll((all) => all.map((one) => one.getAttribute("href")))));
         for (const word of ["trials.csv", "curves.csv", "format=yaml", "journal.vlj", "checkpoint_"]) check(links.some((one) => one.includes(word)), word + " can be downloaded");

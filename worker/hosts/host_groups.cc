@@ -20,6 +20,7 @@
 
 #include "runtime/log.h"
 #include "runtime/net/unique_fd.h"
+#include "runtime/paths.h"
 #include "worker/hosts/cgroup.h"
 
 namespace volador::worker {
@@ -239,8 +240,9 @@ Result<std::unique_ptr<HostGroups>> HostGroups::create(net::IoLoop& loop, HostGr
                                                                     : fmt::format("{}", fmt::join(plan.missing, "; ")));
   }
   if (!options.record.empty()) {
-    std::ofstream out(options.record, std::ios::trunc);
-    for (const Files::Place& place : files->places) out << place.folder.string() << '\n';
+    std::string record;
+    for (const Files::Place& place : files->places) record += place.folder.string() + "\n";
+    VOLADOR_TRY(write_file_atomic(options.record, record, 0600));
   }
   return std::unique_ptr<HostGroups>(
       new HostGroups(loop, std::move(files), std::move(options), std::move(plan.missing)));
