@@ -182,6 +182,9 @@ TEST_F(HostGroupsTest, ChangedLimitsHoldForAPlacedProcess) {
 }
 
 TEST_F(HostGroupsTest, RemovesTheGroupsOfAKilledWorkerAndNoOthers) {
+#ifdef __SANITIZE_THREAD__
+  GTEST_SKIP() << "ThreadSanitizer permits no threads after a fork";
+#endif
   const pid_t worker = ::fork();  // Creates groups of another cluster and is killed.
   if (worker == 0) {
     auto loop = std::move(*net::IoLoop::create("test"));
