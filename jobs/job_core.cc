@@ -61,8 +61,7 @@ bool JobCore::load(std::string_view table, std::string_view key, std::string_vie
   }
   if (table == kJobsHeadTable && key == "settings") {
     if (!settings_.ParseFromArray(value.data(), static_cast<int>(value.size()))) return false;
-    options_ = planner_options(settings_);
-    planner_.set_options(options_);
+    planner_.set_options(planner_options(settings_));
     return true;
   }
   if (table == kUsageTable) return usage_.load(value);
@@ -267,7 +266,7 @@ Result<void> JobCore::check_admission(const Job& job) const {
   VOLADOR_TRY(check_pool(settings_, pools_, job.spec().pool(), job.spec().project()));
   const QueuedJob wanted = queued(job);
   // Without any node it waits for the first.
-  const auto feasible = check_feasible(cluster_.view, wanted, options_);
+  const auto feasible = check_feasible(cluster_.view, wanted, planner_.options());
   if (!feasible && feasible.error().code != ErrorCode::kUnavailable) return feasible;
   return check_urgency(job, job.spec().priority());
 }
@@ -276,8 +275,8 @@ Result<void> JobCore::check_admission(const Job& job) const {
 Result<void> JobCore::check_urgency(const Job& job, const std::string& priority) const {
   const bool was_urgent = !job.record.job().id().empty() && job.spec().priority() != "normal";
   if (priority == "normal" || was_urgent) return {};
-  if (!options_.urgent_quota.contains(job.spec().project())) return {};
-  return check_urgent_quota(planner_.view(), planner_.queue(), job.spec().project(), options_);
+  if (!planner_.options().urgent_quota.contains(job.spec().project())) return {};
+  return check_urgent_quota(planner_.view(), planner_.queue(), job.spec().project(), planner_.options());
 }
 
 v1::ListJobsReply JobCore::list(const v1::ListJobsRequest& request, int64_t now_ms) const {
@@ -444,8 +443,7 @@ Result<v1::QueueSettings> JobCore::set_queue(const v1::QueueSettings& given) {
   }
   settings->set_version(settings_.version() + 1);
   settings_ = std::move(*settings);
-  options_ = planner_options(settings_);
-  planner_.set_options(options_);
+  planner_.set_options(planner_options(settings_));
   forecast_at_ms_ = 0;
   actions_.rows.push_back({std::string(kJobsHeadTable), "settings", settings_.SerializeAsString()});
   event("job queue was changed", {{"version", std::to_string(settings_.version())}});

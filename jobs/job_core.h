@@ -246,7 +246,6 @@ class JobCore {
   RunTimePredictor predictor_;
   UsageLedger usage_;
   v1::QueueSettings settings_;
-  PlannerOptions options_;                              // As the settings say.
   mutable std::map<int64_t, StartForecast> forecasts_;  // By number.
   mutable int64_t forecast_at_ms_ = 0;
   JobActions actions_;

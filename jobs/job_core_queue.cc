@@ -246,7 +246,8 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
   last = {.number = job.record.number(), .at_ms = now_ms};
   ClusterView view{.nodes = cluster_.view.nodes, .running = {}};
   const std::string& project = job.spec().project();
-  const bool has_limits = options_.limits.contains(project) || options_.urgent_quota.contains(project);
+  const bool has_limits =
+      planner_.options().limits.contains(project) || planner_.options().urgent_quota.contains(project);
   bool others = false;  // Whether actors and trials use anything.
   for (const int64_t number : has_limits ? active_ : std::set<int64_t>()) {
     const RunningJob* runs = planner_.find_running(static_cast<JobNumber>(number));
@@ -263,7 +264,7 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
   }
   if (!others) return;
   const std::vector<QueuedJob> alone{queued(job)};
-  const Plan made = jobs::plan(view, alone, now_ms, options_);
+  const Plan made = jobs::plan(view, alone, now_ms, planner_.options());
   if (made.start.empty()) return;
   const Reason waits = reason("job.wait_other", wait_reason(job));
   last = {};

@@ -9,25 +9,21 @@
 #include "cli/render/table.h"
 #include "dashboard/operation_json.h"
 #include "runtime/control/cluster_api.h"
+#include "runtime/csv_text.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 
 namespace volador::cli {
 namespace {
 
-// A field of a CSV file.
-std::string csv_field(const std::string& text) {
-  if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-  std::string out = "\"";
-  for (const char c : text) out += c == '"' ? "\"\"" : std::string(1, c);
-  return out + "\"";
-}
-
 std::string usage_csv(const v1::GetUsageReply& reply) {
   std::string out = "day,project,owner,cpu_hours,gpu_hours,memory_gib_hours,attempts\n";
   for (const v1::Usage& row : reply.usage()) {
-    out +=
-        fmt::format("{},{},{},{:.6f},{:.6f},{:.6f},{}\n", row.day(), csv_field(row.project()), csv_field(row.owner()),
-                    row.cpu_hours(), row.gpu_hours(), row.memory_gib_hours(), row.attempts());
+    out += row.day() + ",";
+    append_csv_text(out, row.project());
+    out += ",";
+    append_csv_text(out, row.owner());
+    out += fmt::format(",{:.6f},{:.6f},{:.6f},{}\n", row.cpu_hours(), row.gpu_hours(), row.memory_gib_hours(),
+                       row.attempts());
   }
   return out;
 }
