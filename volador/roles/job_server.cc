@@ -430,10 +430,10 @@ void JobServer::serve_on(operations::Registry& registry) {
       registry, "Jobs/GetQueue",
       [impl](const Principal&, const v1::GetQueueRequest&) { return Result<v1::GetQueueReply>(impl->core.queue()); },
       true);
-  impl->serve<v1::GetUsageRequest, v1::GetUsageReply>(
-      registry, "Jobs/GetUsage", [impl](const Principal&, const v1::GetUsageRequest& request) {
-        return impl->core.usage(request, impl->now_ms());
-      });
+  impl->serve<v1::GetUsageRequest, v1::GetUsageReply>(registry, "Jobs/GetUsage",
+                                                      [impl](const Principal&, const v1::GetUsageRequest& request) {
+                                                        return impl->core.usage(request, impl->now_ms());
+                                                      });
   impl->serve<v1::SetQueueRequest, v1::SetQueueReply>(
       registry, "Jobs/SetQueue",
       [impl](const Principal&, const v1::SetQueueRequest& request) -> Result<v1::SetQueueReply> {
