@@ -13,7 +13,7 @@ struct Principal {
   std::string_view role_name;  // For messages: the role of the certificate, or of the token.
   std::string name;            // For messages: the certificate's, or "token ID".
   std::string token_id;        // The token that the certificate was issued for, or that came with the call.
-  std::string user = {};       // Whose token it is; empty: nobody's.
+  std::string user = {};       // Whose token it is; empty: it has no user.
 };
 
 // The bearer of a token. A join token makes its bearer a node, which may not read the API.
