@@ -42,22 +42,31 @@ run_tests() {
   return $code
 }
 
-# build_later PRESET: builds a sanitizer's tests with what the processors have left beside the tests that run meanwhile; built PRESET waits.
+# build_later PRESET…: builds the sanitizers' tests, one after the other, with what the processors have left beside the tests that run
+# meanwhile; built PRESET waits for one of them.
 build_later() {
   set -m  # A process group of its own, so that it can be ended as a whole.
   {
     chrt --idle --pid 0 "$BASHPID"
-    configure "$1" && build "build-$1" sanitized_tests
-  } >"$results/$1.built" 2>&1 &
+    local preset code
+    for preset; do
+      { configure "$preset" && build "build-$preset" sanitized_tests; } >"$results/$preset.built" 2>&1
+      code=$?
+      echo $code >"$results/$preset.code.new" && mv "$results/$preset.code.new" "$results/$preset.code"
+    done
+  } &
   later=$!
   set +m
 }
 built() {
-  wait "$later"
-  local code=$?
-  later=
-  [ $code -eq 0 ] || cat "$results/$1.built"
-  return $code
+  until [ -e "$results/$1.code" ]; do
+    kill -0 "$later" 2>/dev/null || [ -e "$results/$1.code" ] || { echo "the build of $1 was ended"; return 1; }
+    sleep 1
+  done
+  local code
+  code=$(cat "$results/$1.code")
+  [ "$code" -eq 0 ] || cat "$results/$1.built"
+  return "$code"
 }
 
 build_docs() { scripts/docs.sh >"$results/docs.log" 2>&1 || { tail -n 40 "$results/docs.log"; return 1; }; }
@@ -69,16 +78,13 @@ jobs=$(nproc)
 cores='^(unit|sim|fuzz)$'  # Labels of the tests of pure cores.
 if step "configure release" configure release && step "build release" build build; then
   step "tests of units" run_tests build release-units --label-regex "$cores" --parallel "$jobs"
-  build_later asan
+  build_later asan tsan
   # What starts machines, clusters and browsers goes before anything else that runs.
   step "tests" run_tests build release --label-exclude "$cores"
 else
-  build_later asan
+  build_later asan tsan
 fi
-step "build asan" built asan
-asan=$?
-build_later tsan
-if [ $asan -eq 0 ]; then step "tests under asan" run_tests build-asan asan --label-regex "$cores" --parallel "$jobs"; fi
+if step "build asan" built asan; then step "tests under asan" run_tests build-asan asan --label-regex "$cores" --parallel "$jobs"; fi
 if step "build tsan" built tsan; then step "tests under tsan" run_tests build-tsan tsan --label-regex "$cores" --parallel "$jobs"; fi
 
 # The closing line; a step that did not come to its tests counts as one failure.

@@ -22,7 +22,12 @@ void ActorHosts::reconcile(Node& node, const protocol::Register& message, BootTi
     reported.insert(actor->id);
     Incarnation& incarnation = *actor->incarnation;
     if (incarnation.ending) {
-      reply.add_stale_hosts(report.host_id());
+      // Within a grace period it may go on, as if the connection had held; the worker keeps the earlier time of its end.
+      if (incarnation.end_grace > std::chrono::milliseconds(0)) {
+        life_.send_end(*actor);
+      } else {
+        reply.add_stale_hosts(report.host_id());
+      }
       continue;
     }
     if (incarnation.gone_at || incarnation.worker != node.incarnation) {  // The host still exists.
@@ -68,10 +73,10 @@ void ActorHosts::on_ready(Node& node, const protocol::HostReport& report) {
     }
     return;
   }
+  if (current) return life_.send_end(*actor);
   protocol::HeadToWorker answer;
   answer.mutable_end_host()->set_host_id(report.host_id());
-  *answer.mutable_end_host()->mutable_cause() =
-      current ? actor->incarnation->end_cause : make_cause(Cause::LEASE_LOST, reason("cause.epoch_refused"));
+  *answer.mutable_end_host()->mutable_cause() = make_cause(Cause::LEASE_LOST, reason("cause.epoch_refused"));
   context_.send(*node.session, std::move(answer));
 }
 

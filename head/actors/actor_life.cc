@@ -275,6 +275,11 @@ void ActorLife::flush_actor(Actor& actor) {
     record.set_worker_incarnation(actor.incarnation->worker);
     record.set_bundle(actor.incarnation->bundle);
     for (const int32_t gpu : actor.incarnation->gpus) record.add_gpus(gpu);
+    if (actor.incarnation->ending) {
+      record.set_ending(true);
+      *record.mutable_end_cause() = actor.incarnation->end_cause;
+      record.set_end_grace_ms(actor.incarnation->end_grace.count());
+    }
   }
   if (actor.state == protocol::ALIVE) {
     *record.mutable_address() = actor.address;

@@ -45,6 +45,8 @@ class ActorLife {
   void send_start(const Actor& actor);
   // Repeats EndHost until the end is certain. A later call keeps the first cause but may shorten the grace period.
   void end_incarnation(Actor& actor, const Cause& cause, std::chrono::milliseconds grace);
+  // Sends EndHost for an incarnation that is ending. The worker keeps the earliest time of its end.
+  void send_end(Actor& actor);
   // Called once the incarnation's host process is confirmed gone.
   void incarnation_over(Actor& actor, Cause cause);
   // Ends the incarnation, if any, and restarts the actor.
@@ -75,7 +77,6 @@ class ActorLife {
   void check_invariants() const;
 
  private:
-  void send_end(Actor& actor);
   void next_life(Actor& actor, const Cause& cause, NodeId node);
   void restart(Actor& actor, const Cause& cause);
   // Handles an expired timer of the actor.

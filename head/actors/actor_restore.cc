@@ -90,7 +90,11 @@ void ActorRestore::restore_actor(const std::string& key, const protocol::ActorRe
                                                                   .since = context_.now});
     actor.incarnation->gpus.assign(state.gpus().begin(), state.gpus().end());
     actor.incarnation->bundle = state.bundle();
-    if (actor.state != protocol::STARTING && actor.state != protocol::ALIVE) {
+    if (state.ending()) {
+      actor.incarnation->ending = true;
+      actor.incarnation->end_cause = state.end_cause();
+      actor.incarnation->end_grace = std::chrono::milliseconds(std::max<int64_t>(0, state.end_grace_ms()));
+    } else if (actor.state != protocol::STARTING && actor.state != protocol::ALIVE) {
       actor.incarnation->ending = true;
       actor.incarnation->end_cause = make_cause(protocol::DeathCause::LEASE_LOST, reason("cause.starts_anew"));
     }

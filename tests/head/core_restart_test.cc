@@ -104,6 +104,42 @@ TEST_F(HeadRestartTest, AKilledActorIsStaleAfterARestartOfTheHead) {
   EXPECT_EQ(cpus_used(), 0);
 }
 
+TEST_F(HeadRestartTest, AGracePeriodOutlivesARestartOfTheHead) {
+  join(kNode1, 1, 1);
+  hello();
+  spawn(1);
+  const auto start = last_start();
+  ready(kNode1, start);
+  auto kill = kill_message(1);
+  kill.mutable_kill()->set_grace_ms(20'000);
+  send(kill);
+  ASSERT_EQ(ends().size(), 1u);
+  EXPECT_EQ(ends().back().grace_ms(), 20'000);
+  restart_head();
+  auto again = registration(1, 1);
+  fill_report(*again.mutable_register_()->add_hosts(), start);
+  take(core->on_node_message(now, NodeSession{5}, again));
+  EXPECT_EQ(last_registered().stale_hosts_size(), 0);  // It goes on, with its lease.
+  ASSERT_EQ(ends().size(), 2u);
+  EXPECT_EQ(ends().back().grace_ms(), 20'000);
+  EXPECT_EQ(ends().back().cause().kind(), protocol::DeathCause::KILLED);
+  EXPECT_EQ(cpus_used(), kUnit);
+  ended(NodeSession{5}, start, protocol::DeathCause::KILLED);
+  EXPECT_EQ(cpus_used(), 0);
+}
+
+TEST_F(HeadRestartTest, ALateReadyReportDoesNotShortenTheGracePeriod) {
+  join(kNode1, 1, 1);
+  hello();
+  spawn(1);
+  const auto start = last_start();
+  auto kill = kill_message(1);
+  kill.mutable_kill()->set_grace_ms(20'000);
+  send(kill);
+  ready(kNode1, start);
+  for (const auto& end : ends()) EXPECT_EQ(end.grace_ms(), 20'000);
+}
+
 TEST_F(HeadRestartTest, ABadRowIsLeftOutAndNothingElse) {
   join(kNode1, 1, 1);
   hello();
