@@ -178,10 +178,15 @@ Result<Mount> parse_mount(std::string_view text) {
   if (is_within(mount.target, "/proc") || is_within(mount.target, "/dev")) {
     return refused("the target must not be in /proc or /dev, which the job has of its own; use another path");
   }
-  if (parts.size() == 3 && parts[2] != "ro" && parts[2] != "rw") {
-    return refused(fmt::format("expected the option ro (read-only) or rw, got \"{}\"", parts[2]));
+  const std::string_view option = parts.size() == 3 ? parts[2] : "rw";
+  if (option != "ro" && option != "rw" && option != "copy") {
+    return refused(
+        fmt::format("expected the option ro (read-only), rw or copy (read-only, from a copy on the node's "
+                    "disk), got \"{}\"",
+                    option));
   }
-  mount.read_only = parts.size() == 3 && parts[2] == "ro";
+  mount.copied = option == "copy";
+  mount.read_only = option != "rw";
   return mount;
 }
 
