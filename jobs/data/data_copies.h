@@ -29,7 +29,7 @@ class DataCopies {
   explicit DataCopies(SharedStore& store) : store_(store) {}
 
   struct Copy {
-    std::filesystem::path path;  // Of the copy, or the source itself if it does not fit on the disk.
+    std::filesystem::path path;  // The copy, or the source itself if it does not fit on the disk.
     SharedFolder hold;
   };
   // Blocks until the copy is complete. A source that changed since has a new copy. A source that would fill the disk
