@@ -95,6 +95,7 @@ void add_namespaces(const SandboxRequest& request, SandboxWords& words) {
   if (request.new_uts) add_words(words, {"--unshare-uts"});
   if (request.new_uts && !request.hostname.empty()) add_words(words, {"--hostname", request.hostname});
   if (!request.terminal) add_words(words, {"--new-session"});
+  if (request.filter_fd >= 0) add_words(words, {"--seccomp", std::to_string(request.filter_fd)});
   if (request.status_fd >= 0) add_words(words, {"--json-status-fd", std::to_string(request.status_fd)});
   // setpriv needs them to change the user, and drops them.
   if (!request.user && !request.keep_capabilities) add_words(words, {"--cap-drop", "ALL"});
@@ -115,7 +116,8 @@ void add_entries(const SandboxRequest& request, SandboxTree& tree) {
 }
 
 void add_devices(const SandboxRequest& request, SandboxWords& words, SandboxTree& tree) {
-  add_words(words, {"--proc", "/proc", "--dev", "/dev"});
+  // Settings of the kernel belong to root, who needs no capability to write them.
+  add_words(words, {"--proc", "/proc", "--ro-bind-try", "/proc/sys", "/proc/sys", "--dev", "/dev"});
   for (const std::string& device : request.devices) tree.add_at({"--dev-bind", device}, device);
   if (request.gpus) {
     SandboxWords nodes;

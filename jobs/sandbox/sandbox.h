@@ -74,6 +74,7 @@ struct SandboxRequest {
   bool new_uts = true;
   // Whether a terminal is attached; the command then stays in its session, because job control needs it.
   bool terminal = false;
+  int filter_fd = -1;  // If not -1, bwrap reads a filter of system calls there (system_call_filter.h).
   int status_fd = -1;  // If not -1, bwrap writes JSON there: child-pid, and exit-code only if the command has run.
   std::vector<std::string> command;
 };

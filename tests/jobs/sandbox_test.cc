@@ -118,6 +118,9 @@ TEST(BwrapCommandTest, BatchJobOfAUser) {
                                  "/usr",
                                  "--proc",
                                  "/proc",
+                                 "--ro-bind-try",
+                                 "/proc/sys",
+                                 "/proc/sys",
                                  "--dev",
                                  "/dev",
                                  "--dev-bind",
@@ -212,12 +215,12 @@ TEST(BwrapCommandTest, TerminalInAUserNamespace) {
       .terminal = true,
       .command = {"bash"},
   };
-  EXPECT_THAT(
-      bwrap_command(request),
-      ElementsAre("/opt/bwrap", "--unshare-user", "--disable-userns", "--unshare-uts", "--cap-drop", "ALL", "--tmpfs",
-                  "/", "--proc", "/proc", "--dev", "/dev", "--setenv", "CUDA_VISIBLE_DEVICES", "", "--perms", "1777",
-                  "--size", "4294967296", "--tmpfs", "/dev/shm", "--perms", "1777", "--tmpfs", "/tmp", "--dir", "/home",
-                  "--ro-bind-fd", "3", "/home/u", "--remount-ro", "/", "--chdir", "/home/u", "--", "bash"));
+  EXPECT_THAT(bwrap_command(request),
+              ElementsAre("/opt/bwrap", "--unshare-user", "--disable-userns", "--unshare-uts", "--cap-drop", "ALL",
+                          "--tmpfs", "/", "--proc", "/proc", "--ro-bind-try", "/proc/sys", "/proc/sys", "--dev", "/dev",
+                          "--setenv", "CUDA_VISIBLE_DEVICES", "", "--perms", "1777", "--size", "4294967296", "--tmpfs",
+                          "/dev/shm", "--perms", "1777", "--tmpfs", "/tmp", "--dir", "/home", "--ro-bind-fd", "3",
+                          "/home/u", "--remount-ro", "/", "--chdir", "/home/u", "--", "bash"));
 }
 
 TEST(BwrapCommandTest, ACallerInAUserNamespaceKeepsCapabilities) {
@@ -228,10 +231,11 @@ TEST(BwrapCommandTest, ACallerInAUserNamespaceKeepsCapabilities) {
                                .new_ipc = false,
                                .new_uts = false,
                                .command = {"true"}};
-  EXPECT_THAT(bwrap_command(request),
-              ElementsAre("/usr/bin/bwrap", "--new-session", "--tmpfs", "/", "--proc", "/proc", "--dev", "/dev",
-                          "--perms", "1777", "--size", "4294967296", "--tmpfs", "/dev/shm", "--perms", "1777",
-                          "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/", "--", "true"));
+  EXPECT_THAT(
+      bwrap_command(request),
+      ElementsAre("/usr/bin/bwrap", "--new-session", "--tmpfs", "/", "--proc", "/proc", "--ro-bind-try", "/proc/sys",
+                  "/proc/sys", "--dev", "/dev", "--perms", "1777", "--size", "4294967296", "--tmpfs", "/dev/shm",
+                  "--perms", "1777", "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/", "--", "true"));
 }
 
 TEST(CheckTargetsTest, RootMountsNothingIntoAWritableMount) {
