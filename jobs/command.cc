@@ -19,11 +19,14 @@
 #include <thread>
 #include <utility>
 
+#include "jobs/data/data_copies.h"
 #include "jobs/environment/environment_store.h"
 #include "jobs/launch/command_check.h"
 #include "jobs/rank_process.h"
 #include "jobs/remote/rsh_server.h"
 #include "jobs/remote/ssh_arguments.h"
+#include "jobs/sandbox/sandbox.h"
+#include "jobs/store/shared_store.h"
 #include "runtime/actor/future.h"
 #include "runtime/actor/handle.h"
 #include "runtime/actor/self.h"
@@ -57,18 +60,22 @@ std::string read_file(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The store of environments of this user on this node, in the folder of caches.
-std::unique_ptr<EnvironmentStore> open_environments() {
+// A store of this user on this node, in the folder of caches. `prefix`: of the environment variables of its limits.
+std::unique_ptr<SharedStore> open_store(const char* name, StoreLimits defaults, const std::string& prefix) {
   static const SystemClock clock;
-  const auto paths = Paths::from(PathEnvironment::of_this_process());
-  if (!paths) refuse(paths.error().code, paths.error().message);
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
+  const auto variable = [](const std::string& variable_name) {
+    const char* value = std::getenv(variable_name.c_str());
     return std::string(value == nullptr ? "" : value);
   };
-  const auto limits = environment_limits(variable("VOLADOR_ENVIRONMENT_DAYS"), variable("VOLADOR_ENVIRONMENT_SIZE"));
+  fs::path folder = variable(prefix + "_FOLDER");
+  if (folder.empty()) {
+    const auto paths = Paths::from(PathEnvironment::of_this_process());
+    if (!paths) refuse(paths.error().code, paths.error().message);
+    folder = paths->cache() / name;
+  }
+  const auto limits = store_limits(defaults, prefix, variable(prefix + "_DAYS"), variable(prefix + "_SIZE"));
   if (!limits) refuse(limits.error().code, limits.error().message);
-  return std::make_unique<EnvironmentStore>(paths->cache() / "environments", *limits, clock, say);
+  return std::make_unique<SharedStore>(folder, *limits, clock, say);
 }
 
 // A command on another rank, by calls to its actor.
@@ -137,9 +144,11 @@ class PeerRun final : public RemoteRun {
 struct Command::Impl {
   CommandStart start;
   RankSurroundings surroundings;
-  RankProcess process{surroundings};               // The setup, then the command.
-  std::unique_ptr<EnvironmentStore> environments;  // Null: the job uses the environment of the node.
+  RankProcess process{surroundings};          // The setup, then the command.
+  std::unique_ptr<SharedStore> environments;  // Null: the job uses the environment of the node.
   PreparedEnvironment prepared;
+  std::unique_ptr<SharedStore> data;  // Null: the job has no mounts that are copied.
+  std::vector<SharedFolder> copies;
   RemoteCommands remote{surroundings};
   std::unique_ptr<RshServer> rsh;  // For a job on several nodes.
   std::mutex mutex;
@@ -162,6 +171,8 @@ struct Command::Impl {
   void run();
   // Prepares the job's environment for the setup and the command. Returns an exit code; 0: it is ready.
   int use_environment();
+  // Copies the mounts that are to be copied. Returns an exit code; 0: it is done.
+  int copy_data();
 };
 
 void Command::Impl::prepare() {
@@ -221,7 +232,28 @@ void Command::Impl::prepare() {
     share_directory(env);
   }
   surroundings.environment = environment_of_rank(env);
-  if (!start.environment.empty() && start.environment != "host") environments = open_environments();
+  if (!start.environment.empty() && start.environment != "host") {
+    environments = open_store("environments", kEnvironmentLimits, "VOLADOR_ENVIRONMENT");
+  }
+  for (const std::string& text : start.mounts) {
+    const auto mount = parse_mount(text);
+    if (mount && mount->copied && !data) data = open_store("data", kDataLimits, "VOLADOR_DATA");
+  }
+}
+
+int Command::Impl::copy_data() {
+  for (std::string& text : surroundings.mounts) {
+    const auto mount = parse_mount(text);
+    if (!mount || !mount->copied) continue;
+    auto copy = DataCopies(*data).prepare(mount->source, surroundings.environment, self().node_name);
+    if (!copy) {
+      if (copy.error().code != ErrorCode::kCancelled) say("volador: " + copy.error().message);
+      return kExitSetupFailed;
+    }
+    text = fmt::format("{}:{}:ro", copy->path.string(), mount->target);
+    copies.push_back(std::move(copy->hold));
+  }
+  return 0;
 }
 
 int Command::Impl::use_environment() {
@@ -230,10 +262,11 @@ int Command::Impl::use_environment() {
     const auto parsed = parse_environment(start.environment);
     if (!parsed) return make_error(parsed.error());
     const fs::path code = surroundings.folder / "code";
-    return environments->prepare({.environment = *parsed,
-                                  .base = fs::exists(code) ? code : surroundings.directory,
-                                  .variables = surroundings.environment,
-                                  .node = self().node_name});
+    return EnvironmentStore(*environments)
+        .prepare({.environment = *parsed,
+                  .base = fs::exists(code) ? code : surroundings.directory,
+                  .variables = surroundings.environment,
+                  .node = self().node_name});
   }();
   if (!made) {
     if (made.error().code != ErrorCode::kCancelled) say("volador: " + made.error().message);
@@ -331,7 +364,8 @@ void Command::Impl::set_ready() {
 }
 
 void Command::Impl::run() {
-  int code = use_environment();
+  int code = copy_data();
+  if (code == 0) code = use_environment();
   if (code == 0 && !start.setup.empty()) {
     code = process.run({"bash", "-c", start.setup});
     if (code != 0) {
@@ -343,6 +377,7 @@ void Command::Impl::run() {
   if (code == 0 && start.command.empty()) return;
   if (code == 0) code = process.run(start.command);
   prepared = {};
+  copies.clear();
   std::fflush(stdout);
   std::fflush(stderr);
   remove_link();
@@ -359,6 +394,7 @@ Command::Command(CommandStart start) : impl_(std::make_unique<Impl>()) {
 
 Command::~Command() {
   if (impl_->environments) impl_->environments->cancel();
+  if (impl_->data) impl_->data->cancel();
   impl_->process.terminate();
   impl_->remote.end();
   impl_->waiter.join();

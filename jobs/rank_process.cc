@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 
 #include "jobs/group_spawn.h"
 #include "jobs/sandbox/sandbox.h"
+#include "jobs/sandbox/system_call_filter.h"
 #include "runtime/actor/self.h"
 
 namespace volador::jobs {
@@ -24,7 +26,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kStatusFd = 9;  // In bubblewrap.
+constexpr int kStatusFd = 9;  // In bubblewrap, likewise below.
+constexpr int kFilterFd = 10;
 constexpr const char* kSystemFolder = "/sys";
 
 // Adds the entries of another root file system, without the targets of the request's files. `listed`: folders whose
@@ -49,6 +52,15 @@ void add_root(const fs::path& root, const fs::path& below, const std::vector<std
 
 bool is_inside(const fs::path& path, const fs::path& folder) {
   return path.string().starts_with(folder.string() + "/");
+}
+
+// A file in memory with the filter of system calls, for bubblewrap; invalid: there is none. Its number is above those
+// that the new process gets, so that none of them replaces it before it is duplicated.
+net::UniqueFd filter_file() {
+  const std::string filter = system_call_filter();
+  const net::UniqueFd file(filter.empty() ? -1 : ::memfd_create("volador-filter", MFD_CLOEXEC));
+  if (!file || ::pwrite(file.get(), filter.data(), filter.size(), 0) != static_cast<ssize_t>(filter.size())) return {};
+  return net::UniqueFd(::fcntl(file.get(), F_DUPFD_CLOEXEC, kFilterFd + 1));
 }
 
 int code_of(int status) { return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status); }
@@ -77,7 +89,7 @@ void say(const std::string& text) {
 }
 
 // The words of bubblewrap around the command, for an isolated job.
-Result<std::vector<std::string>> RankProcess::sandboxed(const std::vector<std::string>& words) const {
+Result<std::vector<std::string>> RankProcess::sandboxed(const std::vector<std::string>& words, bool with_filter) const {
   const fs::path& folder = surroundings_.folder;
   const fs::path& root = surroundings_.root;
   SandboxRequest request;
@@ -135,6 +147,7 @@ Result<std::vector<std::string>> RankProcess::sandboxed(const std::vector<std::s
   } else if (root.empty()) {  // A root of its own may lack setpriv; bubblewrap drops the capabilities then.
     request.user = SandboxUser{.uid = 0, .gid = ::getegid()};
   }
+  request.filter_fd = with_filter ? kFilterFd : -1;
   request.status_fd = kStatusFd;
   if (!root.empty()) {
     // Names of hosts are resolved as on the node, and those of a job on several nodes as it says.
@@ -155,8 +168,10 @@ Result<std::vector<std::string>> RankProcess::sandboxed(const std::vector<std::s
 std::optional<RankProcess::Refusal> RankProcess::start(std::vector<std::string> words, const Streams& streams) {
   const std::string program = words.front();
   net::UniqueFd status_end;
+  net::UniqueFd filter;
   if (surroundings_.isolated) {
-    auto wrapped = sandboxed(words);
+    filter = filter_file();
+    auto wrapped = sandboxed(words, static_cast<bool>(filter));
     if (!wrapped) return Refusal{kExitCannotRun, wrapped.error().message};
     words = std::move(*wrapped);
     std::array<int, 2> ends{};
@@ -177,6 +192,7 @@ std::optional<RankProcess::Refusal> RankProcess::start(std::vector<std::string> 
   if (streams.err >= 0) spawn.duplicate(streams.err, STDERR_FILENO);
   spawn.change_directory(surroundings_.directory);
   if (status_end) spawn.duplicate(status_end.get(), kStatusFd);
+  if (filter) spawn.duplicate(filter.get(), kFilterFd);
   pid_t child = 0;
   int failed = 0;
   {

@@ -81,7 +81,7 @@ class RankProcess {
   pid_t pid() const;
 
  private:
-  Result<std::vector<std::string>> sandboxed(const std::vector<std::string>& words) const;
+  Result<std::vector<std::string>> sandboxed(const std::vector<std::string>& words, bool with_filter) const;
   void send_locked(int signal);
 
   const RankSurroundings& surroundings_;

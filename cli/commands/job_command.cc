@@ -194,7 +194,8 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
   app->add_flag(
       "--isolated", isolated_,
       "Run in namespaces of its own: the files of the node are read-only, /tmp, /dev/shm and processes private");
-  app->add_option("--mount", mounts_, "SOURCE:TARGET[:ro]: a folder of the node for an isolated job; may be repeated")
+  app->add_option("--mount", mounts_,
+                  "SOURCE:TARGET[:ro|:copy]: a folder of the node for an isolated job; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
   app->add_option("--shm", shm_, "Size of /dev/shm of an isolated job; 4GiB by default")->type_name("SIZE");

@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <tuple>
 #include <utility>
 
 #include "runtime/quantities.h"
@@ -20,8 +18,6 @@ constexpr std::string_view kForms =
     "a virtual environment, a conda environment, a root file system or an image (.tar), docker://registry/name:tag, or "
     "a name from the queue's settings";
 constexpr size_t kEnvironmentNameMax = 63;
-constexpr int64_t kUnusedDaysMax = 36'500;
-constexpr int64_t kDayMs = 24 * 3'600'000;
 constexpr std::string_view kImagePath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
 // Writes the dependencies of a pyproject.toml (first argument) as a list for pip (second argument).
@@ -325,45 +321,6 @@ std::vector<std::string> changed(const std::vector<std::string>& variables, cons
   std::vector<std::string> out;
   out.reserve(all.size());
   for (const auto& [name, value] : all) out.push_back(name + "=" + value);
-  return out;
-}
-
-Result<EnvironmentLimits> environment_limits(std::string_view days, std::string_view size) {
-  EnvironmentLimits limits;
-  if (!days.empty()) {
-    int64_t number = 0;
-    const auto [end, failed] = std::from_chars(days.data(), days.data() + days.size(), number);
-    if (failed != std::errc() || end != days.data() + days.size() || number < 1 || number > kUnusedDaysMax) {
-      return make_error(
-          ErrorCode::kInvalidArgument,
-          fmt::format("VOLADOR_ENVIRONMENT_DAYS: expected 1 to {} days, got \"{}\"", kUnusedDaysMax, days));
-    }
-    limits.unused_ms = number * kDayMs;
-  }
-  if (!size.empty()) {
-    const auto bytes = parse_byte_count(std::string(size));
-    if (!bytes || *bytes < 0) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("VOLADOR_ENVIRONMENT_SIZE: expected a size such as 64GiB, got \"{}\"", size));
-    }
-    limits.bytes_max = *bytes;
-  }
-  return limits;
-}
-
-std::vector<std::string> environments_to_remove(std::vector<StoredEnvironment> stored, const EnvironmentLimits& limits,
-                                                int64_t now_ms) {
-  std::ranges::sort(stored, {},
-                    [](const StoredEnvironment& each) { return std::tuple(each.complete, each.used_ms, each.key); });
-  int64_t bytes = 0;
-  for (const StoredEnvironment& each : stored) bytes += each.bytes;
-  std::vector<std::string> out;
-  for (const StoredEnvironment& each : stored) {
-    if (each.in_use) continue;
-    if (each.complete && now_ms - each.used_ms <= limits.unused_ms && bytes <= limits.bytes_max) continue;
-    bytes -= each.bytes;
-    out.push_back(each.key);
-  }
   return out;
 }
 

@@ -101,26 +101,4 @@ std::vector<std::string> image_variables(const std::string& config);
 // `variables`: NAME=VALUE each.
 std::vector<std::string> changed(const std::vector<std::string>& variables, const EnvironmentChange& change);
 
-struct EnvironmentLimits {
-  int64_t unused_ms = int64_t{14} * 24 * 3'600'000;
-  int64_t bytes_max = int64_t{64} << 30;
-};
-
-// Texts of VOLADOR_ENVIRONMENT_DAYS and VOLADOR_ENVIRONMENT_SIZE; empty: the default. kInvalidArgument: names the
-// variable, the value and the rule.
-Result<EnvironmentLimits> environment_limits(std::string_view days, std::string_view size);
-
-struct StoredEnvironment {
-  std::string key;
-  int64_t used_ms = 0;  // Unix time of the last use.
-  int64_t bytes = 0;
-  bool complete = true;
-  bool in_use = false;
-};
-
-// Keys of the environments to remove, in this order: those that were left incomplete, those unused for too long, then
-// the longest unused until the others fit the size limit. Never one in use.
-std::vector<std::string> environments_to_remove(std::vector<StoredEnvironment> stored, const EnvironmentLimits& limits,
-                                                int64_t now_ms);
-
 }  // namespace volador::jobs

@@ -95,6 +95,7 @@ void add_namespaces(const SandboxRequest& request, SandboxWords& words) {
   if (request.new_uts) add_words(words, {"--unshare-uts"});
   if (request.new_uts && !request.hostname.empty()) add_words(words, {"--hostname", request.hostname});
   if (!request.terminal) add_words(words, {"--new-session"});
+  if (request.filter_fd >= 0) add_words(words, {"--seccomp", std::to_string(request.filter_fd)});
   if (request.status_fd >= 0) add_words(words, {"--json-status-fd", std::to_string(request.status_fd)});
   // setpriv needs them to change the user, and drops them.
   if (!request.user && !request.keep_capabilities) add_words(words, {"--cap-drop", "ALL"});
@@ -115,7 +116,8 @@ void add_entries(const SandboxRequest& request, SandboxTree& tree) {
 }
 
 void add_devices(const SandboxRequest& request, SandboxWords& words, SandboxTree& tree) {
-  add_words(words, {"--proc", "/proc", "--dev", "/dev"});
+  // Settings of the kernel belong to root, who needs no capability to write them.
+  add_words(words, {"--proc", "/proc", "--ro-bind-try", "/proc/sys", "/proc/sys", "--dev", "/dev"});
   for (const std::string& device : request.devices) tree.add_at({"--dev-bind", device}, device);
   if (request.gpus) {
     SandboxWords nodes;
@@ -178,10 +180,15 @@ Result<Mount> parse_mount(std::string_view text) {
   if (is_within(mount.target, "/proc") || is_within(mount.target, "/dev")) {
     return refused("the target must not be in /proc or /dev, which the job has of its own; use another path");
   }
-  if (parts.size() == 3 && parts[2] != "ro" && parts[2] != "rw") {
-    return refused(fmt::format("expected the option ro (read-only) or rw, got \"{}\"", parts[2]));
+  const std::string_view option = parts.size() == 3 ? parts[2] : "rw";
+  if (option != "ro" && option != "rw" && option != "copy") {
+    return refused(
+        fmt::format("expected the option ro (read-only), rw or copy (read-only, from a copy on the node's "
+                    "disk), got \"{}\"",
+                    option));
   }
-  mount.read_only = parts.size() == 3 && parts[2] == "ro";
+  mount.copied = option == "copy";
+  mount.read_only = option != "rw";
   return mount;
 }
 

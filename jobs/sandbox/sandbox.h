@@ -20,6 +20,7 @@ struct Mount {
   std::string source;
   std::string target;  // A relative path is below the working directory.
   bool read_only = false;
+  bool copied = false;  // The job reads a copy on the node's disk instead of the source (jobs/data).
   // Open descriptor (O_PATH) of the source, inherited by bwrap, or -1. A path is opened by bwrap, which follows
   // symbolic links on the host; for a path that a user controls, open it beneath the user's folder (openat2,
   // RESOLVE_BENEATH) and pass the descriptor.
@@ -28,7 +29,7 @@ struct Mount {
   bool operator==(const Mount&) const = default;
 };
 
-// Parses "/source:/target", with ":ro" (read-only) or ":rw" at the end. Removes repeated and final slashes.
+// Parses "/source:/target", with ":ro" (read-only), ":rw" or ":copy" (read-only and copied) at the end. Removes repeated and final slashes.
 // kInvalidArgument: the source is not absolute, the target is the working directory, "/", or in /proc or /dev, a path
 // is empty or contains "..", or the option is unknown. The message has the text and the rule.
 Result<Mount> parse_mount(std::string_view text);
@@ -73,6 +74,7 @@ struct SandboxRequest {
   bool new_uts = true;
   // Whether a terminal is attached; the command then stays in its session, because job control needs it.
   bool terminal = false;
+  int filter_fd = -1;  // If not -1, bwrap reads a filter of system calls there (system_call_filter.h).
   int status_fd = -1;  // If not -1, bwrap writes JSON there: child-pid, and exit-code only if the command has run.
   std::vector<std::string> command;
 };

@@ -243,6 +243,24 @@ class Jobs(unittest.TestCase):
         self.assertIn("saved", self.run_("job", "logs", job).stdout)
 
     @unittest.skipUnless(shutil.which("bwrap"), "bubblewrap is not installed")
+    def test_a_job_reads_a_copy_of_a_mount_that_is_made_once(self):
+        data = self.cluster.home.path / "shared-data"
+        (data / "train").mkdir(parents=True)
+        (data / "train" / "a").write_text("first\n")
+        read = ("--no-code", f"--mount={data}:/data:copy", "--", "bash", "-c", "cat /data/train/a; touch /data/x || echo read-only")
+        ran = self.follow(*read)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertIn(f"volador: copying {data} (6 B, 1 file)", ran.stdout)
+        self.assertIn("first\n", ran.stdout)
+        self.assertIn("read-only\n", ran.stdout)
+        self.assertNotIn("copying", self.follow(*read).stdout)
+        (data / "train" / "a").write_text("second\n")
+        self.assertIn("second\n", self.follow(*read).stdout)
+        missing = self.follow("--no-code", "--mount=/not/there:/x:copy", "--", "true")
+        self.assertEqual(missing.returncode, 125)
+        self.assertIn("cannot copy it: /not/there: No such file or directory", missing.stdout)
+
+    @unittest.skipUnless(shutil.which("bwrap"), "bubblewrap is not installed")
     def test_mounts_are_checked(self):
         for mount, words in (("rel:/x", "absolute"), ("/tmp:/a/../b", ".."), ("/tmp:/x:no", "option")):
             with self.subTest(mount):

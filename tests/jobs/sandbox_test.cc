@@ -40,6 +40,8 @@ TEST(MountTest, ParsesSourceTargetAndOption) {
   EXPECT_EQ(parse_mount("/data:/mnt/data").value(), (Mount{.source = "/data", .target = "/mnt/data"}));
   EXPECT_EQ(parse_mount("/data:/data:ro").value(), (Mount{.source = "/data", .target = "/data", .read_only = true}));
   EXPECT_EQ(parse_mount("/data:/data:rw").value(), (Mount{.source = "/data", .target = "/data"}));
+  EXPECT_EQ(parse_mount("/data:/data:copy").value(),
+            (Mount{.source = "/data", .target = "/data", .read_only = true, .copied = true}));
   EXPECT_EQ(parse_mount("//data///x/:/mnt/./y/").value(), (Mount{.source = "/data/x", .target = "/mnt/y"}));
   EXPECT_EQ(parse_mount("/data:sub/./folder/").value(), (Mount{.source = "/data", .target = "sub/folder"}));
   EXPECT_EQ(parse_mount("/:/host:ro").value(), (Mount{.source = "/", .target = "/host", .read_only = true}));
@@ -61,7 +63,8 @@ TEST(MountTest, RejectsWhatCannotBeMounted) {
     EXPECT_THAT(mount_error("/data:" + target), HasSubstr("contains \"..\"")) << target;
   }
   EXPECT_EQ(mount_error("/data:/data:rx"),
-            "mount \"/data:/data:rx\": expected the option ro (read-only) or rw, got \"rx\"");
+            "mount \"/data:/data:rx\": expected the option ro (read-only), rw or copy (read-only, from a copy on the "
+            "node's disk), got \"rx\"");
   EXPECT_THAT(mount_error("/data:/data:"), HasSubstr("got \"\""));
   EXPECT_EQ(mount_error("/data"),
             "mount \"/data\": expected /source:/target or /source:/target:ro; a path cannot contain \":\"");
@@ -115,6 +118,9 @@ TEST(BwrapCommandTest, BatchJobOfAUser) {
                                  "/usr",
                                  "--proc",
                                  "/proc",
+                                 "--ro-bind-try",
+                                 "/proc/sys",
+                                 "/proc/sys",
                                  "--dev",
                                  "/dev",
                                  "--dev-bind",
@@ -209,12 +215,12 @@ TEST(BwrapCommandTest, TerminalInAUserNamespace) {
       .terminal = true,
       .command = {"bash"},
   };
-  EXPECT_THAT(
-      bwrap_command(request),
-      ElementsAre("/opt/bwrap", "--unshare-user", "--disable-userns", "--unshare-uts", "--cap-drop", "ALL", "--tmpfs",
-                  "/", "--proc", "/proc", "--dev", "/dev", "--setenv", "CUDA_VISIBLE_DEVICES", "", "--perms", "1777",
-                  "--size", "4294967296", "--tmpfs", "/dev/shm", "--perms", "1777", "--tmpfs", "/tmp", "--dir", "/home",
-                  "--ro-bind-fd", "3", "/home/u", "--remount-ro", "/", "--chdir", "/home/u", "--", "bash"));
+  EXPECT_THAT(bwrap_command(request),
+              ElementsAre("/opt/bwrap", "--unshare-user", "--disable-userns", "--unshare-uts", "--cap-drop", "ALL",
+                          "--tmpfs", "/", "--proc", "/proc", "--ro-bind-try", "/proc/sys", "/proc/sys", "--dev", "/dev",
+                          "--setenv", "CUDA_VISIBLE_DEVICES", "", "--perms", "1777", "--size", "4294967296", "--tmpfs",
+                          "/dev/shm", "--perms", "1777", "--tmpfs", "/tmp", "--dir", "/home", "--ro-bind-fd", "3",
+                          "/home/u", "--remount-ro", "/", "--chdir", "/home/u", "--", "bash"));
 }
 
 TEST(BwrapCommandTest, ACallerInAUserNamespaceKeepsCapabilities) {
@@ -225,10 +231,11 @@ TEST(BwrapCommandTest, ACallerInAUserNamespaceKeepsCapabilities) {
                                .new_ipc = false,
                                .new_uts = false,
                                .command = {"true"}};
-  EXPECT_THAT(bwrap_command(request),
-              ElementsAre("/usr/bin/bwrap", "--new-session", "--tmpfs", "/", "--proc", "/proc", "--dev", "/dev",
-                          "--perms", "1777", "--size", "4294967296", "--tmpfs", "/dev/shm", "--perms", "1777",
-                          "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/", "--", "true"));
+  EXPECT_THAT(
+      bwrap_command(request),
+      ElementsAre("/usr/bin/bwrap", "--new-session", "--tmpfs", "/", "--proc", "/proc", "--ro-bind-try", "/proc/sys",
+                  "/proc/sys", "--dev", "/dev", "--perms", "1777", "--size", "4294967296", "--tmpfs", "/dev/shm",
+                  "--perms", "1777", "--tmpfs", "/tmp", "--remount-ro", "/", "--chdir", "/", "--", "true"));
 }
 
 TEST(CheckTargetsTest, RootMountsNothingIntoAWritableMount) {
