@@ -333,14 +333,14 @@ class JobFaults(unittest.TestCase):
         self.assertEqual(ended["earlier"][0]["node"], node)
 
     def test_a_stopped_job_saves_its_state_although_the_head_is_killed_meanwhile(self):
-        job = self.cluster.submit("--no-code", "--graceful=60", "--", "bash", "-c",
+        job = self.cluster.submit("--no-code", "--graceful=60s", "--", "bash", "-c",
                                   "trap 'sleep 4; echo saved; exit 0' TERM; echo up; while :; do sleep 0.1; done")
         wait_until("it runs", lambda: "up" in self.cluster.must("job", "logs", job))
         self.cluster.must("job", "stop", job)
         self.cluster.kill(self.cluster.pid_of("head"))
         self.cluster.start_head()
         self.assertEqual(self.cluster.wait_state(job, "stopped", "failed")["state"], "stopped")
-        self.assertEqual(self.cluster.must("job", "logs", job).split(), ["up", "saved"])
+        self.assertIn("saved", self.cluster.must("job", "logs", job).split())
 
     def test_a_stopped_cluster_leaves_no_process_of_a_job(self):
         self.cluster.submit("--no-code", "--", "bash", "-c", "trap '' TERM; setsid sleep 500 & sleep 500")
