@@ -54,7 +54,7 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
     if (!usable) return fail(blame(config, "tls_cert"), usable.error());
   }
   if (config.is_set("alert_url")) {
-    auto to = dashboard::parse_webhook(config.text("alert_url"));
+    auto to = outgoing::parse_webhook(config.text("alert_url"));
     if (!to)
       return fail(blame(config, "alert_url"),
                   {to.error().code, fmt::format("alert_url: {} ({})", to.error().message, config.origin("alert_url"))});

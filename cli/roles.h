@@ -9,8 +9,8 @@
 #include <string>
 
 #include "cli/outcome.h"
-#include "dashboard/alert.h"
 #include "runtime/config.h"
+#include "runtime/outgoing/retry.h"
 #include "runtime/paths.h"
 #include "runtime/security/own_certificate.h"
 
@@ -31,7 +31,7 @@ struct HeadSettings {
   uint16_t dashboard_port = 0;                               // 0: the previous port, or a free one.
   std::string public_url;                                    // URL of a proxy in front of the dashboard.
   std::optional<security::OwnCertificateFiles> certificate;  // Certificate of the dashboard provided by the user.
-  std::optional<dashboard::Webhook> alerts;
+  std::optional<outgoing::Webhook> alerts;
   std::string alert_secret;
 };
 

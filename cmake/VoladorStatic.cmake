@@ -1,10 +1,18 @@
 # The libraries of a package that runs on other distributions: archives in place of shared libraries, with the same targets. Where Debian has
-# no archive, it is compiled here: fmt and spdlog of their headers, CAF of its sources.
+# no archive, it is compiled here: fmt and spdlog of their headers, CAF of its sources. So is libcurl: Debian's archive needs libraries for
+# LDAP and Kerberos that have none.
 #
 # VOLADOR_CAF_SOURCE: the unpacked sources of the CAF whose headers are installed; scripts/package.sh fetches them.
+# VOLADOR_CURL_SOURCE: likewise of curl.
 set(VOLADOR_CAF_SOURCE "" CACHE PATH "Sources of CAF, for VOLADOR_STATIC")
 if(NOT EXISTS "${VOLADOR_CAF_SOURCE}/libcaf_core/src")
   message(FATAL_ERROR "VOLADOR_CAF_SOURCE: expected the folder of CAF's sources, with libcaf_core in it, got \"${VOLADOR_CAF_SOURCE}\"; "
+                      "VOLADOR_STATIC needs it, and scripts/package.sh fetches it")
+endif()
+
+set(VOLADOR_CURL_SOURCE "" CACHE PATH "Sources of curl, for VOLADOR_STATIC")
+if(NOT EXISTS "${VOLADOR_CURL_SOURCE}/lib/CMakeLists.txt")
+  message(FATAL_ERROR "VOLADOR_CURL_SOURCE: expected the folder of curl's sources, with lib in it, got \"${VOLADOR_CURL_SOURCE}\"; "
                       "VOLADOR_STATIC needs it, and scripts/package.sh fetches it")
 endif()
 
@@ -34,6 +42,21 @@ target_compile_options(volador_caf PRIVATE -w -fmacro-prefix-map=${VOLADOR_CAF_S
 target_include_directories(volador_caf SYSTEM PUBLIC ${CAF_INCLUDE_DIR})
 target_link_libraries(volador_caf PUBLIC Threads::Threads)
 add_library(CAF::core ALIAS volador_caf)
+
+# Only HTTP and SMTP over OpenSSL, with the certificates that OpenSSL finds.
+foreach(_option CURL_USE_OPENSSL CURL_CA_FALLBACK CURL_DISABLE_ALTSVC CURL_DISABLE_COOKIES CURL_DISABLE_DICT CURL_DISABLE_FILE CURL_DISABLE_FTP
+        CURL_DISABLE_GOPHER CURL_DISABLE_HSTS CURL_DISABLE_IMAP CURL_DISABLE_LDAP CURL_DISABLE_LDAPS CURL_DISABLE_MQTT CURL_DISABLE_NETRC
+        CURL_DISABLE_NTLM CURL_DISABLE_POP3 CURL_DISABLE_RTSP CURL_DISABLE_SMB CURL_DISABLE_TELNET CURL_DISABLE_TFTP)
+  set(${_option} ON CACHE BOOL "" FORCE)
+endforeach()
+foreach(_option BUILD_CURL_EXE BUILD_SHARED_LIBS BUILD_TESTING ENABLE_MANUAL CURL_ZLIB CURL_BROTLI CURL_ZSTD CURL_USE_LIBSSH2 CURL_USE_LIBPSL
+        USE_LIBIDN2 USE_NGHTTP2)
+  set(${_option} OFF CACHE BOOL "" FORCE)
+endforeach()
+set(CURL_CA_BUNDLE none CACHE STRING "" FORCE)
+set(CURL_CA_PATH none CACHE STRING "" FORCE)
+add_subdirectory(${VOLADOR_CURL_SOURCE} ${CMAKE_BINARY_DIR}/curl EXCLUDE_FROM_ALL)
+target_compile_options(libcurl PRIVATE -w -ffile-prefix-map=${VOLADOR_CURL_SOURCE}/=)
 
 find_library(VOLADOR_YAML_CPP yaml-cpp REQUIRED)
 add_library(yaml-cpp STATIC IMPORTED)

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include "dashboard/json_text.h"
 #include "dashboard/row_text.h"
@@ -75,60 +74,6 @@ std::optional<std::string> alert_of(const v1::Event& event, const AlertContext& 
                                                       escaped(field(event, of_node ? "node" : "experiment"))));
   body.end();
   return text;
-}
-
-Result<Webhook> parse_webhook(std::string_view url) {
-  const auto wrong = [](std::string_view why) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("expected an address like https://example.org/hook, {}", why));
-  };
-  Webhook to;
-  if (url.starts_with("https://")) {
-    to.tls = true;
-    url.remove_prefix(8);
-  } else if (url.starts_with("http://")) {
-    url.remove_prefix(7);
-  } else {
-    return wrong("which begins with https:// or http://");
-  }
-  if (std::any_of(url.begin(), url.end(), [](char c) { return static_cast<unsigned char>(c) <= ' ' || c == 127; }))
-    return wrong("without spaces");
-  url = url.substr(0, url.find('#'));
-  const size_t path = std::min(url.find_first_of("/?"), url.size());
-  std::string_view place = url.substr(0, path);
-  to.target = std::string(url.substr(path));
-  if (!to.target.starts_with('/')) to.target.insert(0, "/");
-  if (place.find('@') != std::string_view::npos)
-    return wrong("without a name and password; alert_secret_file sends a secret");
-  const size_t bracket = place.starts_with('[') ? place.find(']') : std::string_view::npos;
-  const size_t colon = place.find(':', bracket == std::string_view::npos ? 0 : bracket);
-  to.host = std::string(bracket == std::string_view::npos ? place.substr(0, colon) : place.substr(1, bracket - 1));
-  to.port = colon == std::string_view::npos ? (to.tls ? "443" : "80") : std::string(place.substr(colon + 1));
-  int port = 0;
-  const auto read = std::from_chars(to.port.data(), to.port.data() + to.port.size(), port);
-  if (to.host.empty()) return wrong("with the name of a machine");
-  if (read.ec != std::errc() || read.ptr != to.port.data() + to.port.size() || port < 1 || port > 65535)
-    return wrong("with a port from 1 to 65535");
-  return to;
-}
-
-std::string webhook_request(const Webhook& to, std::string_view secret, std::string_view body) {
-  const bool usual = to.port == (to.tls ? "443" : "80");
-  const std::string host = to.host.find(':') == std::string::npos ? to.host : "[" + to.host + "]";
-  std::string request = fmt::format(
-      "POST {} HTTP/1.1\r\nHost: {}{}\r\nUser-Agent: volador\r\nContent-Type: application/json\r\nContent-Length: "
-      "{}\r\nConnection: close\r\n",
-      to.target, host, usual ? "" : ":" + to.port, body.size());
-  if (!secret.empty()) request += fmt::format("Authorization: Bearer {}\r\n", secret);
-  request += "\r\n";
-  request += body;
-  return request;
-}
-
-std::optional<std::chrono::milliseconds> pause_before_next(const AlertPlan& plan, int attempts_made, int status) {
-  const bool may_help = status < 200 || status >= 500 || status == 408 || status == 429;
-  if (!may_help || attempts_made >= plan.attempts) return std::nullopt;
-  return plan.first_pause * (1 << (attempts_made - 1));
 }
 
 }  // namespace volador::dashboard

@@ -10,17 +10,19 @@
 #include <thread>
 
 #include "dashboard/alert.h"
+#include "runtime/outgoing/retry.h"
+#include "runtime/outgoing/transfer.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
 namespace volador::dashboard {
 
 // Destination and limits of the alerts.
 struct AlertOptions {
-  Webhook to;
+  outgoing::Webhook to;
   std::string secret = {};  // Empty: none is sent.
   AlertContext context = {};
-  AlertPlan plan = {};
-  std::chrono::milliseconds timeout{10'000};  // Per attempt, from name resolution to the first line of the response.
+  outgoing::RetryPlan plan = {};
+  std::chrono::milliseconds timeout{10'000};  // Per attempt, from name resolution on.
 };
 
 class AlertSender {
@@ -40,17 +42,16 @@ class AlertSender {
   void stop();
 
  private:
-  class Attempt;
   void run();
   void deliver(const v1::Event& event);
   bool wait(std::chrono::milliseconds pause);
 
   const AlertOptions options_;
+  outgoing::Transfer transfer_;
   uint64_t number_ = 0;  // Used by the thread.
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<v1::Event> waiting_;
-  Attempt* under_way_ = nullptr;
   bool stopped_ = false;
   std::thread thread_;
 };

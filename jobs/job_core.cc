@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "jobs/job_spec.h"
+#include "jobs/notify/notice_settings.h"
 #include "jobs/queue_settings.h"
 #include "runtime/quantities.h"
 
@@ -62,9 +63,11 @@ bool JobCore::load(std::string_view table, std::string_view key, std::string_vie
   if (table == kJobsHeadTable && key == "settings") {
     if (!settings_.ParseFromArray(value.data(), static_cast<int>(value.size()))) return false;
     planner_.set_options(planner_options(settings_));
+    actions_.settings = settings_;
     return true;
   }
   if (table == kUsageTable) return usage_.load(value);
+  if (table == kNoticesTable) return load_notice(value);
   if (table == kLeavingGroupsTable) {
     leaving_groups_.emplace(key);
     return true;
@@ -262,6 +265,7 @@ const JobCore::Job* JobCore::started_alternative(const Job& job) const {
 // Refuses what can never run, what the settings do not allow, and what exceeds the number of urgent jobs.
 Result<void> JobCore::check_admission(const Job& job) const {
   if (auto known = resolved_environment(settings_, job.spec().environment()); !known) return make_error(known.error());
+  VOLADOR_TRY(check_notify(settings_, job.spec()));
   if (!seen_cluster_) return {};
   VOLADOR_TRY(check_pool(settings_, pools_, job.spec().pool(), job.spec().project()));
   const QueuedJob wanted = queued(job);
@@ -382,7 +386,7 @@ Result<v1::Job> JobCore::extend(const v1::ExtendJobRequest& request, const Reque
 
 v1::GetQueueReply JobCore::queue() const {
   v1::GetQueueReply reply;
-  *reply.mutable_settings() = settings_;
+  *reply.mutable_settings() = without_secrets(settings_);
   if (reply.settings().preemption().empty()) reply.mutable_settings()->set_preemption("never");
   std::map<std::string, v1::PoolState> pools;
   std::map<std::string, v1::ProjectState> projects;
@@ -433,7 +437,9 @@ Result<v1::GetUsageReply> JobCore::usage(const v1::GetUsageRequest& request, int
 }
 
 Result<v1::QueueSettings> JobCore::set_queue(const v1::QueueSettings& given) {
-  auto settings = checked_settings(given);
+  v1::QueueSettings whole = given;
+  VOLADOR_TRY(keep_secrets(settings_, whole));
+  auto settings = checked_settings(whole);
   if (!settings) return make_error(settings.error());
   if (given.version() != 0 && given.version() != settings_.version()) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -446,9 +452,10 @@ Result<v1::QueueSettings> JobCore::set_queue(const v1::QueueSettings& given) {
   planner_.set_options(planner_options(settings_));
   forecast_at_ms_ = 0;
   actions_.rows.push_back({std::string(kJobsHeadTable), "settings", settings_.SerializeAsString()});
+  actions_.settings = settings_;
   event("job queue was changed", {{"version", std::to_string(settings_.version())}});
   actions_.look = true;
-  return settings_;
+  return without_secrets(settings_);
 }
 
 v1::Job JobCore::row(const Job& job, int64_t now_ms) const {

@@ -47,6 +47,7 @@ inline constexpr std::string_view kJobsTable = "jobs";  // JobRecord; key: its n
 inline constexpr std::string_view kJobsHeadTable = "jobs_head";
 inline constexpr std::string_view kUsageTable = "jobs_usage";              // v1::Usage; key: day, project and owner.
 inline constexpr std::string_view kLeavingGroupsTable = "leaving_groups";  // Empty values; key: raw id of a group.
+inline constexpr std::string_view kNoticesTable = "job_notices";           // JobNotice; key: its number, 8 bytes.
 
 // "job-7".
 std::string job_id(int64_t number);
@@ -76,7 +77,9 @@ struct JobActions {
   std::vector<JobRow> rows;
   std::vector<protocol::ClientMessage> messages;  // To the head, as the jobs' driver.
   std::vector<JobEvent> events;
-  bool look = false;  // The capacity of the cluster is needed: call on_cluster() with it.
+  std::vector<protocol::JobNotice> notices;   // To be delivered when the rows are durable; see on_reported().
+  std::optional<v1::QueueSettings> settings;  // With their secrets, if they changed.
+  bool look = false;                          // The capacity of the cluster is needed: call on_cluster() with it.
 };
 
 // Who asks.
@@ -126,6 +129,7 @@ class JobCore {
   // kInvalidArgument: see UsageLedger::usage().
   Result<v1::GetUsageReply> usage(const v1::GetUsageRequest& request, int64_t now_ms) const;
   // kInvalidArgument: see checked_settings(), or another version than the present one.
+  // The reply, as that of queue(), has no secrets: see without_secrets().
   Result<v1::QueueSettings> set_queue(const v1::QueueSettings& settings);
 
   // ---- events ----
@@ -134,6 +138,9 @@ class JobCore {
   // The driver's connection was opened, or opened again: requests of unfinished jobs are sent again.
   void on_connected(int64_t now_ms);
   void on_cluster(ClusterState state, int64_t now_ms);
+  // Reports with these numbers were delivered or given up. Those whose end the journal does not have are delivered
+  // again after a restart of the head.
+  void on_reported(const std::vector<int64_t>& numbers);
   // Expires jobs. Call at deadline() and at least every second while any_open().
   void on_tick(int64_t now_ms);
   // When the next job expires; none: never.
@@ -174,6 +181,10 @@ class JobCore {
   Result<Job*> change(const std::string& name, const Requester& by, std::string_view what);
   v1::Job row(const Job& job, int64_t now_ms) const;
   void event(std::string text, std::vector<std::pair<std::string, std::string>> fields);
+  bool load_notice(std::string_view value);
+  // Reports an event (as v1.Notification.events) of the job to those that the settings and the job name. `why`: in
+  // place of the job's reason.
+  void report(const Job& job, std::string_view event, int64_t now_ms, const Reason& why = {});
   void keep(Job& job);
   void plan(int64_t now_ms);
   QueuedJob queued(const Job& job) const;
@@ -246,6 +257,8 @@ class JobCore {
   RunTimePredictor predictor_;
   UsageLedger usage_;
   v1::QueueSettings settings_;
+  std::set<int64_t> notices_;  // Numbers of reports whose delivery is not finished.
+  int64_t last_notice_ = 0;
   mutable std::map<int64_t, StartForecast> forecasts_;  // By number.
   mutable int64_t forecast_at_ms_ = 0;
   JobActions actions_;

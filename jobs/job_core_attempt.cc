@@ -506,6 +506,7 @@ void JobCore::settle(Job& job, int64_t now_ms) {
       record.mutable_job()->set_started_ms(now_ms);
       update_running(job);
       event("job runs", {{"job", record.job().id()}, {"name", job.spec().name()}});
+      report(job, "started", now_ms);
       keep(job);
     }
     if (job.failed) {
@@ -656,6 +657,7 @@ void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int
   dequeue(record.number());
   ended_.push_back(record.number());
   event("job ended", {{"job", shown.id()}, {"name", job.spec().name()}, {"state", state}, {"why", shown.reason()}});
+  report(job, state, now_ms);
   keep(job);
   actions_.look = true;
   drop_oldest();

@@ -234,6 +234,7 @@ void JobCore::preempt(Job& job, int64_t by, int64_t now_ms) {
   record.mutable_job()->set_preemptions(record.job().preemptions() + 1);
   set_reason(*record.mutable_job(), reason("job.preempted", job_id(by), other.name(), other.priority()));
   event("job is preempted", {{"job", record.job().id()}, {"by", job_id(by)}});
+  report(job, "preempted", now_ms);
   end_ranks(job, "queued", false);
   settle(job, now_ms);
 }

@@ -130,6 +130,8 @@ class YamlReader {
                    const YAML::Node& node) const {
     const Reflection& reflection = *spec.GetReflection();
     if (field.is_map()) return set_map(spec, field, key, node);
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_repeated())
+      return read(*reflection.MutableMessage(&spec, &field), node, fmt::format("{}: expected a map of fields", key));
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return set_named(spec, field, key, node);
     if (field.is_repeated()) {
       reflection.ClearField(&spec, &field);
@@ -280,9 +282,45 @@ void emit_named(YAML::Emitter& out, const char* list, const Entries& entries, co
   for (const auto& entry : entries) {
     out << YAML::Key << entry.name() << YAML::Value << YAML::BeginMap;
     fields(entry);
-    if (!entry.note().empty()) out << YAML::Key << "note" << YAML::Value << entry.note();
+    if constexpr (requires { entry.note(); }) {
+      if (!entry.note().empty()) out << YAML::Key << "note" << YAML::Value << entry.note();
+    }
     out << YAML::EndMap;
   }
+  out << YAML::EndMap;
+}
+
+void emit_text(YAML::Emitter& out, const char* key, const std::string& text) {
+  if (!text.empty()) out << YAML::Key << key << YAML::Value << text;
+}
+
+template <class Texts>
+void emit_texts(YAML::Emitter& out, const char* key, const Texts& texts) {
+  if (texts.empty()) return;
+  out << YAML::Key << key << YAML::Value << YAML::Flow << YAML::BeginSeq;
+  for (const std::string& text : texts) out << text;
+  out << YAML::EndSeq;
+}
+
+// Secrets are hidden already; see without_secrets().
+void emit_notifications(YAML::Emitter& out, const v1::QueueSettings& settings) {
+  emit_named(out, "notifications", settings.notifications(), [&](const v1::Notification& each) {
+    emit_text(out, "kind", each.kind());
+    emit_text(out, "url", each.url());
+    emit_text(out, "secret", each.secret());
+    emit_texts(out, "addresses", each.addresses());
+    emit_texts(out, "events", each.events());
+    emit_texts(out, "projects", each.projects());
+  });
+  if (!settings.has_mail()) return;
+  const v1::MailServer& mail = settings.mail();
+  out << YAML::Key << "mail" << YAML::Value << YAML::BeginMap;
+  emit_text(out, "host", mail.host());
+  if (mail.port() != 0) out << YAML::Key << "port" << YAML::Value << mail.port();
+  emit_text(out, "security", mail.security());
+  emit_text(out, "user", mail.user());
+  emit_text(out, "password", mail.password());
+  emit_text(out, "from", mail.from());
   out << YAML::EndMap;
 }
 
@@ -344,6 +382,7 @@ std::string yaml_of(const v1::QueueSettings& settings) {
   emit_named(out, "environments", settings.environments(), [&](const v1::Environment& environment) {
     out << YAML::Key << "source" << YAML::Value << environment.source();
   });
+  emit_notifications(out, settings);
   out << YAML::Key << "version" << YAML::Value << settings.version();
   out << YAML::EndMap;
   return std::string(out.c_str()) + "\n";

@@ -33,6 +33,9 @@ Result<v1::JobSpec> with_fields(const v1::JobSpec& job, const std::string& map, 
 //     vision: {weight: 2, limits: {gpus: 16, memory: 512GiB}, urgent_jobs: 4}
 //   environments:
 //     cuda12: {source: /opt/conda/envs/cuda12}
+//   notifications:
+//     ops-feishu: {kind: feishu, url: https://open.feishu.cn/open-apis/bot/v2/hook/…, secret: …, projects: [vision]}
+//   mail: {host: smtp.example.org, user: volador, password: …, from: volador@example.org}
 //
 // Errors as jobs_from_yaml().
 Result<v1::QueueSettings> settings_from_yaml(const std::string& text, const std::string& name);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <vector>
 
+#include "jobs/notify/notice_settings.h"
 #include "runtime/nearest_word.h"
 
 namespace volador::jobs {
@@ -104,6 +105,7 @@ Result<v1::QueueSettings> checked_settings(const v1::QueueSettings& given) {
                       environment.name(), source));
     }
   }
+  VOLADOR_TRY(check_notifications(settings));
   if (settings.preemption().empty()) settings.set_preemption("never");
   if (settings.preemption() != "never" && !preempts_from(settings.preemption()))
     return bad_setting(

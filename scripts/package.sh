@@ -89,9 +89,24 @@ check_archive() {
   fi
 }
 
-# --- the sources of CAF ---------------------------------------------------------------------------------------------------------------------
+# --- the sources of CAF and curl ------------------------------------------------------------------------------------------------------------
 
-# Prints the folder of CAF's sources; fetches them as apt does, and looks at their digest.
+# fetch_source WORK ARGUMENT…: fetches sources into a folder as apt does, which checks their signatures.
+fetch_source() {
+  local work=$1
+  shift
+  mkdir -p "$work/lists/partial"
+  echo 'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main' >"$work/sources.list"
+  local apt=(apt-get -q -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$work/lists"
+    -o APT::Sandbox::User=root)
+  { "${apt[@]}" update && (cd "$work" && "${apt[@]}" source --only-source --download-only "$@"); } >"$work/log" 2>&1 </dev/null || {
+    tail -n 5 "$work/log" >&2
+    rm -rf "$work"
+    fail "apt-get could not fetch the sources of ${*: -1}"
+  }
+}
+
+# Prints the folder of CAF's sources; fetches them, and looks at their digest.
 caf_source() {
   local package upstream digest folder work
   read -r package upstream digest < <(grep -v '^#' scripts/package/caf.txt)
@@ -100,15 +115,7 @@ caf_source() {
     say "fetching the sources of CAF $upstream (2.7 MB)"
     mkdir -p "$cache"
     work=$(mktemp -d "$cache/caf.XXXXXX")
-    mkdir -p "$work/lists/partial"
-    echo 'deb-src [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm main' >"$work/sources.list"
-    local apt=(apt-get -q -o Dir::Etc::sourcelist="$work/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::State::lists="$work/lists"
-      -o APT::Sandbox::User=root)
-    { "${apt[@]}" update && (cd "$work" && "${apt[@]}" source --only-source --tar-only --download-only "$package"); } >"$work/log" 2>&1 </dev/null || {
-      tail -n 5 "$work/log" >&2
-      rm -rf "$work"
-      fail "apt-get could not fetch the sources of $package; put them unpacked into $folder"
-    }
+    fetch_source "$work" --tar-only "$package"
     echo "$digest  $work/${package}_$upstream.orig.tar.gz" | sha256sum --check --quiet >&2 ||
       fail "${package}_$upstream.orig.tar.gz is not the archive that scripts/package/caf.txt names"
     tar -xzf "$work/${package}_$upstream.orig.tar.gz" -C "$work"
@@ -117,6 +124,31 @@ caf_source() {
     rm -rf "$work"
   fi
   printf '%s\n' "$folder"
+}
+
+# Prints the folder of curl's sources, with Debian's patches for the version of the installed headers, or the newest.
+curl_source() {
+  local version folder work patch
+  version=$(dpkg-query -W -f='${source:Version}' libcurl4-openssl-dev)
+  if [ ! -e "$cache/curl-$version/patched" ]; then
+    say "fetching the sources of curl (4.4 MB)"
+    mkdir -p "$cache"
+    work=$(mktemp -d "$cache/curl.XXXXXX")
+    fetch_source "$work" curl
+    version=$(sed -n 's/^Version: //p' "$work"/curl_*.dsc | head -n 1)
+    folder=$work/curl
+    mkdir "$folder"
+    tar -xf "$work"/curl_*.orig.tar.gz -C "$folder" --strip-components=1
+    tar -xf "$work"/curl_*.debian.tar.* -C "$folder"
+    while read -r patch; do
+      patch -d "$folder" -p1 --quiet <"$folder/debian/patches/$patch" >&2 || fail "the patch $patch of Debian's curl $version does not apply"
+    done < <(sed 's/#.*//; s/[[:space:]]*$//; /^$/d; /^9[0-9]_\(gnutls\|nss\)/d' "$folder/debian/patches/series")
+    touch "$folder/patched"
+    rm -rf "${cache:?}/curl-$version"
+    mv -T "$folder" "$cache/curl-$version"
+    rm -rf "$work"
+  fi
+  printf '%s\n' "$cache/curl-$version"
 }
 
 # --- the one library ------------------------------------------------------------------------------------------------------------------------
@@ -135,7 +167,7 @@ link_archives() {
 }
 
 # Whether an archive is of this project's sources.
-is_ours() { [[ $1 == "$here/$build/"* && $1 != */libvolador_fmt.a && $1 != */libvolador_caf.a ]]; }
+is_ours() { [[ $1 == "$here/$build/"* && $1 != */libvolador_fmt.a && $1 != */libvolador_caf.a && $1 != */libcurl.a ]]; }
 
 # Makes one archive of those that programs link. The names of other libraries get a prefix: a program may link another gRPC, fmt or OpenSSL
 # than the one in here, also as a shared library, and neither sees the other.
@@ -191,12 +223,13 @@ make_licences() {
   cp scripts/package/licences/*.txt "$out/"
   for file in Apache-2.0 MPL-2.0 GPL-3 CC0-1.0; do cp "/usr/share/common-licenses/$file" "$out/$file.txt"; done
   cp "$(caf_source)/LICENSE_ALTERNATIVE" "$out/BSL-1.0.txt"
+  cp "$(curl_source)/COPYING" "$out/curl.txt"
   cat >"$out/README.md" <<'END'
 # Licences
 
 Volador is under the Apache License 2.0 (LICENSE). Its programs and libvolador.a hold the libraries of Debian 12 whose copyright files lie here,
 under the name of the Debian package; where such a file names a text in /usr/share/common-licenses, it lies here too. None of their sources
-was changed. Those of Eigen (MPL 2.0, headers) and of all others are at https://sources.debian.org.
+was changed. libcurl, with Debian's patches, is under the licence in curl.txt. Those of Eigen (MPL 2.0, headers) and of all others are at https://sources.debian.org.
 Boost's headers (Beast, Asio and what they need) are under the Boost Software License: BSL-1.0.txt.
 libstdc++ and libgcc are linked under the GCC Runtime Library Exception, which libstdc++-12-dev.txt holds. Zstandard is used under its BSD licence.
 The dashboard's page holds Preact, its signals and uPlot: preact.txt, preact-signals.txt, preact-signals-core.txt, uplot.txt.
@@ -262,14 +295,15 @@ END
 }
 
 make_package() {
-  local tool caf work
+  local tool caf curl work
   [ "$(uname -m)" = x86_64 ] || fail "packages are made on x86_64, and this machine is $(uname -m)"
   VOLADOR_TORCH=OFF scripts/setup.sh --for=run
-  for tool in zstd objcopy objdump ar nm strip dpkg-deb; do
-    command -v "$tool" >/dev/null || fail "there is no $tool; as root: apt-get install zstd binutils dpkg"
+  for tool in zstd objcopy objdump ar nm strip dpkg-deb patch xz; do
+    command -v "$tool" >/dev/null || fail "there is no $tool; as root: apt-get install zstd binutils dpkg patch xz-utils"
   done
   caf=$(caf_source)
-  cmake --preset package -DVOLADOR_UNITY=ON -DVOLADOR_CAF_SOURCE="$caf" >"$build.log" 2>&1 || { mkdir -p "$build"; tail -n 20 "$build.log" >&2; fail "cmake failed"; }
+  curl=$(curl_source)
+  cmake --preset package -DVOLADOR_UNITY=ON -DVOLADOR_CAF_SOURCE="$caf" -DVOLADOR_CURL_SOURCE="$curl" >"$build.log" 2>&1 || { mkdir -p "$build"; tail -n 20 "$build.log" >&2; fail "cmake failed"; }
   mv "$build.log" "$build/configured.log"
   ninja -C "$build" volador volador_demo >"$build/built.log" 2>&1 || { grep -v '^\[' "$build/built.log" | tail -n 40 >&2; fail "the build failed"; }
   mkdir -p "$out"

@@ -230,6 +230,12 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
       ->type_name("FIELDS");
   app->add_option("--output", output_, "Folder on the nodes for what the job makes, as VOLADOR_OUTPUT_DIR")
       ->type_name("PATH");
+  app->add_option(
+         "--notify", notify_,
+         "Who is told of its start, its end and its alerts: a mail address, or a name of the queue's notifications; "
+         "may be repeated")
+      ->allow_extra_args(false)
+      ->type_name("TARGET");
   app->add_flag("--dry-run", dry_run_, "Only check the job and tell when it would start");
   app->add_flag("-f,--follow", follow_,
                 "Print its output until it ends, and exit with its exit code; Ctrl-C leaves it running");
@@ -325,6 +331,7 @@ tl::expected<jobs::JobSet, Failure> JobSubmitCommand::described() const {
   if (given("--project")) spec.set_project(project_);
   if (given("--note")) spec.set_note(note_);
   if (given("--output")) spec.set_output(output_);
+  if (given("--notify")) *spec.mutable_notify() = {notify_.begin(), notify_.end()};
   if (given("--array")) set.array = array_;
   for (const std::string& text : alternatives_) {
     std::string map = "{";

@@ -39,6 +39,7 @@ class JobSubmitCommand final : public ClusterCommand {
   v1::JobSpec given_;
   std::string name_, setup_, mode_, priority_, directory_, project_, note_;
   std::vector<std::string> node_names_;
+  std::vector<std::string> notify_;
   int nodes_ = 0, servers_ = 0, restarts_ = 0;
   std::vector<std::string> mounts_;
   std::string shm_, pool_, stop_signal_, output_, environment_;

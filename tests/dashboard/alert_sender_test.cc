@@ -38,8 +38,8 @@ class SilentServer {
 };
 
 AlertOptions to(const SilentServer& server, bool tls) {
-  return {.to = {.tls = tls, .host = "127.0.0.1", .port = std::to_string(server.port()), .target = "/"},
-          .timeout = std::chrono::hours(1)};
+  const std::string url = (tls ? "https" : "http") + ("://127.0.0.1:" + std::to_string(server.port())) + "/";
+  return {.to = {.url = url, .host = "127.0.0.1"}, .timeout = std::chrono::hours(1)};
 }
 
 v1::Event crashed() {

@@ -55,43 +55,5 @@ TEST(Alert, TellsOfANodeThatIsLostAndNotOfOneThatWasStopped) {
   EXPECT_FALSE(is_alert(event("experiment.of_a_newer_head", "experiment started", {{"experiment", "digits"}})));
 }
 
-TEST(Alert, AddressesOfWebhooksAreTakenApart) {
-  const auto parts = [](const char* url) {
-    const auto to = parse_webhook(url);
-    return to ? std::string(to->tls ? "tls " : "") + to->host + " " + to->port + " " + to->target : to.error().message;
-  };
-  EXPECT_EQ(parts("https://hooks.example/services/T0?a=b#c"), "tls hooks.example 443 /services/T0?a=b");
-  EXPECT_EQ(parts("http://127.0.0.1:8080"), "127.0.0.1 8080 /");
-  EXPECT_EQ(parts("http://[::1]:80/x"), "::1 80 /x");
-  EXPECT_EQ(parts("https://h?q"), "tls h 443 /?q");
-  const std::string expected = "expected an address like https://example.org/hook, ";
-  EXPECT_EQ(parts("ftp://h/"), expected + "which begins with https:// or http://");
-  EXPECT_EQ(parts("http://h:70000/"), expected + "with a port from 1 to 65535");
-  EXPECT_EQ(parts("http://h:/"), expected + "with a port from 1 to 65535");
-  EXPECT_EQ(parts("http:///x"), expected + "with the name of a machine");
-  EXPECT_EQ(parts("http://h/a b\r\nX: y"), expected + "without spaces");
-  EXPECT_EQ(parts("http://me:word@h/"), expected + "without a name and password; alert_secret_file sends a secret");
-}
-
-TEST(Alert, TheRequestNamesItsHostAndCarriesTheSecret) {
-  EXPECT_EQ(webhook_request({.tls = false, .host = "::1", .port = "8080", .target = "/x"}, "s3", "{}"),
-            "POST /x HTTP/1.1\r\nHost: [::1]:8080\r\nUser-Agent: volador\r\nContent-Type: "
-            "application/json\r\nContent-Length: 2\r\nConnection: close\r\nAuthorization: Bearer s3\r\n\r\n{}");
-  EXPECT_EQ(webhook_request({.tls = true, .host = "h", .port = "443", .target = "/"}, "", "{}").find("Authorization"),
-            std::string::npos);
-}
-
-TEST(Alert, IsSentAgainAFewTimesWhereThatMayHelp) {
-  using std::chrono::seconds;
-  const AlertPlan plan;
-  EXPECT_EQ(pause_before_next(plan, 1, 0), seconds(1));
-  EXPECT_EQ(pause_before_next(plan, 4, 503), seconds(8));
-  EXPECT_EQ(pause_before_next(plan, 2, 429), seconds(2));
-  EXPECT_EQ(pause_before_next(plan, 5, 503), std::nullopt);
-  EXPECT_EQ(pause_before_next(plan, 1, 404), std::nullopt);
-  EXPECT_TRUE(has_arrived(204));
-  EXPECT_FALSE(has_arrived(302));
-}
-
 }  // namespace
 }  // namespace volador::dashboard

@@ -74,6 +74,16 @@ class Commands(unittest.TestCase):
         self.assertIn("may hold gpus 1 and holds gpus 1", ran.stdout)
         self.assertRegex(ran.stdout, r"preemptions +1")
 
+    def test_the_guide_of_notifications_runs(self):
+        self.addCleanup(self.run_lines, "volador stop --all --yes")
+        page = (ROOT / "docs" / "guides" / "notifications.md").read_text()
+        text = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.S | re.M))
+        ran = self.run_lines("export no_proxy='*'\n" + text.replace("--head", "--head --port=0 --no-dashboard").replace("8123", str(free_port())))
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertIn("of-the-project failed: on node", ran.stdout)
+        self.assertIn("by-name failed: on node", ran.stdout)
+        self.assertIn('password: "***"', ran.stdout)
+
     def test_flags_of_scripts_units_and_manifests_exist(self):
         started = self.run_lines("volador start --help").stdout
         texts = {path: path.read_text() for path in DEPLOY.rglob("*") if path.is_file()}

@@ -31,6 +31,7 @@ CONFINED = [
     (re.compile(r"caf/"), {"runtime"}, "CAF stays behind runtime/"),
     (re.compile(r"torch/"), {"train", "examples", "tests"}, "only train/, examples/ and tests link LibTorch"),
     (re.compile(r"boost/"), {"dashboard"}, "Boost stays behind dashboard/http_server.h"),
+    (re.compile(r"curl/"), {"runtime"}, "libcurl stays behind runtime/outgoing/transfer.h"),
     (re.compile(r"CLI/"), {"cli"}, "command lines are parsed in cli/"),
 ]
 

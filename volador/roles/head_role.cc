@@ -236,7 +236,10 @@ Result<void> HeadRole::Impl::open_jobs(const head::HeadOptions& options, JobProg
   if (!journal) return make_error(journal.error());
   const auto folder = options.paths.cluster(head->ready().cluster).head().directory;
   jobs = std::make_unique<JobServer>(std::move(*journal), head->access(),
-                                     JobServerOptions{.files = folder / "job_files", .program = std::move(program)},
+                                     JobServerOptions{.cluster = head->ready().cluster,
+                                                      .cluster_id = to_string(head->ready().cluster_id),
+                                                      .files = folder / "job_files",
+                                                      .program = std::move(program)},
                                      clock);
   jobs->serve_on(head->registry());
   return {};
@@ -273,6 +276,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   if (!started) return make_error(started.error());
   dashboard = std::move(*started);
   port->attach(*dashboard);
+  if (jobs) jobs->set_page(dashboard->url());
   head->restore_experiments([to = dashboard.get()](const head::PastExperiment& piece, std::function<void()> done) {
     dashboard::PastRun past{
         .name = piece.name, .rows = *piece.rows, .started_ms = piece.started_ms, .updated_ms = piece.updated_ms};

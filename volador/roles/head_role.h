@@ -6,9 +6,9 @@
 #include <optional>
 #include <string>
 
-#include "dashboard/alert.h"
 #include "head/shell/head_process.h"
 #include "runtime/clock.h"
+#include "runtime/outgoing/retry.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/result.h"
 #include "runtime/security/own_certificate.h"
@@ -20,7 +20,7 @@ struct DashboardPlace {
   int port = 0;                                                   // 0: the previous port, else any free one.
   std::string public_url;                                         // URL of a reverse proxy; empty: none.
   std::optional<security::OwnCertificateFiles> certificate = {};  // Used for TLS, also on the loopback.
-  std::optional<dashboard::Webhook> alerts = {};
+  std::optional<outgoing::Webhook> alerts = {};
   std::string alert_secret = {};
 };
 

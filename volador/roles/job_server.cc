@@ -17,6 +17,7 @@
 #include "head/shell/program_exchange.h"
 #include "jobs/job_core.h"
 #include "jobs/job_files.h"
+#include "jobs/notify/notice_sender.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/join.h"
 #include "runtime/log.h"
@@ -71,7 +72,16 @@ jobs::ClusterState read_cluster(const head::HeadCore& core, const std::vector<Ac
 
 struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   Impl(std::unique_ptr<head::Journal> store, head::HeadAccess& h, JobServerOptions o, const Clock& c)
-      : journal(std::move(store)), head(h), options(std::move(o)), clock(c), core({}, random), files(options.files) {}
+      : journal(std::move(store)),
+        head(h),
+        options(std::move(o)),
+        clock(c),
+        core({}, random),
+        files(options.files),
+        sender({.context = {.cluster = options.cluster, .cluster_id = options.cluster_id, .page = {}}}, clock,
+               [this](std::vector<int64_t> numbers) {
+                 post([this, numbers = std::move(numbers)] { core.on_reported(numbers); });
+               }) {}
 
   template <class T>
   using Done = std::function<void(Result<T>)>;
@@ -128,6 +138,7 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   jobs::JobFiles files;
   std::vector<head::Mutation> batch;  // Possibly not stored.
   std::vector<protocol::ClientMessage> messages;
+  std::vector<protocol::JobNotice> notices;
   std::vector<std::function<void(const std::optional<Error>&)>> answers;  // Replies that wait for the store.
   std::optional<Error> refusal;                                           // While set, requests are refused.
   bool readable = true;
@@ -140,6 +151,8 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   bool wants_look = false;
   std::deque<std::function<void()>> after_look;  // Requests that need a fresh view.
   std::thread thread;
+
+  jobs::NoticeSender sender;  // Thread safe.
 };
 
 bool JobServer::Impl::post(std::function<void()> function, bool may_refuse) {
@@ -304,9 +317,12 @@ void JobServer::Impl::settle() {
         head_core.context().event(log::Level::kInfo, event.text, event.fields, event.why);
     });
   }
+  for (protocol::JobNotice& notice : actions.notices) notices.push_back(std::move(notice));
+  if (actions.settings) sender.set_settings(std::move(*actions.settings));
   wants_look |= actions.look;
   const std::optional<Error> unstored = readable && !store() ? refusal : std::nullopt;
   if (!unstored && readable) {
+    if (!notices.empty()) sender.take(std::exchange(notices, {}));
     if (core.any_open()) connect();
     if (!welcome) {
       messages.clear();  // Sent again by on_connected().
@@ -372,7 +388,10 @@ void JobServer::stop() {
   }
   impl_->wake.notify_one();
   if (impl_->thread.joinable()) impl_->thread.join();
+  impl_->sender.stop();
 }
+
+void JobServer::set_page(std::string url) { impl_->sender.set_page(std::move(url)); }
 
 void JobServer::serve_on(operations::Registry& registry) {
   Impl* impl = impl_.get();

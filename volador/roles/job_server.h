@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "head/journal/journal.h"
 #include "runtime/clock.h"
@@ -21,6 +22,8 @@ class Registry;
 namespace volador {
 
 struct JobServerOptions {
+  std::string cluster;  // Named in reports of jobs.
+  std::string cluster_id;
   std::filesystem::path files;  // Folder for the archives of code folders.
   size_t requests = 4096;       // Queued for the thread.
   // The program that runs the ranks (jobs/command.h), which is the executable of this process; called once, on the
@@ -39,6 +42,9 @@ class JobServer final {
 
   // Drops queued requests and refuses later ones; running jobs go on. Call before the head stops. Idempotent.
   void stop();
+
+  // URL of the dashboard, for reports of jobs.
+  void set_page(std::string url);
 
   // Registers the operations of Jobs; call withdraw("Jobs") before destroying this object.
   void serve_on(operations::Registry& registry);

@@ -1,0 +1,65 @@
+// One message at a time to a server outside the cluster: a POST request to a webhook, or a mail.
+//
+// Certificates are checked against those of the system (SSL_CERT_FILE and SSL_CERT_DIR name others). The proxies of
+// the environment (https_proxy, http_proxy, no_proxy) are used. Redirections are not followed.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace volador::outgoing {
+
+struct Post {
+  std::string url;
+  std::vector<std::string> headers;  // "Name: value"; Content-Type is application/json.
+  std::string body;
+};
+
+// How the connection to a mail server is protected.
+enum class MailSecurity : uint8_t {
+  kStartTls,  // Required: without it nothing is sent.
+  kTls,       // From the first byte.
+  kNone,
+};
+
+struct Mail {
+  std::string host;
+  int port = 0;
+  MailSecurity security = MailSecurity::kStartTls;
+  std::string user;  // Empty: no login.
+  std::string password;
+  std::string from;             // Address of the envelope.
+  std::vector<std::string> to;  // Addresses of the envelope.
+  std::string message;          // Head and text, with CRLF.
+};
+
+struct Answer {
+  int status = 0;          // As HTTP and SMTP have it; 0: none.
+  bool delivered = false;  // A status of success.
+  bool is_final = false;   // The next attempt would fail too: the login was refused, or an address.
+  std::string body;        // The answer of a webhook; at most 64 KiB.
+  std::string why;         // For people, if it was not delivered.
+};
+
+class Transfer {
+ public:
+  Transfer();
+  ~Transfer();
+  Transfer(const Transfer&) = delete;
+  Transfer& operator=(const Transfer&) = delete;
+
+  // Each waits for the answer, at most `timeout` from name resolution on.
+  Answer post(const Post& post, std::chrono::milliseconds timeout);
+  Answer mail(const Mail& mail, std::chrono::milliseconds timeout);
+  // Thread safe: the running call and later ones return at once.
+  void end();
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace volador::outgoing
