@@ -141,7 +141,8 @@ class JobCore {
   // Reports with these numbers were delivered or given up. Those whose end the journal does not have are delivered
   // again after a restart of the head.
   void on_reported(const std::vector<int64_t>& numbers);
-  // Expires jobs. Call at deadline() and at least every second while any_open().
+  // Expires jobs, and asks for a view of the cluster now and then. Call at deadline(), at least every second while
+  // any_open() and every minute otherwise.
   void on_tick(int64_t now_ms);
   // When the next job expires; none: never.
   std::optional<int64_t> deadline_ms() const;
@@ -217,6 +218,8 @@ class JobCore {
   void settle(Job& job, int64_t now_ms);
   static UsageLedger::Run run_of(const Job& job, int64_t until_ms);
   void account(Job& job, int64_t now_ms);
+  void account_idle(int64_t now_ms);
+  void keep_usage();
   void end_ranks(Job& job, const std::string& outcome, bool now);
   void finish(Job& job, int64_t now_ms);
   void set_end(Job& job, const std::string& state, const Reason& why, int64_t now_ms);
@@ -256,6 +259,9 @@ class JobCore {
   bool seen_cluster_ = false;
   RunTimePredictor predictor_;
   UsageLedger usage_;
+  ResourceSet idle_;        // Free on all nodes together, since idle_at_ms_.
+  int64_t idle_at_ms_ = 0;  // 0: not known yet.
+  int64_t idle_kept_ms_ = 0;
   v1::QueueSettings settings_;
   std::set<int64_t> notices_;  // Numbers of reports whose delivery is not finished.
   int64_t last_notice_ = 0;

@@ -23,6 +23,9 @@ using Record = protocol::JobRecord;
 constexpr int kPortFirst = 20'000;
 constexpr int kPorts = 10'000;
 constexpr int kEarlierMax = 64;
+constexpr int64_t kIdleLookMs = 60'000;
+constexpr int64_t kIdleGapMs = 5 * 60'000;
+constexpr int64_t kIdleKeptMs = 5 * 60'000;       // Idle time that a crash of the head may lose.
 constexpr int64_t kStartTimeoutMs = 10 * 60'000;  // A large code folder takes a while to arrive and to be unpacked.
 
 // Only the first rank runs the command and starts the others.
@@ -408,6 +411,7 @@ void JobCore::leave_closed_nodes(int64_t now_ms) {
 void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
   cluster_ = std::move(state);
   seen_cluster_ = true;
+  account_idle(now_ms);
   node_index_.clear();
   pools_.clear();
   for (size_t i = 0; i < cluster_.view.nodes.size(); ++i) {
@@ -454,7 +458,7 @@ void JobCore::on_tick(int64_t now_ms) {
   }
   const bool any_ends = std::ranges::any_of(
       active_, [this](int64_t number) { return jobs_.at(number).record.phase() == Record::ENDING; });
-  if (any_ends || planner_.size() > 0) actions_.look = true;
+  if (any_ends || planner_.size() > 0 || now_ms - idle_at_ms_ >= kIdleLookMs) actions_.look = true;
 }
 
 std::optional<int64_t> JobCore::deadline_ms() const {
@@ -610,10 +614,27 @@ void JobCore::account(Job& job, int64_t now_ms) {
   if (shown.started_ms() == 0 || job.held.empty()) return;
   shown.set_ran_ms(shown.ran_ms() + std::max<int64_t>(0, now_ms - shown.started_ms()));
   usage_.add(run_of(job, now_ms));
+  keep_usage();
+}
+
+void JobCore::keep_usage() {
   for (auto& [key, value] : usage_.take_changed())
     actions_.rows.push_back({std::string(kUsageTable), std::move(key), std::move(value)});
   for (std::string& key : usage_.take_removed())
     actions_.rows.push_back({std::string(kUsageTable), std::move(key), std::nullopt});
+}
+
+// Counts what nothing has used since the last view of the cluster.
+void JobCore::account_idle(int64_t now_ms) {
+  // What was free during a longer time without a view is not known.
+  if (idle_at_ms_ != 0 && now_ms > idle_at_ms_ && now_ms - idle_at_ms_ <= kIdleGapMs)
+    usage_.add_idle(idle_at_ms_, now_ms, idle_);
+  idle_at_ms_ = now_ms;
+  idle_ = {};
+  for (const PlanNode& node : cluster_.view.nodes) idle_ += node.free;
+  if (now_ms - idle_kept_ms_ < kIdleKeptMs) return;
+  idle_kept_ms_ = now_ms;
+  keep_usage();
 }
 
 void JobCore::finish(Job& job, int64_t now_ms) {

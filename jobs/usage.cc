@@ -88,6 +88,14 @@ void UsageLedger::add(const Run& run) {
   }
 }
 
+void UsageLedger::add_idle(int64_t from_ms, int64_t to_ms, const ResourceSet& idle) {
+  const Run span{.from_ms = from_ms, .to_ms = to_ms, .project = {}, .owner = {}, .held = {}};
+  by_day(span, [&](const std::string& day, int64_t milliseconds) {
+    add_part(row_of(rows_, day, span), idle, milliseconds);
+    changed_.insert({day, {}, {}});
+  });
+}
+
 Result<v1::GetUsageReply> UsageLedger::usage(const std::string& from_day, const std::string& to_day,
                                              const std::vector<Run>& running) const {
   for (const auto& [name, day] : {std::pair("from_day", &from_day), std::pair("to_day", &to_day)}) {

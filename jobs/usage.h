@@ -1,4 +1,4 @@
-// What jobs used, by day, project and owner. Pure.
+// What jobs used, by day, project and owner, and what nothing used. Pure.
 #pragma once
 
 #include <cstdint>
@@ -36,6 +36,8 @@ class UsageLedger {
   bool load(std::string_view value);
   // Adds a run that has ended. A run over midnight counts on each of its days. Drops days before the last kUsageDays.
   void add(const Run& run);
+  // Adds resources that nothing used from one time to another, on the days' rows without a project and an owner.
+  void add_idle(int64_t from_ms, int64_t to_ms, const ResourceSet& idle);
   // The rows from one day to another, inclusive, with the parts of runs that have not ended. kInvalidArgument: a day is
   // not of the form 2026-11-27.
   Result<v1::GetUsageReply> usage(const std::string& from_day, const std::string& to_day,

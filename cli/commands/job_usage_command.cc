@@ -28,16 +28,24 @@ std::string usage_csv(const v1::GetUsageReply& reply) {
   return out;
 }
 
+void add_usage(v1::Usage& sum, const v1::Usage& row) {
+  sum.set_cpu_hours(sum.cpu_hours() + row.cpu_hours());
+  sum.set_gpu_hours(sum.gpu_hours() + row.gpu_hours());
+  sum.set_memory_gib_hours(sum.memory_gib_hours() + row.memory_gib_hours());
+  sum.set_attempts(sum.attempts() + row.attempts());
+}
+
 std::string usage_text(const v1::GetUsageReply& reply, const std::string& by, const Terminal& terminal) {
   std::map<std::string, v1::Usage> rows;
   v1::Usage total;
+  v1::Usage idle;  // Rows without a project.
   for (const v1::Usage& row : reply.usage()) {
-    for (v1::Usage* sum : {&rows[by == "day" ? row.day() : by == "owner" ? row.owner() : row.project()], &total}) {
-      sum->set_cpu_hours(sum->cpu_hours() + row.cpu_hours());
-      sum->set_gpu_hours(sum->gpu_hours() + row.gpu_hours());
-      sum->set_memory_gib_hours(sum->memory_gib_hours() + row.memory_gib_hours());
-      sum->set_attempts(sum->attempts() + row.attempts());
+    if (row.project().empty()) {
+      add_usage(idle, row);
+      continue;
     }
+    add_usage(rows[by == "day" ? row.day() : by == "owner" ? row.owner() : row.project()], row);
+    add_usage(total, row);
   }
   if (rows.empty()) return terminal.tr("no job has run in this time") + "\n";
   Table table({{.title = terminal.tr(by), .width_max = 40, .width_min = 10},
@@ -51,6 +59,7 @@ std::string usage_text(const v1::GetUsageReply& reply, const std::string& by, co
   };
   for (const auto& [name, row] : rows) add(printable(name), row);
   if (rows.size() > 1) add(terminal.tr("all"), total);
+  if (idle.ByteSizeLong() > 0) add(terminal.tr("idle"), idle);
   return fitted(table, terminal);
 }
 
@@ -62,7 +71,8 @@ CLI::App* JobUsageCommand::declare(CLI::App& root) {
       "Examples:\n"
       "  volador job usage --from=2026-11-01              by project, since this day (UTC)\n"
       "  volador job usage --by=day\n"
-      "  volador job usage --csv > usage.csv              a row for each day, project and owner");
+      "  volador job usage --csv > usage.csv              a row for each day, project and owner; idle without a "
+      "project");
   app->add_option("--from", from_, "First day, such as 2026-11-01; by default the first that is kept")
       ->type_name("DAY");
   app->add_option("--to", to_, "Last day; today by default")->type_name("DAY");

@@ -201,6 +201,7 @@ def submit(
     pool: str = "",
     stop_signal: str = "TERM",
     output: str = "",
+    notify: Sequence[str] = (),
 ) -> Job:
     """Submits a job. A text as `command` is run by bash. Resources are per node: `memory` and `shm` in bytes. `code` is the folder
     that travels with the job; None: no folder. `environment` is a file of it that lists packages ("requirements.txt"), a path of
@@ -254,6 +255,7 @@ def queue() -> dict[str, Any]:
 
 def usage(*, from_day: str = "", to_day: str = "") -> list[dict[str, Any]]:
     """What jobs used, as rows by day, project and owner with cpu_hours, gpu_hours and memory_gib_hours. Days are in UTC: "2026-11-27".
+    A row without a project has what nothing used: no job, no actor, no trial.
 
     Raises ValueError: a day has another form."""
     rows: list[dict[str, Any]] = _call(_connect(), "Jobs/GetUsage", {"from_day": from_day, "to_day": to_day})["usage"]
@@ -351,6 +353,7 @@ def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
         "pool": fields["pool"],
         "stop_signal": fields["stop_signal"],
         "output": fields["output"],
+        "notify": list(fields["notify"]),
     }
 
 

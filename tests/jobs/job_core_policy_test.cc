@@ -270,7 +270,7 @@ TEST_F(JobCorePolicyTest, UsageCountsEveryAttemptAndSurvivesARestart) {
   spec.set_max_restarts(1);
   const std::string id = running(spec);
   now_ += 1'800'000;
-  EXPECT_DOUBLE_EQ(core_->usage({}, now_)->usage(0).gpu_hours(), 1) << "it runs";
+  EXPECT_DOUBLE_EQ(core_->usage({}, now_)->usage(0).gpu_hours(), 1) << "it runs, and there was no later view";
   exits(id, 1);
   process_ends(id);
   look();
@@ -287,6 +287,40 @@ TEST_F(JobCorePolicyTest, UsageCountsEveryAttemptAndSurvivesARestart) {
   EXPECT_DOUBLE_EQ(usage->usage(0).cpu_hours(), 6);
   EXPECT_EQ(usage->usage(0).attempts(), 2);
   EXPECT_EQ(usage->usage(0).owner(), "ann");
+}
+
+TEST_F(JobCorePolicyTest, UsageHasWhatNothingUsedBetweenViewsOfTheCluster) {
+  look();
+  const double gpus = [&] {
+    double sum = 0;
+    for (const PlanNode& each : nodes_) sum += static_cast<double>(each.total.get("gpus")) / double{kUnit};
+    return sum;
+  }();
+  looks_ = false;
+  for (int minute = 1; minute <= 6; ++minute) {
+    now_ += 60'000;
+    tick();
+    EXPECT_TRUE(looks_) << "a view is asked for each minute";
+    look();
+    looks_ = false;
+    tick();
+    EXPECT_FALSE(looks_);
+  }
+  running(of_project("vision", 2));
+  now_ += 60'000;
+  look();
+  const auto idle = [&] {
+    const auto usage = core_->usage({}, now_);
+    EXPECT_EQ(usage->usage(0).project(), "");
+    EXPECT_EQ(usage->usage(0).attempts(), 0);
+    return usage->usage(0).gpu_hours();
+  };
+  EXPECT_NEAR(idle(), (6 * gpus + gpus - 2) / 60, 1e-9);
+  restart();
+  EXPECT_NEAR(idle(), 5 * gpus / 60, 1e-9) << "it is kept every five minutes";
+  now_ += 3'600'000;
+  look();
+  EXPECT_NEAR(idle(), 5 * gpus / 60, 1e-9) << "what was free while the head was away is not known";
 }
 
 // ---- state ----

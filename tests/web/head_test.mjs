@@ -129,7 +129,7 @@ try {
       const [trial] = (await answer(`/api/v1/experiments/${experiment.name}/trials`)).rows;
       const [actor] = (await answer("/api/v1/actors")).rows;
       const of = "/experiments/" + experiment.name;
-      for (const path of ["/", of + "?tab=trials", of + "?tab=rungs", of + "?tab=parallel", of + "?tab=scatter", of + "?tab=contour", of + "?tab=metrics", `${of}/trials/${trial.id}`, "/nodes", "/nodes/petrel", "/actors?dead=1", "/actors/" + actor.id, "/queue", "/groups", "/objects", "/objects?tab=stores", "/logs?node=petrel", "/events", "/drivers", "/tokens", "/audit", "/job_queue"]) {
+      for (const path of ["/", of + "?tab=trials", of + "?tab=rungs", of + "?tab=parallel", of + "?tab=scatter", of + "?tab=contour", of + "?tab=metrics", `${of}/trials/${trial.id}`, "/nodes", "/nodes/petrel", "/actors?dead=1", "/actors/" + actor.id, "/queue", "/groups", "/objects", "/objects?tab=stores", "/logs?node=petrel", "/events", "/drivers", "/tokens", "/audit", "/job_queue", "/job_usage"]) {
         await go(path);
         await until(path + " is there", () => page.evaluate(() => document.querySelector("h1") && !document.querySelector(".loading")));
         const text = await page.textContent("main");

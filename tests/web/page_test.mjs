@@ -39,6 +39,7 @@ const kPages = {
   "/studies": ["Studies", "共享搜索"],
   "/jobs": ["Jobs", "作业"],
   "/job_queue": ["Job queue", "作业队列"],
+  "/job_usage": ["Usage", "用量"],
   "/jobs/job-2": ["imagenet", "imagenet"],
   "/jobs/job-7": ["finetune", "finetune"],
   "/jobs/job-8": ["evaluate", "evaluate"],

@@ -1,6 +1,6 @@
 // Tests the page of the job queue, batches and the form of jobs by user input, in Chromium with a simulated cluster.
 // VOLADOR_WEB_CASES=REGEX selects cases; VOLADOR_WEB_SHOTS=FOLDER saves screenshots in both themes, both languages and at phone width.
-import { mkdirSync } from "node:fs";
+import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { axe_source, check, equal, until } from "./harness.mjs";
 import { over_made_up_cluster, settled } from "./tab.mjs";
@@ -74,6 +74,45 @@ await run_all("web_queue", {
     await no_dialog(page);
     settings = await present(page);
     equal(settings.projects.find((one) => one.name === "language").weight, 6, "its weight");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
+  "the hours of the chosen days by project, with idle hours, and as a file": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/jobs");
+    await page.click(".page-head a >> text=Usage");
+    await until("the page", async () => (await page.textContent("h1")) === "Usage");
+    const tile = (name) => page.locator(`.tile:has(.tile-name:text-is("${name}")) b`).textContent();
+    await until("the hours of 30 days", async () => Number((await tile("GPU hours")).replace(/\D/g, "")) > 1000);
+    const month = await tile("GPU hours");
+    check((await page.textContent(".tiles")).includes("% idle"), "the idle share");
+    check((await row(page, "By project and owner", "language").textContent()).includes("60"), "runs of a project");
+    equal(await row(page, "By project and owner", "vision").count(), 2, "a row for each owner");
+    equal(await row(page, "By project and owner", "Idle").count(), 1, "idle hours");
+    await page.selectOption(".page-head select", "7");
+    await until("fewer hours", async () => (await tile("GPU hours")) !== month);
+    await page.selectOption(".card select", "cpu_hours");
+    await until("the address has the choice", async () => page.url().includes("days=7") && page.url().includes("hours=cpu_hours"));
+    const [file] = await Promise.all([page.waitForEvent("download"), page.click(".page-head button >> text=CSV")]);
+    const text = readFileSync(await file.path(), "utf8");
+    equal(text.split("\n")[0], "day,project,owner,cpu_hours,gpu_hours,memory_gib_hours,attempts", "head of the file");
+    equal(new Set(text.split("\n").slice(1, -1).map((line) => line.split(",")[0])).size, 7, "days in the file");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
+  "reports of the settings are shown, and stay when others change": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, go, close } = await tab({ server });
+    await go("/job_queue");
+    await until("the reports", async () => (await card(page, "Reports").textContent()).includes("ops-feishu feishu"));
+    check((await card(page, "Reports").textContent()).includes("smtp.example.org"), "the mail server");
+    await page.selectOption(".side select", "urgent");
+    await page.click("dialog button.danger");
+    await no_dialog(page);
+    const settings = await present(page);
+    equal(settings.preemption, "urgent", "preemption");
+    equal(settings.notifications[0].secret, "***", "reports stay");
     equal(wrong.join("\n"), "", "noted");
     await close();
     await server.close();

@@ -146,7 +146,7 @@ await run_all("web_views", {
     const small = [];
     const actor = still.world.tables.actors.keys().next().value;
     for (const path of ["/", "/experiments", "/experiments/digits", "/experiments/digits?tab=trials", "/experiments/digits?tab=parallel", "/experiments/digits?tab=gantt", "/experiments/digits?tab=pareto", `/experiments/${still.world.trainings[0].name}`,
-      `/experiments/digits/trials/${trials[0].id}`, `/experiments/digits/compare?of=${trials[0].id}%2C${trials[1].id}`, "/nodes/osprey", "/actors", `/actors/${actor}`, "/queue", "/jobs", "/job_queue", "/logs?node=heron", "/logs?node=heron&view=all", "/tokens", "/audit", "/studies/boosting", "/groups/a71c0f2255d04e10", "/objects?tab=stores"]) {
+      `/experiments/digits/trials/${trials[0].id}`, `/experiments/digits/compare?of=${trials[0].id}%2C${trials[1].id}`, "/nodes/osprey", "/actors", `/actors/${actor}`, "/queue", "/jobs", "/job_queue", "/job_usage", "/logs?node=heron", "/logs?node=heron&view=all", "/tokens", "/audit", "/studies/boosting", "/groups/a71c0f2255d04e10", "/objects?tab=stores"]) {
       await go(path);
       await settled(page);
       await page.locator("#main .popover-button").evaluateAll((all) => all.forEach((one) => one.click()));

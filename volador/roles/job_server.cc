@@ -32,6 +32,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 1s;
+constexpr auto kIdleTick = 1min;     // While no job is open.
 constexpr auto kEndingTick = 100ms;  // While processes of stopped jobs end.
 constexpr auto kStoreJobsAgainAfter = 1s;
 constexpr size_t kEventsATurn = 512;
@@ -345,7 +346,7 @@ void JobServer::Impl::run() {
     std::deque<std::function<void()>> events;
     {
       std::unique_lock lock(mutex);
-      std::chrono::milliseconds patience = 1h;
+      std::chrono::milliseconds patience = kIdleTick;
       if (readable && core.any_open()) {
         patience = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(next_tick - clock.now()));
         if (const auto deadline = core.deadline_ms())

@@ -18,6 +18,7 @@ import { Events } from "./pages/events";
 import { ExperimentPage, Experiments } from "./pages/experiments";
 import { GroupPage, Groups } from "./pages/groups";
 import { JobQueue } from "./pages/job_queue";
+import { JobUsage } from "./pages/job_usage";
 import { JobPage, Jobs } from "./pages/jobs";
 import { Logs } from "./pages/logs";
 import { NodePage, Nodes } from "./pages/nodes";
@@ -51,6 +52,7 @@ function View() {
     case "queue": return <Queue />;
     case "jobs": return one ? <JobPage key={one} id={one} /> : <Jobs />;
     case "job_queue": return <JobQueue />;
+    case "job_usage": return <JobUsage />;
     case "groups": return one ? <GroupPage key={one} id={one} /> : <Groups />;
     case "objects": return <Objects />;
     case "logs": return <Logs />;

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { field_of, job_yaml, kForm, spec_of, task_of, variables_of } from "../src/pages/job_form";
+import { by_day, by_owner, days_until, rows_of_days, total_of, usage_csv, type UsageRow } from "../src/pages/job_usage_rows";
 import { by_priority, counts_of, rows_of } from "../src/pages/job_groups";
 import type { Job } from "../src/pages/job_rows";
 import { entry_of, field_of_setting, is_conflict, limits_of_texts, names_of, settings_yaml, texts_of, texts_of_limits, with_entry, type QueueSettings } from "../src/pages/queue_settings";
@@ -12,6 +13,38 @@ const settings: QueueSettings = {
   environments: [{ name: "cuda12", source: "/opt/conda/envs/cuda12", note: "" }],
   preemption: "urgent", version: 7,
 };
+
+test("usage is summed by day and project, and by owner; idle comes last", () => {
+  const row = (day: string, project: string, owner: string, gpu_hours: number): UsageRow => ({ day, project, owner, gpu_hours, cpu_hours: 2 * gpu_hours, memory_gib_hours: 0, attempts: project ? 1 : 0 });
+  const days = days_until(Date.UTC(2026, 2, 1, 23), 2);
+  assert.deepEqual(days, ["2026-02-28", "2026-03-01"]);
+  const rows = rows_of_days([row("2026-02-27", "old", "ann", 9), row("2026-02-28", "", "", 5), row("2026-02-28", "vision", "ann", 1), row("2026-03-01", "vision", "ben", 2), row("2026-03-01", "a,b", "ann", 8)], days);
+  assert.equal(rows.length, 4);
+  assert.deepEqual(by_day(rows, days, "gpu_hours"), { names: ["a,b", "vision"], others: false, rows: [{ day: "2026-02-28", values: [0, 1, 5] }, { day: "2026-03-01", values: [8, 2, 0] }] });
+  assert.deepEqual(by_owner(rows).map((one) => [one.project, one.owner, one.gpu_hours]), [["vision", "ann", 1], ["vision", "ben", 2], ["a,b", "ann", 8], ["", "", 5]]);
+  assert.equal(total_of(rows).cpu_hours, 32);
+  const many = by_day(Array.from({ length: 9 }, (_, i) => row("2026-03-01", "p" + i, "ann", 10 - i)), days, "gpu_hours");
+  assert.deepEqual([many.names.length, many.others, many.rows[1].values], [6, true, [10, 9, 8, 7, 6, 5, 4 + 3 + 2, 0]]);
+  assert.equal(usage_csv(rows).split("\n")[3], '2026-03-01,vision,ben,4.000000,2.000000,0.000000,1');
+  assert.ok(usage_csv(rows).includes('"a,b",ann'));
+});
+
+test("the settings as YAML have the reports", () => {
+  const reports = { notifications: [{ name: "ops", kind: "feishu", url: "https://open.feishu.cn/***", secret: "***", addresses: [], events: ["failed"], projects: [] }], mail: { host: "h", port: 587, security: "starttls", user: "", password: "", from: "a@b" } };
+  assert.ok(settings_yaml({ ...settings, ...reports }).includes(`notifications:
+  ops:
+    kind: feishu
+    url: "https://open.feishu.cn/***"
+    secret: "***"
+    events: [failed]
+mail:
+  host: h
+  port: 587
+  security: starttls
+  from: a@b
+version: 7
+`), settings_yaml({ ...settings, ...reports }));
+});
 
 test("texts that YAML reads as something else are quoted, others are not", () => {
   for (const text of ["train.py", "a-b_c", "/opt/x", "requirements.txt", "~/data", "a=b"]) assert.equal(yaml_text(text), text);

@@ -5,7 +5,7 @@ import { ApiError, call } from "../api";
 const kEvery = 3000;  // In ms.
 
 // Polls a route while the page is visible; null: nothing is polled. `again` polls at once, for example after a change.
-export function use_answer<T>(path: string | null): { answer: T | null; error: unknown; again: () => void } {
+export function use_answer<T>(path: string | null, every_ms = kEvery): { answer: T | null; error: unknown; again: () => void } {
   const [state, set_state] = useState<{ answer: T | null; error: unknown }>({ answer: null, error: null });
   const load_now = useRef(() => {});
   useEffect(() => {
@@ -18,11 +18,11 @@ export function use_answer<T>(path: string | null): { answer: T | null; error: u
     load_now.current = load;
     set_state({ answer: null, error: null });
     load();
-    const timer = setInterval(load, kEvery);
+    const timer = setInterval(load, every_ms);
     return () => {
       gone = true;
       clearInterval(timer);
     };
-  }, [path]);
+  }, [path, every_ms]);
   return { ...state, again: () => load_now.current() };
 }

@@ -4,12 +4,12 @@ import type { JobSpec } from "./job_rows";
 
 export const kForm = {
   command: "", name: "", project: "", pool: "default", nodes: "1", cpus: "1", gpus: "0", memory: "0", mode: "single", minutes: "0", restarts: "0", priority: "normal", directory: "",
-  environment: "", setup: "", env: "", isolated: "", mounts: "", output: "", stop_signal: "TERM", array: "1",
+  environment: "", setup: "", env: "", isolated: "", mounts: "", output: "", stop_signal: "TERM", notify: "", array: "1",
 };
 export type Form = typeof kForm;
 export const kStopSignals = ["TERM", "INT", "USR1", "USR2", "HUP"];
 // Fields that the form shows only on demand.
-export const kFurther: (keyof Form)[] = ["setup", "env", "isolated", "mounts", "output", "stop_signal", "array"];
+export const kFurther: (keyof Form)[] = ["setup", "env", "isolated", "mounts", "output", "stop_signal", "notify", "array"];
 
 const lines_of = (text: string) => text.split("\n").map((line) => line.trim()).filter(Boolean);
 const number = (text: string) => (Number.isFinite(Number(text)) ? Number(text) : 0);
@@ -31,8 +31,9 @@ export function spec_of(form: Form): Partial<JobSpec> {
   const texts = Object.fromEntries((["name", "directory", "project", "environment", "output"] as const).filter((key) => form[key].trim()).map((key) => [key, form[key].trim()]));
   const env = variables_of(form.env);
   const mounts = lines_of(form.mounts);
+  const notify = form.notify.split(/[,，]/).map((one) => one.trim()).filter(Boolean);
   return {
-    ...texts, command: ["bash", "-c", form.command], ...(form.setup.trim() ? { setup: form.setup } : {}), ...(Object.keys(env).length ? { env } : {}), ...(form.isolated ? { isolated: true } : {}), ...(mounts.length ? { mounts } : {}),
+    ...texts, command: ["bash", "-c", form.command], ...(form.setup.trim() ? { setup: form.setup } : {}), ...(Object.keys(env).length ? { env } : {}), ...(form.isolated ? { isolated: true } : {}), ...(mounts.length ? { mounts } : {}), ...(notify.length ? { notify } : {}),
     nodes: Math.round(number(form.nodes)), cpus: number(form.cpus), gpus: number(form.gpus), memory_bytes: Math.round(number(form.memory) * 2 ** 30), mode: form.mode,
     duration_s: Math.round(number(form.minutes) * 60), max_restarts: Math.round(number(form.restarts)), priority: form.priority, pool: form.pool, stop_signal: form.stop_signal,
   };

@@ -12,7 +12,7 @@ import { JobButtons } from "./job_acts";
 import { by_priority, kUrgency, type Priority } from "./job_groups";
 import { job_name, resources_of, start_text, type Job } from "./job_rows";
 import { QueueEntry } from "./queue_entry";
-import { kPreemptions, settings_yaml, type Environment, type List, type PoolState, type ProjectState, type QueueReply, type QueueSettings } from "./queue_settings";
+import { kPreemptions, settings_yaml, type Environment, type List, type Notification, type PoolState, type ProjectState, type QueueReply, type QueueSettings } from "./queue_settings";
 
 const kQueued = 500;  // Jobs by their position.
 const kShown = 50;    // At most, in each group.
@@ -68,6 +68,25 @@ const environment_columns = (edit: Edit | null): Column<Environment>[] => [
   { key: "note", card: "wide", title: t("col.note"), width: 80, look: (row) => row.note, cell: (row) => <span class="soft" title={row.note}>{row.note}</span> },
   ...(edit ? [edit_column<Environment>((row) => row.name, edit)] : []),
 ];
+
+// Who is told of which jobs. Changed by --apply only, since the page never has the secrets.
+function Reports({ notifications, mail }: { notifications: Notification[]; mail: string }) {
+  if (!notifications.length && !mail) return null;
+  return (
+    <Card title={t("queue.reports")}>
+      <ul class="reports">
+        {notifications.map((one) => (
+          <li key={one.name}>
+            <b>{one.name}</b> <span class="soft">{one.kind}</span>
+            <div class="soft"><Middle text={one.addresses.join(", ") || one.url} /></div>
+            <div class="soft">{one.events.map(word).join(", ") || t("queue.reports.usual")}{one.projects.length > 0 && ` · ${one.projects.join(", ")}`}</div>
+          </li>
+        ))}
+        {mail && <li><b>{t("queue.reports.mail")}</b> <span class="soft">{mail}</span></li>}
+      </ul>
+    </Card>
+  );
+}
 
 function Preemption({ settings, on_done }: { settings: QueueSettings; on_done: () => void }) {
   const [asking, set_asking] = useState("");
@@ -168,6 +187,7 @@ export function JobQueue() {
             <Card title={t("queue.environments")} action={add("environments")}>
               <Table label={t("queue.environments")} bare prefix="environments." height={360} rows={settings.environments} columns={environment_columns(edit("environments"))} id={(row) => row.name} order="name" empty={<p class="quiet-line">{t("queue.environments.none")}</p>} />
             </Card>
+            <Reports notifications={settings.notifications ?? []} mail={settings.mail?.host ?? ""} />
             <Card title={t("queue.yaml")}>
               <div class="yaml"><Code text={settings_yaml(settings)} /></div>
               <p class="quiet-line">{t("queue.terminal")}</p>

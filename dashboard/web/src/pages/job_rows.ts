@@ -35,6 +35,7 @@ export interface JobSpec {
   batch_index: number;
   batch_size: number;
   output: string;
+  notify?: string[];
 }
 
 export interface JobRank {

@@ -79,7 +79,7 @@ export function Jobs() {
   const filtered = Boolean(asked.pool || asked.project || batch);
   return (
     <>
-      <Head title={t("nav.jobs")} actions={<><a class="button" href={link(["job_queue"])}>{t("nav.job_queue")}</a><Submit on_done={again} /></>} />
+      <Head title={t("nav.jobs")} actions={<><a class="button" href={link(["job_usage"])}>{t("nav.job_usage")}</a><a class="button" href={link(["job_queue"])}>{t("nav.job_queue")}</a><Submit on_done={again} /></>} />
       <div class="page-body fill">
         <div class="state-chips" role="group" aria-label={t("table.filter")}>
           <Toggle label={t("all")} on={!state} on_change={() => set_query({ state: null })} />
@@ -178,7 +178,7 @@ export function JobPage({ id }: { id: string }) {
               <Facts of={[["col.id", <code>{job.id}</code>], ["group.priority", priority_word(spec.priority)], ["nav.nodes", count(spec.nodes)], ["job.per_node", resources_text(resources_of(spec))], ["job.mode", spec.mode], ["col.restarts", t("job.restarts_of", { done: count(job.restarts), most: count(spec.max_restarts) })],
                 ["job.exit_code", !["queued", "running"].includes(job.state) && String(job.exit_code)], ["job.project", spec.project && <a href={link(["jobs"], { project: spec.project })}>{spec.project}</a>], ["job.pool", spec.pool && <a href={link(["jobs"], { pool: spec.pool })}>{spec.pool}</a>], ["job.environment", spec.environment && <code class="wrap">{spec.environment}</code>],
                 ["job.batch", spec.batch && <><a href={link(["jobs"], { batch: spec.batch })}>{spec.batch}</a> <span class="soft">· {t("batch.place", { place: count(spec.batch_index + 1), size: count(spec.batch_size) })}</span></>], ["job.preemptions", job.preemptions > 0 && count(job.preemptions)], ["job.stop_signal", spec.stop_signal && <code>SIG{spec.stop_signal}</code>],
-                ["job.output.folder", spec.output && <code class="wrap">{spec.output}</code>], ["job.only_nodes", spec.node_names.join(", ")], ["node.labels", Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`).join(", ")],
+                ["job.notify", spec.notify?.join(", ")], ["job.output.folder", spec.output && <code class="wrap">{spec.output}</code>], ["job.only_nodes", spec.node_names.join(", ")], ["node.labels", Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`).join(", ")],
                 ["job.directory", spec.directory && <code class="wrap">{spec.directory}</code>], ["job.isolated", (spec.isolated || spec.mounts.length > 0) && t("yes")], ["job.mounts", spec.mounts.length > 0 && <code class="wrap">{spec.mounts.join(", ")}</code>], ["job.code", spec.files_sha256 && <code title={spec.files_sha256}>{spec.files_sha256.slice(0, 12)}</code>], ["col.owner", job.owner && <TokenLink id={job.owner} />], ["col.note", spec.note]]} />
             </Card>
             {spec.one_of && <Alternatives job={job} />}

@@ -1,11 +1,14 @@
-// Settings of the job queue: pools, projects, environments and preemption. Pure.
+// Settings of the job queue: pools, projects, environments, preemption and reports. Pure.
 import type { Resources } from "../live/protocol";
 import { yaml_bytes, yaml_list, yaml_text, yaml_value } from "./yaml_text";
 
 export interface Pool { name: string; projects: string[]; note: string }
 export interface Project { name: string; weight: number; limits: Resources; urgent_jobs: number; note: string }
 export interface Environment { name: string; source: string; note: string }
-export interface QueueSettings { pools: Pool[]; projects: Project[]; environments: Environment[]; preemption: string; version: number }
+// Secrets are "***".
+export interface Notification { name: string; kind: string; url: string; secret: string; addresses: string[]; events: string[]; projects: string[] }
+export interface MailServer { host: string; port: number; security: string; user: string; password: string; from: string }
+export interface QueueSettings { pools: Pool[]; projects: Project[]; environments: Environment[]; preemption: string; version: number; notifications?: Notification[]; mail?: MailServer | null }
 export interface PoolState { pool: Pool; nodes: string[]; total: Resources; free: Resources; running: number; queued: number }
 export interface ProjectState { project: Project; used: Resources; running: number; queued: number; urgent: number }
 export interface QueueReply { settings: QueueSettings; pools: PoolState[]; projects: ProjectState[] }
@@ -78,6 +81,21 @@ export function settings_yaml(settings: QueueSettings): string {
     ];
   });
   list("environments", settings.environments, (environment) => [`source: ${yaml_text(environment.source)}`]);
+  const put = (indent: string, fields: Record<string, string | string[]>) => {
+    for (const [key, value] of Object.entries(fields)) if (value.length) lines.push(`${indent}${key}: ${Array.isArray(value) ? yaml_list(value) : yaml_text(value)}`);
+  };
+  if (settings.notifications?.length) lines.push("notifications:");
+  for (const { name, kind, url, secret, addresses, events, projects } of settings.notifications ?? []) {
+    lines.push(`  ${yaml_text(name)}:`);
+    put("    ", { kind, url, secret, addresses, events, projects });
+  }
+  if (settings.mail?.host) {
+    const { host, port, security, user, password, from } = settings.mail;
+    lines.push("mail:");
+    put("  ", { host });
+    if (port) lines.push(`  port: ${port}`);
+    put("  ", { security, user, password, from });
+  }
   lines.push(`version: ${settings.version}`);
   return lines.join("\n") + "\n";
 }

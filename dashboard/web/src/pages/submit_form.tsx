@@ -109,6 +109,7 @@ function SubmitForm({ on_close, on_done }: { on_close: () => void; on_done: () =
               <label class="check wide"><input type="checkbox" checked={Boolean(form.isolated)} onChange={(event) => of("isolated").on_change(event.currentTarget.checked ? "1" : "")} />{t("job.isolated.what")}</label>
               <Text label={t("job.output.folder")} wide {...of("output")} hint="/data/results" />
               <Choice label={t("job.stop_signal")} {...of("stop_signal")} options={kStopSignals.map((one) => [one, "SIG" + one])} />
+              <Text label={t("job.notify")} wide {...of("notify")} hint="mei@example.org, ops-feishu" />
               <Amount label={t("job.array")} {...of("array")} least={1} />
             </div>
           </details>

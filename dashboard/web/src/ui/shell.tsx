@@ -16,7 +16,7 @@ import { failure, span } from "./parts";
 import { toast, Toasts } from "./toast";
 
 export const kNav: [string, IconName][] = [
-  ["overview", "overview"], ["experiments", "experiments"], ["studies", "search"], ["nodes", "nodes"], ["actors", "actors"], ["tasks", "tasks"], ["queue", "queue"], ["jobs", "jobs"], ["job_queue", "job_queue"], ["groups", "groups"], ["objects", "objects"],
+  ["overview", "overview"], ["experiments", "experiments"], ["studies", "search"], ["nodes", "nodes"], ["actors", "actors"], ["tasks", "tasks"], ["queue", "queue"], ["jobs", "jobs"], ["job_queue", "job_queue"], ["job_usage", "job_usage"], ["groups", "groups"], ["objects", "objects"],
   ["logs", "logs"], ["events", "events"], ["drivers", "drivers"], ["tokens", "tokens"], ["audit", "audit"],
 ];
 
