@@ -102,6 +102,7 @@ void JobCore::start(int64_t now_ms) {
     }
     active_.insert(number);
     unseen_.insert(number);
+    job.begun_ms = now_ms;
     if (!record.group_id().empty()) by_group_[record.group_id()] = number;
     const auto held = resources_of(job.spec()).value_or(ResourceSet());
     for (int i = 0; i < record.actor_ids_size(); ++i) {
@@ -116,7 +117,6 @@ void JobCore::start(int64_t now_ms) {
   for (const auto& [time, number] : ends) ended_.push_back(number);
   drop_oldest();
   if (any_open()) actions_.look = true;
-  (void)now_ms;
 }
 
 void JobCore::use_program(const std::string& sha256) {
@@ -492,6 +492,12 @@ void JobCore::check_invariants() const {
     VOLADOR_CHECK(is_queued != active_.contains(number), job_id(number));
     VOLADOR_CHECK(is_queued == (planner_.find(static_cast<JobNumber>(number)) != nullptr), job_id(number));
     VOLADOR_CHECK(is_queued != (planner_.find_running(static_cast<JobNumber>(number)) != nullptr), job_id(number));
+  }
+  for (const int64_t number : active_) {
+    const Job& job = jobs_.at(number);
+    const int nodes = job.record.job().ranks_size();
+    const int least = is_elastic(job.spec()) ? job.spec().min_nodes() : job.spec().nodes();
+    VOLADOR_CHECK(nodes >= least && nodes <= job.spec().nodes(), job_id(number));
   }
   std::unordered_map<std::string, ResourceSet> held;
   for (const int64_t number : active_) {

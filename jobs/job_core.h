@@ -5,7 +5,7 @@
 //   queued ──────────────────► placing ─────────► running ─────────────────────────────────────┐
 //     ▲                           │ stop, refusal                                               ▼
 //     │                           └──────────────────────────────────────────────────────►   ending
-//     └──────── restarts remain, or its node was lost ────────────────────────────────────────┤
+//     └──────── restarts or resumes remain, its node was lost, it is moved or grows ──────────┤
 //                                                                                               ▼
 //                                              ended: succeeded, failed, stopped or expired
 //
@@ -172,7 +172,9 @@ class JobCore {
     int64_t promised_ms = 0;                                // See QueuedJob.
     bool ask_again = false;                                 // The head refused a request because of a limit.
     int64_t leaves_ms = 0;                                  // While it ends: when its processes are killed.
-    std::optional<protocol::DeathCause> failed;             // The first failure of this attempt.
+    int64_t begun_ms = 0;                                   // When the newest attempt was requested.
+    int64_t room_since_ms = 0;  // Since when there is room for more of its nodes, see grow(); 0: there is none.
+    std::optional<protocol::DeathCause> failed;  // The first failure of this attempt.
     int failed_rank = -1;
     const v1::JobSpec& spec() const { return record.job().spec(); }
   };
@@ -193,6 +195,7 @@ class JobCore {
   void update_running(const Job& job);
   void add_held(JobNumber running, int sign);
   void drop_running(int64_t number);
+  const std::unordered_map<JobNumber, Wait>& waits() const;
   Reason wait_reason(const Job& job) const;
   void enqueue(Job& job);
   void dequeue(int64_t number);
@@ -207,14 +210,23 @@ class JobCore {
   void stop_alternatives(const Job& job, int64_t now_ms);
   void preempt(Job& job, int64_t by, int64_t now_ms);
   void hand_over(Job& job, int64_t now_ms);
-  void begin(Job& job, const std::vector<std::string>& nodes);
+  void grow(int64_t now_ms);
+  bool may_grow(const Job& job, int64_t now_ms) const;
+  std::set<std::string> awaited_pools() const;
+  size_t room_of(const Job& job, int64_t now_ms) const;
+  std::vector<RunningJob> running_of_project(const Job& job) const;
+  void begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms);
   void spawn_ranks(Job& job, const std::vector<std::string>& nodes);
   void send_requests(Job& job);
   void send_removal(const std::string& group);
   protocol::ActorSpec actor_spec(const Job& job, int rank, const std::vector<std::string>& nodes) const;
   void on_actor(const protocol::ActorInfo& info, int64_t now_ms);
   void on_reply(const protocol::Reply& reply, int64_t now_ms);
+  std::string resume(Job& job, const Reason& why);
+  void move(Job& job, const Reason& why, int64_t now_ms);
+  bool has_failed_node(const Job& job) const;
   void leave_closed_nodes(int64_t now_ms);
+  bool waits_in_vain(const Job& job, int64_t now_ms) const;
   void settle(Job& job, int64_t now_ms);
   static UsageLedger::Run run_of(const Job& job, int64_t until_ms);
   void account(Job& job, int64_t now_ms);

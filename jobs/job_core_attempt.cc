@@ -26,6 +26,7 @@ constexpr int kEarlierMax = 64;
 constexpr int64_t kIdleLookMs = 60'000;
 constexpr int64_t kIdleGapMs = 5 * 60'000;
 constexpr int64_t kIdleKeptMs = 5 * 60'000;       // Idle time that a crash of the head may lose.
+constexpr int64_t kElasticPatienceMs = 5'000;     // An elastic job waits no longer for nodes that others were given.
 constexpr int64_t kStartTimeoutMs = 10 * 60'000;  // A large code folder takes a while to arrive and to be unpacked.
 
 // Only the first rank runs the command and starts the others.
@@ -102,7 +103,7 @@ std::string_view state_name(protocol::ActorState state) {
 
 // ---- starting ----
 
-void JobCore::begin(Job& job, const std::vector<std::string>& nodes) {
+void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms) {
   Record& record = job.record;
   dequeue(record.number());
   active_.insert(record.number());
@@ -120,6 +121,9 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes) {
   record.mutable_job()->clear_why();
   record.mutable_job()->set_started_ms(0);
   record.mutable_job()->set_exit_code(0);
+  if (is_elastic(job.spec())) record.mutable_job()->set_nodes(static_cast<int32_t>(nodes.size()));
+  job.begun_ms = now_ms;
+  job.room_since_ms = 0;
   job.leaves_ms = 0;
   job.failed.reset();
   job.failed_rank = -1;
@@ -136,7 +140,7 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes) {
   }
   take_room(job);
   update_running(job);
-  if (job.spec().nodes() > 1) {
+  if (nodes.size() > 1) {
     const auto group = new_id<GroupId>(random_);
     record.set_group_id(raw(group));
     by_group_[record.group_id()] = record.number();
@@ -259,7 +263,7 @@ void JobCore::send_requests(Job& job) {
     spec.set_detached(true);
     spec.set_wait_if_infeasible(true);
     const auto resources = resources_of(job.spec()).value_or(ResourceSet());
-    for (int i = 0; i < job.spec().nodes(); ++i) *spec.add_bundles() = to_message(resources);
+    for (int i = 0; i < record.job().ranks_size(); ++i) *spec.add_bundles() = to_message(resources);
     require_labels(job.spec(), pools_, *spec.mutable_labels());
     actions_.messages.push_back(std::move(create));
     protocol::ClientMessage ready;
@@ -329,6 +333,8 @@ void JobCore::on_actor(const protocol::ActorInfo& info, int64_t now_ms) {
                       : was_asked                          ? reason("job.ended_with_it")
                                                            : reason_in(info.cause()));
     actions_.look = true;
+  } else if (info.node_leaves() && job.spec().max_resumes() > 0) {
+    move(job, reason("job.node_leaves", shown.node()), now_ms);
   }
   settle(job, now_ms);
 }
@@ -393,16 +399,56 @@ void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
   settle(job, now_ms);
 }
 
-// Queues jobs again that were sent to a node by its name and wait for it, if it takes no jobs any more: they may have
-// named others.
+// Counts a resume. Returns how the attempt ends.
+std::string JobCore::resume(Job& job, const Reason& why) {
+  v1::Job& shown = *job.record.mutable_job();
+  const int most = job.spec().max_resumes();
+  if (shown.resumes() >= most) {
+    set_reason(shown, reason("job.resumes_over", most, why));
+    return "failed";
+  }
+  shown.set_resumes(shown.resumes() + 1);
+  set_reason(shown, why);
+  event("job goes on elsewhere",
+        {{"job", shown.id()}, {"resume", fmt::format("{} of {}", shown.resumes(), most)}, {"why", why.text()}});
+  return "queued";
+}
+
+// Asks the job to save its state and to go on without a node.
+void JobCore::move(Job& job, const Reason& why, int64_t now_ms) {
+  if (job.record.phase() != Record::PLACING && job.record.phase() != Record::RUNNING) return;
+  const std::string outcome = resume(job, why);
+  if (outcome == "failed") job.record.mutable_job()->set_exit_code(1);
+  end_ranks(job, outcome, false);
+  settle(job, now_ms);
+}
+
+// Whether a node of the attempt is lost or takes no jobs: a rank that failed may only have missed another one.
+bool JobCore::has_failed_node(const Job& job) const {
+  return std::ranges::any_of(job.held, [this](const auto& held) {
+    const auto node = node_index_.find(held.first);
+    return node == node_index_.end() || !cluster_.view.nodes[node->second].takes_jobs;
+  });
+}
+
+// Whether the job was requested and waits for nodes that it will not get, while it may start on others: on one of those
+// that it names, or on fewer.
+bool JobCore::waits_in_vain(const Job& job, int64_t now_ms) const {
+  if (job.record.phase() != Record::PLACING) return false;
+  const bool closed = has_failed_node(job);
+  if (job.ranks.size() == 1) {
+    return closed && job.spec().node_names_size() > 1 && job.ranks.front().state == protocol::PENDING;
+  }
+  if (!is_elastic(job.spec()) || !job.ranks.empty()) return false;
+  const bool may_shrink = job.record.job().ranks_size() > job.spec().min_nodes();
+  return closed || (may_shrink && now_ms - job.begun_ms >= kElasticPatienceMs);
+}
+
+// Queues these jobs again.
 void JobCore::leave_closed_nodes(int64_t now_ms) {
   for (const int64_t number : std::vector<int64_t>(unseen_.begin(), unseen_.end())) {
     Job& job = jobs_.at(number);
-    if (job.record.phase() != Record::PLACING || job.spec().node_names_size() < 2 || job.ranks.size() != 1) continue;
-    const Rank& rank = job.ranks.front();
-    if (rank.state != protocol::PENDING) continue;
-    const auto node = std::ranges::find(cluster_.view.nodes, job.held.front().first, &PlanNode::name);
-    if (node != cluster_.view.nodes.end() && node->takes_jobs) continue;
+    if (!waits_in_vain(job, now_ms)) continue;
     end_ranks(job, "queued", true);
     settle(job, now_ms);
   }
@@ -421,6 +467,7 @@ void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
     node.pool = pool == node.labels.end() || pool->second.empty() ? std::string(kDefaultPool) : pool->second;
     pools_.insert(node.pool);
   }
+  leave_closed_nodes(now_ms);  // First, as what these jobs asked for is not used then.
   // The head reads its tables and sends the states of actors in one order: what is known as placed here is in the view.
   for (auto at = unseen_.begin(); at != unseen_.end();) {
     const Job& job = jobs_.at(*at);
@@ -439,7 +486,6 @@ void JobCore::on_cluster(ClusterState state, int64_t now_ms) {
     at->gone = true;
     settle(job, now_ms);
   }
-  leave_closed_nodes(now_ms);
   plan(now_ms);
 }
 
@@ -456,9 +502,12 @@ void JobCore::on_tick(int64_t now_ms) {
     end_ranks(job, "expired", false);
     settle(job, now_ms);
   }
-  const bool any_ends = std::ranges::any_of(
-      active_, [this](int64_t number) { return jobs_.at(number).record.phase() == Record::ENDING; });
-  if (any_ends || planner_.size() > 0 || now_ms - idle_at_ms_ >= kIdleLookMs) actions_.look = true;
+  const bool any_waits = std::ranges::any_of(active_, [&](int64_t number) {
+    const Job& job = jobs_.at(number);
+    const bool may_shrink = job.record.phase() == Record::PLACING && is_elastic(job.spec());
+    return job.record.phase() == Record::ENDING || may_shrink || may_grow(job, now_ms);
+  });
+  if (any_waits || planner_.size() > 0 || now_ms - idle_at_ms_ >= kIdleLookMs) actions_.look = true;
 }
 
 std::optional<int64_t> JobCore::deadline_ms() const {
@@ -515,8 +564,11 @@ void JobCore::settle(Job& job, int64_t now_ms) {
     }
     if (job.failed) {
       std::string outcome = "failed";
+      set_reason(*record.mutable_job(), reason_of_failure(job));
       if (job.failed->kind() == Cause::KILLED) {
         outcome = "stopped";
+      } else if (lost_with_node(*job.failed) && job.spec().max_resumes() > 0) {
+        outcome = resume(job, reason_of_failure(job));
       } else if (lost_with_node(*job.failed) && record.losses() < limits_.losses) {
         record.set_losses(record.losses() + 1);
         outcome = "queued";
@@ -524,7 +576,6 @@ void JobCore::settle(Job& job, int64_t now_ms) {
         record.mutable_job()->set_restarts(record.job().restarts() + 1);
         outcome = "queued";
       }
-      set_reason(*record.mutable_job(), reason_of_failure(job));
       record.mutable_job()->set_exit_code(exit_code_of(*job.failed));
       end_ranks(job, outcome, false);
     } else if (all_dead || led) {
@@ -639,7 +690,10 @@ void JobCore::account_idle(int64_t now_ms) {
 
 void JobCore::finish(Job& job, int64_t now_ms) {
   Record& record = job.record;
-  const std::string outcome = record.outcome();
+  std::string outcome = record.outcome();
+  const bool may_resume = outcome == "failed" && job.failed && !lost_with_node(*job.failed) && seen_cluster_ &&
+                          job.spec().max_resumes() > 0;
+  if (may_resume && has_failed_node(job)) outcome = resume(job, reason_of(record.job()));
   if (outcome != "queued") return set_end(job, outcome, {}, now_ms);
   const Reason why = reason_of(record.job());
   account(job, now_ms);

@@ -13,10 +13,12 @@ using Record = protocol::JobRecord;
 
 constexpr int64_t kHandOverAgainMs = 1000;
 constexpr int64_t kForecastMs = 1000;
-constexpr size_t kForecastAlways = 50;  // Up to so many open jobs, a forecast costs less than a request.
+constexpr int64_t kGrowAfterMs = 10'000;  // There is room for so long before a job grows,
+constexpr int64_t kGrowAgainMs = 60'000;  // and so long has passed since it grew last.
+constexpr size_t kForecastAlways = 50;    // Up to so many open jobs, a forecast costs less than a request.
 
 // Text of a shortage: "needs gpus 4 on each of 2 nodes; the largest free part is 2".
-Reason reason_of_shortage(const Shortage& shortage) {
+Reason reason_of_lack(const Shortage& shortage) {
   if (!shortage.why_never.empty()) return Reason::said(shortage.why_never);
   if (shortage.resource.empty())
     return reason("job.wait_nodes", shortage.nodes_needed, shortage.nodes_fitting, shortage.nodes_able);
@@ -26,6 +28,12 @@ Reason reason_of_shortage(const Shortage& shortage) {
   free.set(shortage.resource, shortage.largest_free);
   if (free.empty()) return reason("job.wait_none_free", needed, shortage.resource);
   return reason("job.wait_largest", needed, free);
+}
+
+Reason reason_of_shortage(const Shortage& shortage) {
+  const Reason lack = reason_of_lack(shortage);
+  if (shortage.nodes_needed == shortage.nodes_most) return lack;
+  return reason("job.wait_elastic", shortage.nodes_needed, shortage.nodes_most, lack);
 }
 
 Reason reason_of_wait(const Wait& wait) {
@@ -73,6 +81,8 @@ QueuedJob JobCore::queued(const Job& job) const {
   out.labels.insert(spec.labels().begin(), spec.labels().end());
   out.pool = spec.pool();
   out.promised_ms = job.promised_ms;
+  out.min_nodes = spec.min_nodes();
+  out.avoids.assign(job.record.job().avoids().begin(), job.record.job().avoids().end());
   return out;
 }
 
@@ -185,7 +195,7 @@ void JobCore::plan(int64_t now_ms) {
     if (job.leaves_ms == 0) job.leaves_ms = now_ms + job.spec().graceful_s() * 1000;
     update_running(job);
   }
-  if (planner_.size() == 0) return;
+  if (planner_.size() == 0) return grow(now_ms);
   const Plan made = planner().plan(now_ms);
   waits_stale_at_ms_ = now_ms;
   for (const BlockedJob& blocked : made.blocked) {
@@ -196,7 +206,7 @@ void JobCore::plan(int64_t now_ms) {
   for (const auto& [number, placement] : made.start) {
     Job& job = jobs_.at(static_cast<int64_t>(number));
     if (job.record.phase() != Record::QUEUED) continue;  // An alternative that comes first has started.
-    begin(job, placement.nodes);
+    begin(job, placement.nodes, now_ms);
     stop_alternatives(job, now_ms);
   }
   for (const Preemption& one : made.preempt) {
@@ -209,6 +219,7 @@ void JobCore::plan(int64_t now_ms) {
         std::ranges::any_of(made.preempt, [&](const Preemption& one) { return one.by == blocked.number; });
     if (!preempts) hand_over(jobs_.at(static_cast<int64_t>(blocked.number)), now_ms);
   }
+  grow(now_ms);
 }
 
 // Ends the queued alternatives of a job that has begun.
@@ -245,15 +256,8 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
   NotHandedOver& last = not_handed_over_[job.spec().pool()];
   if (last.number == job.record.number() && now_ms - last.at_ms < kHandOverAgainMs) return;
   last = {.number = job.record.number(), .at_ms = now_ms};
-  ClusterView view{.nodes = cluster_.view.nodes, .running = {}};
-  const std::string& project = job.spec().project();
-  const bool has_limits =
-      planner_.options().limits.contains(project) || planner_.options().urgent_quota.contains(project);
+  ClusterView view{.nodes = cluster_.view.nodes, .running = running_of_project(job)};
   bool others = false;  // Whether actors and trials use anything.
-  for (const int64_t number : has_limits ? active_ : std::set<int64_t>()) {
-    const RunningJob* runs = planner_.find_running(static_cast<JobNumber>(number));
-    if (runs != nullptr && runs->project == project) view.running.push_back(*runs);
-  }
   for (PlanNode& node : view.nodes) {
     const auto held = held_.find(node.name);
     for (const auto& [of, total] : node.total.entries()) {
@@ -264,18 +268,97 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
     }
   }
   if (!others) return;
-  const std::vector<QueuedJob> alone{queued(job)};
+  std::vector<QueuedJob> alone{queued(job)};
+  alone.front().nodes = alone.front().least_nodes();  // The sooner it has them.
   const Plan made = jobs::plan(view, alone, now_ms, planner_.options());
   if (made.start.empty()) return;
   const Reason waits = reason("job.wait_other", wait_reason(job));
   last = {};
-  begin(job, made.start.front().second.nodes);
+  begin(job, made.start.front().second.nodes, now_ms);
   job.waits = waits;
   stop_alternatives(job, now_ms);
 }
 
-// Why a queued job waits, by the last plan; empty: it was not planned yet.
-Reason JobCore::wait_reason(const Job& job) const {
+// The other running jobs of its project, if that has a limit or a quota.
+std::vector<RunningJob> JobCore::running_of_project(const Job& job) const {
+  std::vector<RunningJob> out;
+  const std::string& project = job.spec().project();
+  const PlannerOptions& options = planner_.options();
+  if (!options.limits.contains(project) && !options.urgent_quota.contains(project)) return out;
+  for (const int64_t number : active_) {
+    const RunningJob* runs = planner_.find_running(static_cast<JobNumber>(number));
+    if (runs != nullptr && runs->project == project && number != job.record.number()) out.push_back(*runs);
+  }
+  return out;
+}
+
+// Whether the job wants more nodes than it has, and may be asked for it now.
+bool JobCore::may_grow(const Job& job, int64_t now_ms) const {
+  const protocol::JobRecord& record = job.record;
+  return job.spec().grow() && record.phase() == Record::RUNNING && record.job().ranks_size() < job.spec().nodes() &&
+         (record.grown_ms() == 0 || now_ms - record.grown_ms() >= kGrowAgainMs);
+}
+
+// Pools in which a job waits for room.
+std::set<std::string> JobCore::awaited_pools() const {
+  std::set<std::string> pools;
+  if (planner_.size() == 0) return pools;
+  for (const auto& [number, wait] : waits()) {
+    const bool for_room =
+        wait.kind == WaitKind::kBehind || wait.kind == WaitKind::kNoRoom || wait.kind == WaitKind::kReserved;
+    if (for_room) pools.insert(jobs_.at(static_cast<int64_t>(number)).spec().pool());
+  }
+  return pools;
+}
+
+// On how many nodes the running job could go on now.
+size_t JobCore::room_of(const Job& job, int64_t now_ms) const {
+  ClusterView view{.nodes = cluster_.view.nodes, .running = running_of_project(job)};
+  for (const auto& [name, resources] : job.held) {
+    if (const auto at = node_index_.find(name); at != node_index_.end()) view.nodes[at->second].free += resources;
+  }
+  const std::vector<QueuedJob> alone{queued(job)};
+  const Plan made = jobs::plan(view, alone, now_ms, planner_.options());
+  return made.start.empty() ? 0 : made.start.front().second.nodes.size();
+}
+
+// Asks a running elastic job to save its state and to go on with more nodes, if there has been room for a while that
+// nothing in the queue waits for. One at a time: several would count on the same nodes.
+void JobCore::grow(int64_t now_ms) {
+  std::vector<int64_t> candidates;
+  for (const int64_t number : active_) {
+    Job& job = jobs_.at(number);
+    if (job.record.phase() == Record::ENDING && job.record.outcome() == "queued") return;  // It needs the room first.
+    if (may_grow(job, now_ms)) {
+      candidates.push_back(number);
+    } else {
+      job.room_since_ms = 0;
+    }
+  }
+  if (candidates.empty()) return;
+  const std::set<std::string> awaited = awaited_pools();
+  for (const int64_t number : candidates) {
+    Job& job = jobs_.at(number);
+    const int nodes = job.record.job().ranks_size();
+    const size_t room = !awaited.contains(job.spec().pool()) ? room_of(job, now_ms) : 0;
+    if (room <= static_cast<size_t>(nodes)) {
+      job.room_since_ms = 0;
+      continue;
+    }
+    if (job.room_since_ms == 0 || now_ms < job.room_since_ms) job.room_since_ms = now_ms;
+    if (now_ms - job.room_since_ms < kGrowAfterMs) continue;
+    job.record.set_grown_ms(now_ms);
+    set_reason(*job.record.mutable_job(), reason("job.grows", nodes, room));
+    event("job grows",
+          {{"job", job.record.job().id()}, {"nodes", std::to_string(nodes)}, {"to", std::to_string(room)}});
+    end_ranks(job, "queued", false);
+    settle(job, now_ms);
+    return;
+  }
+}
+
+// Why jobs wait, by the last plan.
+const std::unordered_map<JobNumber, Wait>& JobCore::waits() const {
   if (waits_stale_at_ms_) {
     waits_.clear();
     for (Wait& wait : planner().waits(*waits_stale_at_ms_)) {
@@ -284,8 +367,14 @@ Reason JobCore::wait_reason(const Job& job) const {
     }
     waits_stale_at_ms_.reset();
   }
-  const auto at = waits_.find(static_cast<JobNumber>(job.record.number()));
-  return at == waits_.end() ? Reason() : reason_of_wait(at->second);
+  return waits_;
+}
+
+// Why a queued job waits, by the last plan; empty: it was not planned yet.
+Reason JobCore::wait_reason(const Job& job) const {
+  const auto& all = waits();
+  const auto at = all.find(static_cast<JobNumber>(job.record.number()));
+  return at == all.end() ? Reason() : reason_of_wait(at->second);
 }
 
 }  // namespace volador::jobs

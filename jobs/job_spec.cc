@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <set>
 #include <utility>
@@ -63,6 +64,19 @@ Result<void> check_files(const v1::JobSpec& spec) {
   return {};
 }
 
+Result<void> check_elastic(const v1::JobSpec& spec) {
+  if (spec.min_nodes() < 0 || spec.min_nodes() > spec.nodes()) {
+    return bad_spec(
+        fmt::format("min_nodes: expected 1 to the job's nodes ({}), got {}; an elastic job has both, as in "
+                    "nodes: 2-4",
+                    spec.nodes(), spec.min_nodes()));
+  }
+  if (spec.grow() && !is_elastic(spec)) {
+    return bad_spec(fmt::format("grow: only an elastic job grows; give min_nodes, below nodes ({})", spec.nodes()));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<int> stop_signal_number(std::string_view name) {
@@ -74,6 +88,22 @@ Result<int> stop_signal_number(std::string_view name) {
   }
   return bad_spec(fmt::format("stop_signal: expected TERM, INT, USR1, USR2 or HUP, got \"{}\"", name));
 }
+
+Result<NodeCounts> parse_node_counts(std::string_view text) {
+  const size_t dash = text.find('-');
+  const std::string_view most = dash == std::string_view::npos ? text : text.substr(dash + 1);
+  NodeCounts counts;
+  const auto read = [](std::string_view digits, int& number) {
+    const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+    return failed == std::errc() && end == digits.data() + digits.size() && !digits.starts_with('-');
+  };
+  const bool sound =
+      read(most, counts.nodes) && (dash == std::string_view::npos || read(text.substr(0, dash), counts.min_nodes));
+  if (sound && (dash == std::string_view::npos || counts.min_nodes > 0)) return counts;
+  return bad_spec(fmt::format("nodes: expected a number such as 4, or 2-4 for an elastic job, got \"{}\"", text));
+}
+
+bool is_elastic(const v1::JobSpec& spec) { return spec.min_nodes() > 0 && spec.min_nodes() < spec.nodes(); }
 
 Result<ResourceSet> resources_of(const v1::JobSpec& spec) {
   Resources wanted{.cpus = spec.cpus(), .gpus = spec.gpus(), .memory = spec.memory_bytes()};
@@ -101,6 +131,7 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   if (!environment) return make_error(environment.error());
   if (spec.nodes() == 0) spec.set_nodes(1);
   VOLADOR_TRY(check_number("nodes", spec.nodes(), 1, kNodesMax));
+  VOLADOR_TRY(check_elastic(spec));
   if (spec.cpus() == 0) spec.set_cpus(1);
   if (const auto resources = resources_of(spec); !resources) return make_error(resources.error());
   if (spec.mode().empty()) spec.set_mode("single");
@@ -112,6 +143,13 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   if (const auto priority = parse_job_priority(spec.priority()); !priority) return make_error(priority.error());
   VOLADOR_TRY(check_number("duration_s", spec.duration_s(), 0, kDurationMaxS));
   VOLADOR_TRY(check_number("max_restarts", spec.max_restarts(), 0, kRestartsMax));
+  VOLADOR_TRY(check_number("max_resumes", spec.max_resumes(), 0, kResumesMax));
+  if (spec.max_resumes() > 0 && spec.max_restarts() > 0) {
+    return bad_spec(fmt::format("max_resumes: a job either resumes or restarts, and max_restarts is {}; leave one out",
+                                spec.max_restarts()));
+  }
+  if (spec.teardown().find('\0') != std::string::npos)
+    return bad_spec("teardown: expected a command line for bash, got one with a zero byte");
   if (spec.stop_signal().empty()) spec.set_stop_signal("TERM");
   if (const auto number = stop_signal_number(spec.stop_signal()); !number) return make_error(number.error());
   if (spec.stop_signal().starts_with("SIG")) spec.set_stop_signal(spec.stop_signal().substr(3));
@@ -143,7 +181,7 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
         fmt::format("node_names: only a job on one node names nodes, this one has {}; select them with labels",
                     counted(spec.nodes(), "node")));
   }
-  // Finds what only the launch mode knows.
+  // Finds what only the launch mode knows, with the most and the fewest nodes.
   LaunchRequest launch{.mode = *mode,
                        .command = {spec.command().begin(), spec.command().end()},
                        .slots = std::max(1, static_cast<int>(spec.gpus())),
@@ -153,6 +191,13 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
                        .file_root = "/job"};
   for (int i = 1; i <= spec.nodes(); ++i) launch.hosts.push_back(fmt::format("server{}", i));
   if (const auto made = make_launch(launch); !made) return make_error(made.error());
+  if (is_elastic(spec)) {
+    launch.hosts.resize(static_cast<size_t>(spec.min_nodes()));
+    if (const auto made = make_launch(launch); !made) {
+      return bad_spec(fmt::format("min_nodes: the job cannot run on {}: {}", counted(spec.min_nodes(), "node"),
+                                  made.error().message));
+    }
+  }
   return spec;
 }
 

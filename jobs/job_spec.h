@@ -17,6 +17,7 @@ inline constexpr int64_t kDurationMaxS = int64_t{366} * 24 * 3600;
 inline constexpr int64_t kGracefulDefaultS = 30;
 inline constexpr int64_t kGracefulMaxS = 24 * 3600;
 inline constexpr int kRestartsMax = 1000;
+inline constexpr int kResumesMax = 1000;
 inline constexpr size_t kSpecBytesMax = 256 << 10;
 inline constexpr std::string_view kDefaultProject = "default";
 // Limit of the archive of a code folder, as Determined's.
@@ -29,6 +30,16 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& spec);
 // The number of a stop signal, such as "USR1"; a leading "SIG" is allowed. kInvalidArgument: not one of those that
 // JobSpec.stop_signal allows.
 Result<int> stop_signal_number(std::string_view name);
+
+// Numbers of nodes: "4", or "2-4" for an elastic job.
+struct NodeCounts {
+  int nodes = 0;
+  int min_nodes = 0;  // 0: the text has one number.
+};
+// kInvalidArgument: another text.
+Result<NodeCounts> parse_node_counts(std::string_view text);
+// Whether the job may start on fewer than its nodes; `spec` was checked.
+bool is_elastic(const v1::JobSpec& spec);
 
 // Resources that each node of the job uses. kInvalidArgument: as ResourceSet::from.
 Result<ResourceSet> resources_of(const v1::JobSpec& spec);

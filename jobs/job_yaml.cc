@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "jobs/job_spec.h"
 #include "runtime/nearest_word.h"
 #include "runtime/quantities.h"
 
@@ -145,6 +146,13 @@ class YamlReader {
         if (!item.IsScalar()) return at(item, fmt::format("{}: expected texts, got {}", key, text_of_node(item)));
         reflection.AddString(&spec, &field, item.Scalar());
       }
+      return {};
+    }
+    if (auto* job = dynamic_cast<v1::JobSpec*>(&spec); job != nullptr && field.name() == "nodes") {
+      const auto counts = node.IsScalar() ? parse_node_counts(node.Scalar()) : parse_node_counts(text_of_node(node));
+      if (!counts) return at(node, counts.error().message);
+      job->set_nodes(counts->nodes);
+      if (counts->min_nodes > 0) job->set_min_nodes(counts->min_nodes);
       return {};
     }
     switch (field.cpp_type()) {

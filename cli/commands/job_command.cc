@@ -163,8 +163,13 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
   app->add_option("--file", file_, "Fields of the job as YAML; flags and a command replace those of the file")
       ->type_name("FILE");
   app->add_option("--name", name_, "Name of the job; its id by default")->type_name("TEXT");
-  app->add_option("--nodes", nodes_, "Number of nodes, each of which runs the command; 1 by default")
+  app->add_option("--nodes", nodes_,
+                  "Number of nodes, each of which runs the command; 1 by default. 2-4: as many as are free, at least 2")
+      ->type_name("NUMBERS");
+  app->add_option("--min-nodes", min_nodes_, "The job starts on fewer nodes, at least so many, if no more are free")
       ->type_name("INTEGER");
+  app->add_flag("--grow", grow_,
+                "A job on fewer than its nodes is asked to save, and goes on with more when they are free");
   app->add_option("--cpus", cpus_, "CPUs on each node; 1 by default")->type_name("NUMBER");
   app->add_option("--gpus", gpus_, "GPUs on each node, also parts such as 0.5")->type_name("NUMBER");
   app->add_option("--memory", memory_, "Memory on each node, such as 16GiB; unlimited by default")->type_name("SIZE");
@@ -205,6 +210,13 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
       ->type_name("DURATION");
   app->add_option("--restarts", restarts_, "How often the job starts again when it fails; 0 by default")
       ->type_name("INTEGER");
+  app->add_option("--max-resumes", resumes_,
+                  "How often the job is asked to save and goes on elsewhere when one of its nodes fails or is drained; "
+                  "not with --restarts")
+      ->type_name("INTEGER");
+  app->add_option("--teardown", teardown_,
+                  "Command line that bash runs on each node after the command, however that ended")
+      ->type_name("TEXT");
   app->add_option("--graceful", graceful_, "Time from the stop signal to SIGKILL when it is stopped; 30s by default")
       ->type_name("DURATION");
   app->add_option("--node", node_names_, "Only on this node; may be repeated")
@@ -265,7 +277,14 @@ tl::expected<jobs::JobSet, Failure> JobSubmitCommand::described() const {
   if (spec.command().empty() && set.tasks.empty())
     return usage_error("job submit: which command? Write it after --, as in `volador job submit -- python3 train.py`");
   if (given("--name")) spec.set_name(name_);
-  if (given("--nodes")) spec.set_nodes(nodes_);
+  if (given("--nodes")) {
+    const auto counts = jobs::parse_node_counts(nodes_);
+    if (!counts) return usage_error("--" + counts.error().message);
+    spec.set_nodes(counts->nodes);
+    spec.set_min_nodes(counts->min_nodes);
+  }
+  if (given("--min-nodes")) spec.set_min_nodes(min_nodes_);
+  if (grow_) spec.set_grow(true);
   if (given("--cpus")) spec.set_cpus(cpus_);
   if (given("--gpus")) spec.set_gpus(gpus_);
   if (given("--memory")) {
@@ -315,6 +334,8 @@ tl::expected<jobs::JobSet, Failure> JobSubmitCommand::described() const {
     spec.set_duration_s(*seconds);
   }
   if (given("--restarts")) spec.set_max_restarts(restarts_);
+  if (given("--max-resumes")) spec.set_max_resumes(resumes_);
+  if (given("--teardown")) spec.set_teardown(teardown_);
   if (given("--graceful")) {
     const auto seconds = seconds_of("--graceful", graceful_);
     if (!seconds) return tl::unexpected(seconds.error());

@@ -40,12 +40,13 @@ class JobSubmitCommand final : public ClusterCommand {
   std::string name_, setup_, mode_, priority_, directory_, project_, note_;
   std::vector<std::string> node_names_;
   std::vector<std::string> notify_;
-  int nodes_ = 0, servers_ = 0, restarts_ = 0;
+  std::string nodes_, teardown_;
+  int min_nodes_ = 0, servers_ = 0, restarts_ = 0, resumes_ = 0;
   std::vector<std::string> mounts_;
   std::string shm_, pool_, stop_signal_, output_, environment_;
   std::vector<std::string> alternatives_;
   int array_ = 0;
-  bool isolated_ = false;
+  bool isolated_ = false, grow_ = false;
   double cpus_ = 0, gpus_ = 0;
   bool no_code_ = false, dry_run_ = false, follow_ = false;
 };

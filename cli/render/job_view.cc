@@ -2,6 +2,7 @@
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <ctime>
@@ -32,7 +33,10 @@ std::string span_of(int64_t from_ms, int64_t to_ms) {
 }
 
 std::string resources_text(const v1::JobSpec& spec) {
-  std::string out = spec.nodes() > 1 ? fmt::format("{} × ", spec.nodes()) : "";
+  const bool elastic = spec.min_nodes() > 0 && spec.min_nodes() < spec.nodes();
+  std::string out = elastic            ? fmt::format("{}-{} × ", spec.min_nodes(), spec.nodes())
+                    : spec.nodes() > 1 ? fmt::format("{} × ", spec.nodes())
+                                       : "";
   out += fmt::format("cpus {:g}", spec.cpus());
   if (spec.gpus() > 0) out += fmt::format(", gpus {:g}", spec.gpus());
   if (spec.memory_bytes() > 0) out += fmt::format(", memory {}", format_bytes(spec.memory_bytes()));
@@ -126,6 +130,7 @@ std::string job_text(const v1::Job& job, int64_t now_ms, const Terminal& termina
   if (job.state() == "failed") line(terminal.tr("exit code"), std::to_string(job.exit_code()));
   line(terminal.tr("command"), printable(command_text(job.spec())));
   line(terminal.tr("setup"), printable(job.spec().setup()));
+  line(terminal.tr("teardown"), printable(job.spec().teardown()));
   line(terminal.tr("resources"), resources_text(job.spec()));
   if (job.spec().mode() != "single") line(terminal.tr("mode"), job.spec().mode());
   line(terminal.tr("priority"), terminal.word(job.spec().priority()));
@@ -140,6 +145,12 @@ std::string job_text(const v1::Job& job, int64_t now_ms, const Terminal& termina
   line(terminal.tr("ran"), ran(job, now_ms));
   if (job.restarts() > 0 || job.spec().max_restarts() > 0)
     line(terminal.tr("restarts"), terminal.fill("{} of {}", job.restarts(), job.spec().max_restarts()));
+  if (job.nodes() > 0 && job.state() != "queued")
+    line(terminal.tr("nodes"), terminal.fill("{} of {}", job.nodes(), job.spec().nodes()));
+  if (job.resumes() > 0 || job.spec().max_resumes() > 0)
+    line(terminal.tr("resumes"), terminal.fill("{} of {}", job.resumes(), job.spec().max_resumes()));
+  line(terminal.tr("labels"), printable(fmt::format("{}", fmt::join(job.labels(), ", "))));
+  line(terminal.tr("avoids"), printable(fmt::format("{}", fmt::join(job.avoids(), ", "))));
   line(terminal.tr("code"),
        job.spec().files_sha256().empty() ? "" : "sha256:" + job.spec().files_sha256().substr(0, 8) + "…");
   line(terminal.tr("directory"), printable(job.spec().directory()));

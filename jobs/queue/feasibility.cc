@@ -26,6 +26,11 @@ std::string text_of_job_labels(const std::map<std::string, std::string>& labels)
   return fmt::format("{} {}", parts.size() == 1 ? "label" : "labels", fmt::join(parts, ","));
 }
 
+// "2 nodes", "at least 2 nodes".
+std::string text_of_job_nodes(const QueuedJob& job) {
+  return (job.least_nodes() < job.nodes ? "at least " : "") + counted(job.least_nodes(), "node");
+}
+
 // " in pool gpu with the label zone=west": empty for any node of the pool "default".
 std::string text_of_place(const QueuedJob& job) {
   std::string text;
@@ -50,7 +55,15 @@ std::string reason_for_never(const std::vector<PlanNode>& nodes, const QueuedJob
   }
   const auto able =
       std::ranges::count_if(allowed, [&](const PlanNode* node) { return job.per_node.fits_in(node->total); });
-  if (able >= job.nodes) return {};
+  if (able >= job.least_nodes()) return {};
+  if (!job.avoids.empty()) {
+    QueuedJob anywhere = job;
+    anywhere.avoids.clear();
+    if (reason_for_never(nodes, anywhere).empty()) {
+      return fmt::format("it needs {}, {} could hold it, and it avoids {}", text_of_job_nodes(job), able,
+                         fmt::join(job.avoids, ", "));
+    }
+  }
   for (const std::string& name : job.node_names) {
     if (able > 0) break;
     const auto known = std::ranges::find(nodes, name, &PlanNode::name);
@@ -66,24 +79,28 @@ std::string reason_for_never(const std::vector<PlanNode>& nodes, const QueuedJob
       Amount largest = 0;
       for (const PlanNode* node : allowed) largest = std::max(largest, node->total.get(name));
       if (amount > largest) {
-        const std::string needs =
-            fmt::format("it needs {} on {} node", text_of_job_amount(name, amount), job.nodes == 1 ? "a" : "each");
+        const std::string needs = fmt::format("it needs {} on {} node", text_of_job_amount(name, amount),
+                                              job.least_nodes() == 1 ? "a" : "each");
         if (largest == 0) return fmt::format("{}, and no node{} has any", needs, where);
         return fmt::format("{}, and the largest node{} has {}", needs, where, text_of_job_amount(name, largest));
       }
     }
     return fmt::format("no single node{} has {} in total", where, text_of_job_request(job.per_node));
   }
-  return fmt::format("it needs {}, and {} could hold it", counted(job.nodes, "node"), able);
+  return fmt::format("it needs {}, and {} could hold it", text_of_job_nodes(job), able);
 }
 
 Result<void> check_feasible(const ClusterView& cluster, const QueuedJob& job, const PlannerOptions& options) {
   if (job.nodes < 1) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("nodes: expected at least 1, got {}", job.nodes));
   }
+  if (job.min_nodes < 0 || job.min_nodes > job.nodes) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("min_nodes: expected 1 to nodes ({}), got {}", job.nodes, job.min_nodes));
+  }
   if (const auto limit = options.limits.find(job.project); limit != options.limits.end()) {
     for (const auto& [name, amount] : limit->second.entries()) {
-      const Amount needed = job.per_node.get(name) * job.nodes;
+      const Amount needed = job.per_node.get(name) * job.least_nodes();
       if (needed <= amount) continue;
       return make_error(ErrorCode::kInfeasible,
                         fmt::format("project {} may hold {}, and this job needs {}; ask an operator to raise the "

@@ -24,6 +24,9 @@
 // keeps its part of the limit against jobs of its project and pool that would still run at the reserved time. Jobs of
 // other pools do not respect that part, and a job ahead that waited for a limit or a quota may still come first.
 //
+// Elastic jobs start on as many nodes as fit now, from min_nodes to `nodes`, within the limit of their project.
+// Reservations, preemption, forecasts of waiting jobs and feasibility are those of min_nodes.
+//
 // Preemption: a blocked job of high priority may end running jobs of strictly lower priority: the lowest priority
 // first, then the newest start. It ends all that it needs and none that it does not need, or none at all. Jobs that
 // were asked to end already count as freed. Until they have ended, nothing else starts in the room reserved for it.
@@ -64,7 +67,8 @@ std::string_view to_string(JobPriority priority);
 // The inverse of to_string. kInvalidArgument: unknown word.
 Result<JobPriority> parse_job_priority(std::string_view text);
 
-// All times are in milliseconds. A job needs `nodes` different nodes that each have `per_node` free: all or nothing.
+// All times are in milliseconds. A job needs `nodes` different nodes that each have `per_node` free: all or nothing. An
+// elastic job needs at least `min_nodes` of them.
 struct QueuedJob {
   JobNumber number = 0;
   JobPriority priority = JobPriority::kNormal;
@@ -79,7 +83,11 @@ struct QueuedJob {
   std::map<std::string, std::string> labels;  // Only nodes with all of these labels.
   // The first BlockedJob::likely_ms that a plan gave for this job; 0: none yet. See PlannerOptions::guard_ms.
   int64_t promised_ms = 0;
-  std::string pool = "default";  // Only nodes of this pool.
+  std::string pool = "default";     // Only nodes of this pool.
+  int min_nodes = 0;                // 0: `nodes`; else 1 to `nodes`.
+  std::vector<std::string> avoids;  // None of these nodes.
+
+  int least_nodes() const { return min_nodes > 0 ? min_nodes : nodes; }
 };
 
 struct RunningJob {
@@ -130,6 +138,7 @@ struct Shortage {
   Amount needed = 0;        // Amount of `resource` on each node.
   Amount largest_free = 0;  // Amount of `resource` on a node where the job may run.
   int nodes_needed = 1;
+  int nodes_most = 1;         // Above nodes_needed for an elastic job.
   int64_t nodes_fitting = 0;  // Nodes that have room now.
   int64_t nodes_able = 0;     // Nodes that could hold it when empty.
   int64_t nodes_closed = 0;   // The part of nodes_able that takes no jobs now.

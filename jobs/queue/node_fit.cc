@@ -34,15 +34,15 @@ std::vector<uint32_t>::const_iterator PlannerState::first_with_gpus(const Shape&
   return std::ranges::partition_point(order, [&](uint32_t node) { return free[node * width + kGpuColumn] < gpus; });
 }
 
-bool PlannerState::choose(const Shape& shape, ReservationSet respected) {
+bool PlannerState::choose(const Shape& shape, ReservationSet respected, size_t most) {
   chosen.clear();
   const std::vector<uint32_t>& order = pools[shape.pool].order;
   for (auto at = first_with_gpus(shape); at != order.end(); ++at) {
     if (!covers(&free[*at * width], shape) || !allowed_on(shape, *at) || !leaves(shape, *at, respected)) continue;
     chosen.push_back(*at);
-    if (chosen.size() == shape.nodes) return true;
+    if (chosen.size() == most) break;
   }
-  return false;
+  return chosen.size() >= shape.least;
 }
 
 bool PlannerState::leaves(const Shape& shape, uint32_t node, ReservationSet respected) const {

@@ -24,11 +24,14 @@ uint64_t shape_hash_with(uint64_t hash, std::string_view text) {
 }
 
 uint64_t hash_of_shape(const QueuedJob& job) {
-  uint64_t hash = static_cast<uint64_t>(job.nodes);
+  uint64_t hash = shape_hash_with(static_cast<uint64_t>(job.nodes), static_cast<uint64_t>(job.least_nodes()));
   for (const auto& [name, amount] : job.per_node.entries()) {
     hash = shape_hash_with(hash, static_cast<uint64_t>(amount) ^ static_cast<uint64_t>(name[0]));
   }
-  for (const std::string& name : job.node_names) hash = shape_hash_with(hash, std::string_view(name));
+  for (const auto* names : {&job.node_names, &job.avoids}) {
+    hash = shape_hash_with(hash, static_cast<uint64_t>(names->size()));
+    for (const std::string& name : *names) hash = shape_hash_with(hash, std::string_view(name));
+  }
   for (const auto& [key, value] : job.labels) {
     hash = shape_hash_with(shape_hash_with(hash, std::string_view(key)), std::string_view(value));
   }
@@ -36,8 +39,8 @@ uint64_t hash_of_shape(const QueuedJob& job) {
 }
 
 bool asks_for_the_same(const QueuedJob& a, const QueuedJob& b) {
-  return a.nodes == b.nodes && a.per_node == b.per_node && a.node_names == b.node_names && a.labels == b.labels &&
-         a.pool == b.pool;
+  return a.nodes == b.nodes && a.least_nodes() == b.least_nodes() && a.per_node == b.per_node &&
+         a.node_names == b.node_names && a.labels == b.labels && a.pool == b.pool && a.avoids == b.avoids;
 }
 
 // Inserts a column into rows of `width` columns.
@@ -57,6 +60,7 @@ void insert_column(std::vector<Amount>& values, size_t width, size_t column, Amo
 bool job_may_use(const PlanNode& node, const QueuedJob& job) {
   if (node.pool != job.pool) return false;
   if (!job.node_names.empty() && std::ranges::find(job.node_names, node.name) == job.node_names.end()) return false;
+  if (std::ranges::find(job.avoids, node.name) != job.avoids.end()) return false;
   return std::ranges::all_of(job.labels, [&](const auto& label) {
     const auto known = node.labels.find(label.first);
     return known != node.labels.end() && known->second == label.second;
@@ -176,19 +180,22 @@ uint32_t PlannerState::shape_of(const QueuedJob& job) {
   shape.asked.node_names = job.node_names;
   shape.asked.labels = job.labels;
   shape.asked.pool = job.pool;
+  shape.asked.min_nodes = job.min_nodes;
+  shape.asked.avoids = job.avoids;
   shape.need = need;
-  shape.nodes = static_cast<size_t>(std::max(1, job.nodes));
+  shape.most = static_cast<size_t>(std::max(1, job.nodes));
+  shape.least = std::min(shape.most, static_cast<size_t>(std::max(1, job.least_nodes())));
   shape.pool = pool;
-  if (!job.node_names.empty() || !job.labels.empty()) {
+  if (!job.node_names.empty() || !job.labels.empty() || !job.avoids.empty()) {
     for (const PlanNode& node : *nodes) shape.allowed.push_back(job_may_use(node, job) ? 1 : 0);
   }
   size_t open = 0, shut = 0;
-  for (uint32_t node = 0; node < nodes->size() && open < shape.nodes; ++node) {
+  for (uint32_t node = 0; node < nodes->size() && open < shape.least; ++node) {
     if (!allowed_on(shape, node) || !covers(&total[node * width], shape)) continue;
     ++(takes_jobs(node) ? open : shut);
   }
-  shape.possible = open >= shape.nodes;
-  shape.never = open + shut < shape.nodes && !nodes->empty();
+  shape.possible = open >= shape.least;
+  shape.never = open + shut < shape.least && !nodes->empty();
   return index;
 }
 

@@ -42,7 +42,8 @@ struct PlannerState {
   struct Shape {
     QueuedJob asked;    // Only what they ask for.
     uint32_t need = 0;  // Row.
-    size_t nodes = 1;
+    size_t least = 1;   // Nodes without which no job of it starts.
+    size_t most = 1;    // Nodes that a job of it takes if they are free; above `least` for elastic jobs.
     uint32_t pool = 0;
     std::vector<uint8_t> allowed;  // By node; empty: all nodes of the pool.
     bool possible = false;         // Enough nodes that take jobs could hold it when empty.
@@ -259,8 +260,11 @@ struct PlannerState {
   }
   // The first node in the order of the pool that has enough free GPUs.
   std::vector<uint32_t>::const_iterator first_with_gpus(const Shape& shape) const;
-  // Fills `chosen` with nodes for a job that must respect these reservations.
-  bool choose(const Shape& shape, ReservationSet respected);
+  // Fills `chosen` with nodes for a job that must respect these reservations: at most so many, and false if they are
+  // fewer than the shape needs.
+  bool choose(const Shape& shape, ReservationSet respected, size_t most);
+  // The same, for whether there are enough.
+  bool fits(const Shape& shape, ReservationSet respected) { return choose(shape, respected, shape.least); }
   bool leaves(const Shape& shape, uint32_t node, ReservationSet respected) const;
   void raise_to(std::vector<Amount>& largest, uint32_t node) const;
   std::vector<std::string> names_of(const std::vector<uint32_t>& some) const;
@@ -286,7 +290,8 @@ struct PlannerState {
   void apply_preemptions();
   void append_order(std::vector<uint32_t>& result) const;
   bool over_quota(uint32_t job) const;
-  // Column of the first resource of which the project would hold too much. `alone`: even if none of its jobs ran.
+  // Column of the first resource of which the project would hold too much with a job on its least nodes. `alone`: even
+  // if none of its jobs ran.
   std::optional<size_t> over_limit(const Project& project, const Shape& shape, bool alone) const;
   bool never(uint32_t job) const;
 
@@ -303,6 +308,8 @@ struct PlannerState {
     return set;
   }
   bool leaves_limit(const Pool& pool, const Entry& entry, ReservationSet respected) const;
+  // How many nodes a job may take so that the project keeps its limit and leaves its reserved part.
+  size_t nodes_within_limits(const Pool& pool, const Entry& entry, ReservationSet respected) const;
   // Finds the earliest time at which the shape fits if the running jobs end as listed. `later` is the state then.
   std::optional<Fit> earliest_fit(const Shape& shape, const std::vector<End>& by_end);
   // The nodes among fits_later with the least left.

@@ -52,15 +52,15 @@ std::optional<PlannerState::PreemptionFit> PlannerState::preemption_for(uint32_t
     return std::tuple(run.priority, -run.started_ms, -static_cast<int64_t>(run.number));
   });
   PreemptionFit result;
-  for (size_t at = 0; at < candidates.size() && fitting < shape.nodes; ++at) {
+  for (size_t at = 0; at < candidates.size() && fitting < shape.least; ++at) {
     result.victims.push_back(candidates[at]);
     give(candidates[at], +1);
   }
-  if (fitting < shape.nodes) return std::nullopt;
+  if (fitting < shape.least) return std::nullopt;
   for (size_t at = result.victims.size(); at-- > 0;) {
     const uint32_t victim = result.victims[at];
     give(victim, -1);
-    if (fitting >= shape.nodes) {
+    if (fitting >= shape.least) {
       result.victims.erase(result.victims.begin() + static_cast<ptrdiff_t>(at));
     } else {
       give(victim, +1);

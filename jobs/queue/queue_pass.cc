@@ -36,7 +36,7 @@ void PlannerState::start(const Entry& entry, ReservationSet respected) {
     if ((respected >> i & 1) == 0 || reservation.project != job.project) continue;
     for (size_t k = 0; k < width; ++k) {
       if (reservation.limit_left[k] == kNoLimit) continue;
-      const Amount needed = row(shape.need)[k] * static_cast<Amount>(shape.nodes);
+      const Amount needed = row(shape.need)[k] * static_cast<Amount>(chosen.size());
       reservation.limit_left[k] = std::max<Amount>(0, reservation.limit_left[k] - needed);
     }
   }
@@ -92,7 +92,7 @@ void PlannerState::begin_pass(int64_t now_ms) {
           released, [&](uint32_t node) { return covers(&free[node * width], shape) && takes_jobs(node); });
     }
     if (shape.fitted)
-      shape.fitted = shape.possible && (!many || covers(pool.most_free.data(), shape)) && choose(shape, 0);
+      shape.fitted = shape.possible && (!many || covers(pool.most_free.data(), shape)) && fits(shape, 0);
     shape.failed = shape.fitted ? 0 : kAllFailed;
     if (shape.fitted) ++pool.alive;
   }
@@ -144,7 +144,7 @@ bool PlannerState::over_quota(uint32_t at) const {
 std::optional<size_t> PlannerState::over_limit(const Project& project, const Shape& shape, bool alone) const {
   if (!project.limited) return std::nullopt;
   for (size_t i = 0; i < width; ++i) {
-    const Amount need = row(shape.need)[i] * static_cast<Amount>(shape.nodes);
+    const Amount need = row(shape.need)[i] * static_cast<Amount>(shape.least);
     if (project.limit[i] == kNoLimit || need <= 0) continue;
     if (need + (alone ? 0 : project.used[i]) > project.limit[i]) return i;
   }
@@ -161,7 +161,7 @@ void PlannerState::consider(const Entry& entry) {
   Pool& pool = pools[shape.pool];
   const ReservationSet respected = respected_by(pool, entry);
   if (!leaves_limit(pool, entry, respected)) return;
-  if ((shape.failed >> respected & 1) == 0 && choose(shape, respected)) {
+  if ((shape.failed >> respected & 1) == 0 && choose(shape, respected, nodes_within_limits(pool, entry, respected))) {
     start(entry, respected);
   } else {
     fail(entry.shape, respected);

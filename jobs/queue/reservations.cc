@@ -52,10 +52,31 @@ bool PlannerState::leaves_limit(const Pool& pool, const Entry& entry, Reservatio
     if ((respected >> i & 1) == 0 || reservation.project != jobs[entry.job].project) continue;
     for (size_t k = 0; k < width; ++k) {
       if (reservation.limit_left[k] == kNoLimit || need[k] <= 0) continue;
-      if (need[k] * static_cast<Amount>(shape.nodes) > reservation.limit_left[k]) return false;
+      if (need[k] * static_cast<Amount>(shape.least) > reservation.limit_left[k]) return false;
     }
   }
   return true;
+}
+
+size_t PlannerState::nodes_within_limits(const Pool& pool, const Entry& entry, ReservationSet respected) const {
+  const Shape& shape = shapes[entry.shape];
+  const Project& project = projects[jobs[entry.job].project];
+  if (!project.limited || shape.least == shape.most) return shape.most;
+  size_t most = shape.most;
+  const auto keep_within = [&](Amount left, Amount need) {
+    most = std::min(most, static_cast<size_t>(std::max<Amount>(0, left) / need));
+  };
+  for (size_t k = 0; k < width; ++k) {
+    const Amount need = row(shape.need)[k];
+    if (project.limit[k] == kNoLimit || need <= 0) continue;
+    keep_within(project.limit[k] - project.used[k], need);
+    for (size_t i = 0; respected >> i != 0; ++i) {
+      const Reservation& reservation = pool.reservations[i];
+      if ((respected >> i & 1) == 0 || reservation.project != jobs[entry.job].project) continue;
+      if (reservation.limit_left[k] != kNoLimit) keep_within(reservation.limit_left[k], need);
+    }
+  }
+  return std::max(most, shape.least);  // advance() and leaves_limit() have checked the least.
 }
 
 std::optional<PlannerState::Fit> PlannerState::earliest_fit(const Shape& shape, const std::vector<End>& by_end) {
@@ -80,7 +101,7 @@ std::optional<PlannerState::Fit> PlannerState::earliest_fit(const Shape& shape, 
     if (first.count > 0) give(first.node, first.row);
     for (size_t i = 1; i < first.count; ++i) give(running[index].held[i].node, running[index].held[i].row);
     const bool last_at_this_time = at == 1 || by_end[at - 2].first != end;
-    if (last_at_this_time && fitting >= shape.nodes) return fit_on(shape, end, tightest_later(shape));
+    if (last_at_this_time && fitting >= shape.least) return fit_on(shape, end, tightest_later(shape));
   }
   return std::nullopt;
 }
@@ -97,7 +118,7 @@ std::vector<uint32_t> PlannerState::tightest_later(const Shape& shape) const {
     }
     return a < b;
   };
-  const auto middle = result.begin() + static_cast<ptrdiff_t>(shape.nodes);
+  const auto middle = result.begin() + static_cast<ptrdiff_t>(shape.least);
   std::ranges::partial_sort(result, middle, tighter);
   result.erase(middle, result.end());
   return result;
@@ -128,7 +149,7 @@ PlannerState::Fit PlannerState::least_lacking(const Shape& shape) {
   }
   std::ranges::sort(lacking);
   std::vector<uint32_t> on;
-  for (size_t i = 0; i < std::min(shape.nodes, lacking.size()); ++i) on.push_back(lacking[i].second);
+  for (size_t i = 0; i < std::min(shape.least, lacking.size()); ++i) on.push_back(lacking[i].second);
   return fit_on(shape, -1, std::move(on));
 }
 
@@ -150,7 +171,7 @@ size_t PlannerState::add_reservation(Pool& pool, uint32_t job, Fit fit, bool by_
   reservation.limit_left = project.limit;
   for (size_t i = 0; i < width; ++i) {
     if (project.limit[i] == kNoLimit) continue;
-    const Amount needed = row(shape.need)[i] * static_cast<Amount>(shape.nodes);
+    const Amount needed = row(shape.need)[i] * static_cast<Amount>(shape.least);
     reservation.limit_left[i] = std::max<Amount>(0, project.limit[i] - project.used[i] - needed);
   }
   return index;

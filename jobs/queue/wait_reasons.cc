@@ -10,11 +10,13 @@ namespace volador::jobs {
 namespace {
 
 std::string text_of_shortage(const Shortage& shortage) {
+  const std::string nodes =
+      (shortage.nodes_needed < shortage.nodes_most ? "at least " : "") + counted(shortage.nodes_needed, "node");
   const int64_t open = shortage.nodes_able - shortage.nodes_closed;
   if (!shortage.why_never.empty()) return fmt::format("waits for nodes: {}", shortage.why_never);
   if (open < shortage.nodes_needed) {
-    return fmt::format("needs {}; of the nodes that could hold it, {} and {} now",
-                       counted(shortage.nodes_needed, "node"), counted(open, "takes jobs", "take jobs"),
+    return fmt::format("needs {}; of the nodes that could hold it, {} and {} now", nodes,
+                       counted(open, "takes jobs", "take jobs"),
                        counted(shortage.nodes_closed, "takes none", "take none"));
   }
   if (!shortage.resource.empty()) {
@@ -24,9 +26,8 @@ std::string text_of_shortage(const Shortage& shortage) {
     return fmt::format("{}, and no node has more than {} free", needs,
                        text_of_job_amount(shortage.resource, shortage.largest_free));
   }
-  if (shortage.nodes_needed == 1) return "no single node has free all that it asks for";
-  return fmt::format("needs {}, and {} room now", counted(shortage.nodes_needed, "node"),
-                     counted(shortage.nodes_fitting, "node has", "nodes have"));
+  if (shortage.nodes_needed == 1 && shortage.nodes_most == 1) return "no single node has free all that it asks for";
+  return fmt::format("needs {}, and {} room now", nodes, counted(shortage.nodes_fitting, "node has", "nodes have"));
 }
 
 // "12", "12 GiB".
@@ -81,7 +82,8 @@ std::vector<PlannerState::NodeClass> PlannerState::node_classes(uint32_t pool) c
 std::shared_ptr<const Shortage> PlannerState::shortage_of(const Shape& shape, const std::vector<NodeClass>& classes,
                                                           std::vector<Amount> largest) const {
   auto result = std::make_shared<Shortage>();
-  result->nodes_needed = static_cast<int>(shape.nodes);
+  result->nodes_needed = static_cast<int>(shape.least);
+  result->nodes_most = static_cast<int>(shape.most);
   if (shape.allowed.empty()) {
     for (const NodeClass& same : classes) {
       if (!covers(&total[same.node * width], shape)) continue;
@@ -129,7 +131,7 @@ std::vector<Wait> PlannerState::waits() {
   std::vector<uint8_t> fits_now(shapes.size());
   for (size_t i = 0; i < shapes.size(); ++i) {
     if (shapes[i].waiting == 0) continue;
-    fits_now[i] = shapes[i].fitted && choose(shapes[i], 0) ? 1 : 0;
+    fits_now[i] = shapes[i].fitted && fits(shapes[i], 0) ? 1 : 0;
     if (!fits_now[i]) shortages[i] = shortage_of(shapes[i], classes[shapes[i].pool], largest[shapes[i].pool]);
   }
   std::vector<uint32_t> in_order;
@@ -154,11 +156,12 @@ std::vector<Wait> PlannerState::waits() {
     if (const auto column = over_limit(project, shape, true)) {
       const std::string& resource = resources[*column];
       auto shortage = std::make_shared<Shortage>();
-      shortage->nodes_needed = static_cast<int>(shape.nodes);
+      shortage->nodes_needed = static_cast<int>(shape.least);
+      shortage->nodes_most = static_cast<int>(shape.most);
       shortage->why_never =
           fmt::format("project {} may hold {}, and this job needs {}", project.name,
                       text_of_job_amount(resource, project.limit[*column]),
-                      bare_amount(resource, row(shape.need)[*column] * static_cast<Amount>(shape.nodes)));
+                      bare_amount(resource, row(shape.need)[*column] * static_cast<Amount>(shape.least)));
       wait.kind = WaitKind::kNever;
       wait.shortage = std::move(shortage);
       continue;
@@ -173,7 +176,7 @@ std::vector<Wait> PlannerState::waits() {
       wait.resource = resources[*column];
       wait.limit = project.limit[*column];
       wait.held = project.used[*column];
-      wait.needed = row(shape.need)[*column] * static_cast<Amount>(shape.nodes);
+      wait.needed = row(shape.need)[*column] * static_cast<Amount>(shape.least);
     } else if (pool.blocked == at || !pool.blocked) {
       wait.kind = WaitKind::kNoRoom;
     } else {

@@ -123,6 +123,8 @@ class RandomHistory {
                   .pool = below(3) == 0 ? "small" : "default"};
     if (below(8) == 0) job.labels["zone"] = below(2) == 0 ? "a" : "b";
     if (below(12) == 0) job.node_names = {"n0", "n1"};
+    if (below(12) == 0) job.avoids = {"n1", "n2"};
+    if (job.nodes > 1 && below(2) == 0) job.min_nodes = 1 + below(static_cast<unsigned>(job.nodes));
     if (below(12) == 0) job.per_node.set(below(2) == 0 ? "licence" : "tape", kUnit);
     queue_.push_back(job);
     planner_.put(job);

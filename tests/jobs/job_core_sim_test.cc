@@ -174,6 +174,7 @@ class JobSimulation {
     static const std::set<std::string> kEnds{"succeeded", "failed", "stopped", "expired"};
     if (!kEnds.contains(job.state())) return fail(fmt::format("{} ended as {}", job.id(), job.state()));
     if (job.restarts() > job.spec().max_restarts()) return fail(fmt::format("{} restarted too often", job.id()));
+    if (job.resumes() > job.spec().max_resumes()) return fail(fmt::format("{} resumed too often", job.id()));
     end_states_[job.id()] = {job.state(), job.ended_ms()};
   }
 
@@ -297,9 +298,15 @@ class JobSimulation {
     v1::JobSpec& spec = *request.mutable_spec();
     spec.add_command("train");
     spec.set_nodes(chance(60) ? 1 : static_cast<int>(between(2, 3)));
+    if (spec.nodes() > 1 && chance(50)) spec.set_min_nodes(static_cast<int>(between(1, spec.nodes() - 1)));
+    spec.set_grow(spec.min_nodes() > 0 && chance(50));
     spec.set_gpus(static_cast<double>(between(0, 4)));
     spec.set_cpus(static_cast<double>(between(1, 4)));
-    spec.set_max_restarts(static_cast<int>(between(0, 2)));
+    if (chance(40)) {
+      spec.set_max_resumes(static_cast<int>(between(1, 3)));
+    } else {
+      spec.set_max_restarts(static_cast<int>(between(0, 2)));
+    }
     spec.set_graceful_s(between(1, 2));
     if (chance(40)) spec.set_duration_s(between(1, 15));
     if (chance(20)) spec.set_priority("urgent");

@@ -120,9 +120,10 @@ TEST(JobYamlTest, AnUnknownFieldIsNamedWithItsPlaceAndTheNearestWord) {
 
 TEST(JobYamlTest, AValueOfAnotherTypeIsNamedWithItsPlace) {
   EXPECT_THAT(yaml_error("name: a\nnodes: two"),
-              StartsWith("job.yaml:2:8: nodes: expected a whole number, got \"two\""));
-  EXPECT_THAT(yaml_error("nodes: 1.5"), StartsWith("job.yaml:1:8: nodes: expected a whole number, got \"1.5\""));
-  EXPECT_THAT(yaml_error("nodes: 5000000000"), StartsWith("job.yaml:1:8: nodes: 5000000000 is out of range"));
+              StartsWith("job.yaml:2:8: nodes: expected a number such as 4, or 2-4 for an elastic job, got \"two\""));
+  EXPECT_THAT(yaml_error("nodes: 1.5"),
+              StartsWith("job.yaml:1:8: nodes: expected a number such as 4, or 2-4 for an elastic job, got \"1.5\""));
+  EXPECT_THAT(yaml_error("min_nodes: 5000000000"), StartsWith("job.yaml:1:12: min_nodes: 5000000000 is out of range"));
   EXPECT_THAT(yaml_error("gpus: many"), StartsWith("job.yaml:1:7: gpus: expected a number, got \"many\""));
   EXPECT_THAT(yaml_error("gpus: [1]"), HasSubstr("gpus: expected a number, got \"a list\""));
   EXPECT_THAT(yaml_error("gpus:"), HasSubstr("gpus: expected a number, got \"nothing\""));

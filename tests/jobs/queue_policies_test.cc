@@ -417,6 +417,7 @@ class PolicySimulation {
   int preemptions = 0;
   int limited = 0;
   int blocked_in_both = 0;
+  int elastic = 0;  // Jobs that started on fewer nodes than they take.
 
  private:
   int below(unsigned limit) { return static_cast<int>(random_() % limit); }
@@ -429,6 +430,7 @@ class PolicySimulation {
     job.submitted_ms = now_;
     job.project = fmt::format("p{}", below(static_cast<unsigned>(mode_.projects)));
     job.pool = below(3) == 0 ? "small" : "default";
+    if (below(5) == 0) job.nodes = (job.min_nodes = job.nodes) + 1 + below(2);
     if (mode_.preempt && below(4) == 0) job.priority = JobPriority::kUrgent;
     run_ms_[job.number] = 1 + below(1500);
     job.limit_ms = run_ms_[job.number] + below(400);
@@ -483,12 +485,12 @@ class PolicySimulation {
         EXPECT_FALSE(run.leaving);
       }
       std::set<JobNumber> ended = leaving();
-      EXPECT_LT(fitting_with(job, ended), job.nodes) << "the leaving jobs suffice for job " << by;
+      EXPECT_LT(fitting_with(job, ended), job.least_nodes()) << "the leaving jobs suffice for job " << by;
       ended.insert(of_one.begin(), of_one.end());
-      EXPECT_GE(fitting_with(job, ended), job.nodes) << "not enough is freed for job " << by;
+      EXPECT_GE(fitting_with(job, ended), job.least_nodes()) << "not enough is freed for job " << by;
       for (const JobNumber victim : of_one) {
         ended.erase(victim);
-        EXPECT_LT(fitting_with(job, ended), job.nodes) << "victim " << victim << " is superfluous";
+        EXPECT_LT(fitting_with(job, ended), job.least_nodes()) << "victim " << victim << " is superfluous";
         ended.insert(victim);
       }
       if (!mode_.limits && mode_.projects == 1) {
@@ -508,7 +510,7 @@ class PolicySimulation {
     const bool expected =
         std::ranges::any_of(plan.preempt, [&](const Preemption& one) { return one.by == job.number; });
     if (expected || waits_for_leaving_.contains(job.number)) {
-      EXPECT_GE(fitting_with(job, ended), job.nodes) << "job " << job.number << " lost its room";
+      EXPECT_GE(fitting_with(job, ended), job.least_nodes()) << "job " << job.number << " lost its room";
       waits_for_leaving_.insert(job.number);
     }
   }
@@ -518,7 +520,7 @@ class PolicySimulation {
     const QueuedJob& job = *std::ranges::find(cluster_.queue, blocked.number, &QueuedJob::number);
     const auto limit = cluster_.options.limits.find(job.project);
     if (limit == cluster_.options.limits.end() || blocked.latest_ms == 0) return;
-    Amount gpus = job.per_node.get("gpus") * job.nodes;
+    Amount gpus = job.per_node.get("gpus") * job.least_nodes();
     for (const RunningJob& run : cluster_.view.running) {
       if (run.project != job.project || run.started_ms + run.limit_ms <= blocked.latest_ms) continue;
       if (pool_of_[run.number] != job.pool) return;  // Other pools do not respect it.
@@ -559,7 +561,11 @@ class PolicySimulation {
     const auto at = std::ranges::find(cluster_.queue, number, &QueuedJob::number);
     const QueuedJob job = *at;
     cluster_.queue.erase(at);
-    ASSERT_EQ(std::set(placement.nodes.begin(), placement.nodes.end()).size(), static_cast<size_t>(job.nodes));
+    const auto count = static_cast<int>(std::set(placement.nodes.begin(), placement.nodes.end()).size());
+    ASSERT_EQ(static_cast<size_t>(count), placement.nodes.size());
+    ASSERT_GE(count, job.least_nodes());
+    ASSERT_LE(count, job.nodes);
+    elastic += count < job.nodes ? 1 : 0;
     RunningJob run{.number = number,
                    .started_ms = now_,
                    .limit_ms = job.limit_ms,
@@ -615,7 +621,7 @@ class PolicySimulation {
 };
 
 TEST(QueuePolicies, RandomClustersKeepTheRules) {
-  int preemptions = 0, limited = 0, blocked_in_both = 0;
+  int preemptions = 0, limited = 0, blocked_in_both = 0, elastic = 0;
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     PolicySimulation simulation(
@@ -625,7 +631,9 @@ TEST(QueuePolicies, RandomClustersKeepTheRules) {
     preemptions += simulation.preemptions;
     limited += simulation.limited;
     blocked_in_both += simulation.blocked_in_both;
+    elastic += simulation.elastic;
   }
+  EXPECT_GT(elastic, 200);
   EXPECT_GT(preemptions, 100);
   EXPECT_GT(limited, 1000);
   EXPECT_GT(blocked_in_both, 500);

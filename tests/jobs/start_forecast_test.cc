@@ -53,6 +53,7 @@ class SimulatedQueue {
   int64_t now = kForecastNow;
   std::map<JobNumber, int64_t> started;
   std::map<JobNumber, int64_t> promised_latest;  // Smallest BlockedJob::latest_ms that was given.
+  int elastic = 0;                               // Elastic jobs that started.
   bool one_order = true;                         // One project: the order is priority, submission, number.
 
   // Plans, checks the plan and applies it.
@@ -71,6 +72,7 @@ class SimulatedQueue {
         check_promise(*blocked, *head, "before backfill", true);
         head_reached = true;
       }
+      if (!head) check_largest(job, placement);
       start(job, placement);
     }
     if (head && one_order) check_promise(*blocked, *head, "after backfill", !head_reached);
@@ -109,7 +111,9 @@ class SimulatedQueue {
   }
 
   void start(const QueuedJob& job, const Placement& placement) {
-    ASSERT_EQ(placement.nodes.size(), static_cast<size_t>(job.nodes)) << "job " << job.number;
+    ASSERT_LE(placement.nodes.size(), static_cast<size_t>(job.nodes)) << "job " << job.number;
+    ASSERT_GE(placement.nodes.size(), static_cast<size_t>(job.least_nodes())) << "job " << job.number;
+    if (job.least_nodes() < job.nodes) ++elastic;
     EXPECT_EQ(std::set(placement.nodes.begin(), placement.nodes.end()).size(), placement.nodes.size());
     RunningJob running{.number = job.number,
                        .started_ms = now,
@@ -173,7 +177,7 @@ class SimulatedQueue {
         }
         if (job.per_node.fits_in(free)) ++fitting;
       }
-      if (fitting >= job.nodes) return time;
+      if (fitting >= job.least_nodes()) return time;
     }
     return 0;
   }
@@ -196,6 +200,14 @@ class SimulatedQueue {
     }
   }
 
+  // Without reservations a job takes all of the nodes that fit.
+  void check_largest(const QueuedJob& job, const Placement& placement) const {
+    const auto fitting = std::ranges::count_if(view.nodes, [&](const PlanNode& place) {
+      return place.takes_jobs && allowed(place, job) && job.per_node.fits_in(place.free);
+    });
+    EXPECT_EQ(static_cast<int64_t>(placement.nodes.size()), std::min<int64_t>(fitting, job.nodes));
+  }
+
   // A job that fits waits only for nodes that are reserved for the blocked job, or for its quota.
   void check_no_needless_wait(const Plan& planned) {
     std::set<std::string> reserved;
@@ -212,8 +224,8 @@ class SimulatedQueue {
       }
       const Wait* wait = planned.wait_of(job.number);
       ASSERT_NE(wait, nullptr) << "job " << job.number;
-      EXPECT_LT(outside, job.nodes) << "job " << job.number << ": " << wait->text();
-      EXPECT_EQ(fitting >= job.nodes, wait->kind == WaitKind::kReserved) << "job " << job.number;
+      EXPECT_LT(outside, job.least_nodes()) << "job " << job.number << ": " << wait->text();
+      EXPECT_EQ(fitting >= job.least_nodes(), wait->kind == WaitKind::kReserved) << "job " << job.number;
     }
   }
 };
@@ -224,6 +236,7 @@ struct RandomQueueOptions {
   int projects = 1;
   bool labels = true;
   bool exact_predictions = false;
+  bool elastic = false;
 };
 
 SimulatedQueue random_queue(unsigned seed, const RandomQueueOptions& how) {
@@ -254,6 +267,7 @@ SimulatedQueue random_queue(unsigned seed, const RandomQueueOptions& how) {
     if (chance(0.1)) job.priority = JobPriority::kUrgent;
     if (how.labels && chance(0.1)) job.labels["zone"] = chance(0.5) ? "a" : "b";
     if (how.labels && chance(0.05)) job.node_names = {"n0", "n1"};
+    if (how.elastic && chance(0.5)) job.nodes = (job.min_nodes = job.nodes) + below(3);
     if (!check_feasible(result.view, job)) continue;
     result.run_ms[job.number] = run;
     result.queue.push_back(job);
@@ -263,17 +277,21 @@ SimulatedQueue random_queue(unsigned seed, const RandomQueueOptions& how) {
 }
 
 TEST(StartForecast, RandomQueuesKeepTheRulesAndEveryJobStarts) {
+  int elastic = 0;
   for (unsigned seed = 1; seed <= 300; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     SimulatedQueue queue = random_queue(seed, {.without_limit = seed % 3 == 0 ? 0.3 : 0,
                                                .projects = seed % 4 == 0 ? 3 : 1,
-                                               .exact_predictions = seed % 5 == 0});
+                                               .exact_predictions = seed % 5 == 0,
+                                               .elastic = seed % 2 == 0});
     queue.run_to_end();
     EXPECT_TRUE(queue.queue.empty());
+    elastic += queue.elastic;
     if (!queue.one_order) continue;
     for (const auto& [number, latest] : queue.promised_latest) EXPECT_LE(queue.started.at(number), latest) << number;
     if (HasFailure()) break;
   }
+  EXPECT_GT(elastic, 500);
 }
 
 const StartForecast& forecast_of(const Forecast& forecast, JobNumber number) {
@@ -284,7 +302,8 @@ TEST(StartForecast, RandomQueuesStartAsForeseenIfPredictionsAreRight) {
   int waited = 0;
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    SimulatedQueue queue = random_queue(seed, {.projects = seed % 2 == 0 ? 3 : 1, .exact_predictions = true});
+    SimulatedQueue queue =
+        random_queue(seed, {.projects = seed % 2 == 0 ? 3 : 1, .exact_predictions = true, .elastic = seed % 3 == 0});
     const Forecast foreseen = forecast(queue.view, queue.queue, queue.now, queue.options);
     queue.run_to_end();
     for (const auto& [number, start] : queue.started) {
@@ -299,7 +318,7 @@ TEST(StartForecast, RandomQueuesStartAsForeseenIfPredictionsAreRight) {
 TEST(StartForecast, RandomQueuesStartAtTheLatestTimeIfAllJobsRunToTheirLimits) {
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
-    SimulatedQueue queue = random_queue(seed, {.without_prediction = 1});
+    SimulatedQueue queue = random_queue(seed, {.without_prediction = 1, .elastic = seed % 3 == 0});
     for (const QueuedJob& job : queue.queue) queue.run_ms[job.number] = job.limit_ms;
     const Forecast foreseen = forecast(queue.view, queue.queue, queue.now, queue.options);
     queue.run_to_end();
