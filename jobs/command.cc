@@ -15,6 +15,7 @@
 #include <iterator>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -22,6 +23,7 @@
 #include "jobs/data/data_copies.h"
 #include "jobs/environment/environment_store.h"
 #include "jobs/launch/command_check.h"
+#include "jobs/output_tap.h"
 #include "jobs/rank_process.h"
 #include "jobs/remote/rsh_server.h"
 #include "jobs/remote/ssh_arguments.h"
@@ -48,6 +50,8 @@ constexpr const char* kProgramInside = "/run/volador/volador";
 constexpr const char* kFolderInside = "/run/volador/job";
 // The setup of the other rank may install much.
 constexpr std::chrono::minutes kPeerPatience{10};
+// How long the rank stays for the head to take its last matches of log policies.
+constexpr std::chrono::seconds kMatchesPatience{5};
 
 void write_file(const fs::path& path, std::string_view content) {
   std::ofstream out(path, std::ios::binary);
@@ -144,7 +148,10 @@ class PeerRun final : public RemoteRun {
 struct Command::Impl {
   CommandStart start;
   RankSurroundings surroundings;
-  RankProcess process{surroundings};          // The setup, then the command.
+  RankProcess process{surroundings};  // The setup, then the command.
+  RankSurroundings cleaning;          // Of the teardown, which also runs when the job is ended.
+  RankProcess cleaner{cleaning};
+  LogMatches matches;
   std::unique_ptr<SharedStore> environments;  // Null: the job uses the environment of the node.
   PreparedEnvironment prepared;
   std::unique_ptr<SharedStore> data;  // Null: the job has no mounts that are copied.
@@ -169,6 +176,7 @@ struct Command::Impl {
   }
   void set_ready();
   void run();
+  void tear_down(std::optional<int> code);
   // Prepares the job's environment for the setup and the command. Returns an exit code; 0: it is ready.
   int use_environment();
   // Copies the mounts that are to be copied. Returns an exit code; 0: it is done.
@@ -363,11 +371,30 @@ void Command::Impl::set_ready() {
   for (const Deferred<void>& later : waited) later.set();
 }
 
+// `code`: of the command; none: another rank runs it.
+void Command::Impl::tear_down(std::optional<int> code) {
+  if (start.teardown.empty()) return;
+  cleaning = surroundings;
+  if (code) cleaning.environment.push_back(fmt::format("VOLADOR_EXIT_CODE={}", *code));
+  const int ended = cleaner.run({"bash", "-c", start.teardown}, {});
+  if (ended != 0) say(fmt::format("volador: the teardown ended with exit code {}", ended));
+}
+
 void Command::Impl::run() {
   int code = copy_data();
   if (code == 0) code = use_environment();
+  std::unique_ptr<OutputTap> tap;
+  if (code == 0 && !start.log_rules.empty()) {
+    auto made = OutputTap::create(start.log_rules, matches);
+    if (made) {
+      tap = std::move(*made);
+    } else {
+      say("volador: " + made.error().message);
+    }
+  }
+  const RankProcess::Streams streams = tap ? tap->streams() : RankProcess::Streams();
   if (code == 0 && !start.setup.empty()) {
-    code = process.run({"bash", "-c", start.setup});
+    code = process.run({"bash", "-c", start.setup}, streams);
     if (code != 0) {
       if (!process.ending())
         say(fmt::format("volador: the setup ended with exit code {}; the command does not run", code));
@@ -375,7 +402,10 @@ void Command::Impl::run() {
   }
   if (code == 0) set_ready();
   if (code == 0 && start.command.empty()) return;
-  if (code == 0) code = process.run(start.command);
+  if (code == 0) code = process.run(start.command, streams);
+  tap.reset();
+  tear_down(code);
+  matches.wait_until_taken(kMatchesPatience);
   prepared = {};
   copies.clear();
   std::fflush(stdout);
@@ -398,6 +428,7 @@ Command::~Command() {
   impl_->process.terminate();
   impl_->remote.end();
   impl_->waiter.join();
+  impl_->tear_down(std::nullopt);  // Of a rank whose command another one runs; the waiter ends the process otherwise.
   impl_->rsh.reset();
   impl_->remove_link();
 }
@@ -435,6 +466,8 @@ void Command::remote_signal(const std::string& id, int32_t signal) {
   if (signal == 0) return impl_->remote.abandon(id);
   impl_->remote.send(id, signal);
 }
+
+Deferred<std::vector<LogMatch>> Command::log_matches(int64_t after) { return impl_->matches.beyond(after); }
 
 std::string command_class() { return std::string(type_name<Command>()); }
 

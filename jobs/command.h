@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jobs/log_policy.h"
 #include "jobs/remote/remote_commands.h"
 #include "runtime/actor/actor_class.h"
 #include "runtime/actor/deferred.h"
@@ -36,10 +37,12 @@ struct CommandStart {
   std::vector<std::string> peer_actors;
   std::vector<std::string> peer_nodes;
   std::vector<std::string> peer_addresses;
-  std::string output;  // Folder that is created before the start; empty: none.
+  std::string output;              // Folder that is created before the start; empty: none.
+  std::vector<LogRule> log_rules;  // Of the job's log policies.
+  std::string teardown;            // For bash; runs after the command, however that ended. Empty: none.
 };
 VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, isolated, mounts, shm_bytes, files, stop_signal,
-               environment, peer_names, peer_actors, peer_nodes, peer_addresses, output);
+               environment, peer_names, peer_actors, peer_nodes, peer_addresses, output, log_rules, teardown);
 
 class Command {
  public:
@@ -64,12 +67,15 @@ class Command {
   // 0: the caller is gone.
   void remote_signal(const std::string& id, int32_t signal);
 
+  // For the head: the matches of log policies beyond the first `after`, which it has; see LogMatches::beyond().
+  Deferred<std::vector<LogMatch>> log_matches(int64_t after);
+
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 VOLADOR_ACTOR(Command, &Command::pid, &Command::ready, &Command::start_remote, &Command::remote_events,
-              &Command::remote_input, &Command::remote_signal);
+              &Command::remote_input, &Command::remote_signal, &Command::log_matches);
 
 // Stands for the folder of the files, whose path differs by node, in CommandStart::command and values of env.
 inline constexpr std::string_view kJobDirectory = "/@volador-job-dir@";

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "jobs/log_policy.h"
 #include "jobs/queue/incremental_planner.h"
 #include "jobs/queue/job_planner.h"
 #include "jobs/queue/run_time_predictor.h"
@@ -146,6 +147,14 @@ class JobCore {
   void on_tick(int64_t now_ms);
   // When the next job expires; none: never.
   std::optional<int64_t> deadline_ms() const;
+  // Ranks that watch their output for log policies, and how many of their matches are known.
+  struct WatchedRank {
+    ActorId actor;
+    int64_t known = 0;
+  };
+  std::vector<WatchedRank> watched_ranks() const;
+  // Matches of a rank beyond the first `known`.
+  void on_log_matches(ActorId rank, int64_t known, const std::vector<LogMatch>& matches, int64_t now_ms);
   // Actors whose end is awaited.
   std::vector<ActorId> ending() const;
   // Whether an open job needs the files with this hash, in hex.
@@ -225,6 +234,8 @@ class JobCore {
   std::string resume(Job& job, const Reason& why);
   void move(Job& job, const Reason& why, int64_t now_ms);
   bool has_failed_node(const Job& job) const;
+  void apply_policy(Job& job, const v1::LogPolicy& policy, const v1::JobRank& rank, const std::string& line,
+                    int64_t now_ms);
   void leave_closed_nodes(int64_t now_ms);
   bool waits_in_vain(const Job& job, int64_t now_ms) const;
   void settle(Job& job, int64_t now_ms);

@@ -11,6 +11,7 @@
 #include "jobs/job_spec.h"
 #include "jobs/launch/launch.h"
 #include "jobs/queue_settings.h"
+#include "runtime/node_name_rule.h"
 #include "runtime/protocol/resource_map.h"
 #include "runtime/quantities.h"
 
@@ -25,7 +26,8 @@ constexpr int kPorts = 10'000;
 constexpr int kEarlierMax = 64;
 constexpr int64_t kIdleLookMs = 60'000;
 constexpr int64_t kIdleGapMs = 5 * 60'000;
-constexpr int64_t kIdleKeptMs = 5 * 60'000;       // Idle time that a crash of the head may lose.
+constexpr int64_t kIdleKeptMs = 5 * 60'000;  // Idle time that a crash of the head may lose.
+constexpr int kLabelsMax = kLogPoliciesMax;
 constexpr int64_t kElasticPatienceMs = 5'000;     // An elastic job waits no longer for nodes that others were given.
 constexpr int64_t kStartTimeoutMs = 10 * 60'000;  // A large code folder takes a while to arrive and to be unpacked.
 
@@ -121,6 +123,7 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now
   record.mutable_job()->clear_why();
   record.mutable_job()->set_started_ms(0);
   record.mutable_job()->set_exit_code(0);
+  record.clear_log_matches();
   if (is_elastic(job.spec())) record.mutable_job()->set_nodes(static_cast<int32_t>(nodes.size()));
   job.begun_ms = now_ms;
   job.room_since_ms = 0;
@@ -218,6 +221,8 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
     start.env["VOLADOR_TASK_COUNT"] = std::to_string(spec.batch_size());
   }
   start.output = spec.output();
+  start.log_rules = rules_of(spec);
+  start.teardown = spec.teardown();
   for (const auto& [name, value] : spec.env()) start.env[name] = value;
 
   const ActorId actor = job.ranks[static_cast<size_t>(rank)].actor;
@@ -243,7 +248,7 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
     return out;
   }
   out.set_bundle(-1);
-  if (spec.node_names_size() > 0) out.mutable_wishes()->set_node(nodes.front());
+  if (spec.node_names_size() > 0 || !job.record.job().avoids().empty()) out.mutable_wishes()->set_node(nodes.front());
   require_labels(spec, pools_, *out.mutable_wishes()->mutable_labels());
   if (out.wishes().ByteSizeLong() == 0) out.clear_wishes();
   return out;
@@ -265,6 +270,14 @@ void JobCore::send_requests(Job& job) {
     const auto resources = resources_of(job.spec()).value_or(ResourceSet());
     for (int i = 0; i < record.job().ranks_size(); ++i) *spec.add_bundles() = to_message(resources);
     require_labels(job.spec(), pools_, *spec.mutable_labels());
+    if (const auto& avoids = record.job().avoids(); !avoids.empty()) {
+      for (int i = 0; i < spec.bundles_size(); ++i) {
+        protocol::LabelRule& rule = *spec.add_bundle_labels()->add_rules();
+        rule.set_key(std::string(kNodeNameKey));
+        rule.set_op(protocol::LabelRule::NOT_IN);
+        *rule.mutable_values() = avoids;
+      }
+    }
     actions_.messages.push_back(std::move(create));
     protocol::ClientMessage ready;
     ready.mutable_find_group()->set_request_id(record.group_id());
@@ -431,13 +444,70 @@ bool JobCore::has_failed_node(const Job& job) const {
   });
 }
 
+std::vector<JobCore::WatchedRank> JobCore::watched_ranks() const {
+  std::vector<WatchedRank> out;
+  for (const int64_t number : active_) {
+    const Job& job = jobs_.at(number);
+    if (job.spec().log_policies().empty()) continue;
+    for (size_t i = 0; i < job.ranks.size(); ++i) {
+      if (job.ranks[i].state != protocol::ALIVE) continue;
+      const auto at = static_cast<int>(i);
+      const bool any = at < job.record.log_matches_size();
+      out.push_back({.actor = job.ranks[i].actor, .known = any ? job.record.log_matches(at) : 0});
+    }
+  }
+  return out;
+}
+
+void JobCore::on_log_matches(ActorId rank, int64_t known, const std::vector<LogMatch>& matches, int64_t now_ms) {
+  const auto found = by_actor_.find(rank);
+  if (found == by_actor_.end()) return;
+  Job& job = jobs_.at(found->second);
+  const auto at = std::ranges::find(job.ranks, rank, &Rank::actor);
+  if (at == job.ranks.end()) return;
+  const auto index = static_cast<int>(at - job.ranks.begin());
+  auto& seen = *job.record.mutable_log_matches();
+  while (seen.size() <= index) seen.Add(0);
+  const v1::JobRank shown = job.record.job().ranks(index);
+  for (size_t i = 0; i < matches.size(); ++i) {
+    if (known + static_cast<int64_t>(i) != seen[index]) continue;  // It was dealt with before.
+    seen[index] += 1;
+    const int policy = matches[i].policy;
+    if (policy < 0 || policy >= job.spec().log_policies_size()) continue;
+    apply_policy(job, job.spec().log_policies(policy), shown, matches[i].line, now_ms);
+  }
+  if (const auto still = jobs_.find(found->second); still != jobs_.end()) keep(still->second);
+}
+
+void JobCore::apply_policy(Job& job, const v1::LogPolicy& policy, const v1::JobRank& rank, const std::string& line,
+                           int64_t now_ms) {
+  v1::Job& shown = *job.record.mutable_job();
+  const std::string name = name_of(policy);
+  const bool labels = policy.action() == "label" || policy.action() == "notify" || !policy.label().empty();
+  if (labels && shown.labels_size() < kLabelsMax && std::ranges::find(shown.labels(), name) == shown.labels().end())
+    shown.add_labels(name);
+  if (policy.action() == "label") return;
+  event("job alert", {{"job", shown.id()},
+                      {"policy", name},
+                      {"action", policy.action()},
+                      {"rank", std::to_string(rank.rank())},
+                      {"node", rank.node()},
+                      {"line", line}});
+  if (policy.action() == "cancel_retries") job.record.set_final_attempt(true);
+  if (policy.action() != "exclude_node" && policy.action() != "move") return;
+  if (std::ranges::find(shown.avoids(), rank.node()) == shown.avoids().end()) shown.add_avoids(rank.node());
+  if (policy.action() == "move") move(job, reason("job.policy_moves", name, rank.node()), now_ms);
+}
+
 // Whether the job was requested and waits for nodes that it will not get, while it may start on others: on one of those
 // that it names, or on fewer.
 bool JobCore::waits_in_vain(const Job& job, int64_t now_ms) const {
   if (job.record.phase() != Record::PLACING) return false;
   const bool closed = has_failed_node(job);
   if (job.ranks.size() == 1) {
-    return closed && job.spec().node_names_size() > 1 && job.ranks.front().state == protocol::PENDING;
+    if (job.ranks.front().state != protocol::PENDING) return false;
+    if (!job.record.job().avoids().empty()) return closed || now_ms - job.begun_ms >= kElasticPatienceMs;
+    return closed && job.spec().node_names_size() > 1;
   }
   if (!is_elastic(job.spec()) || !job.ranks.empty()) return false;
   const bool may_shrink = job.record.job().ranks_size() > job.spec().min_nodes();
@@ -572,7 +642,8 @@ void JobCore::settle(Job& job, int64_t now_ms) {
       } else if (lost_with_node(*job.failed) && record.losses() < limits_.losses) {
         record.set_losses(record.losses() + 1);
         outcome = "queued";
-      } else if (!lost_with_node(*job.failed) && record.job().restarts() < job.spec().max_restarts()) {
+      } else if (!lost_with_node(*job.failed) && !record.final_attempt() &&
+                 record.job().restarts() < job.spec().max_restarts()) {
         record.mutable_job()->set_restarts(record.job().restarts() + 1);
         outcome = "queued";
       }
@@ -581,7 +652,7 @@ void JobCore::settle(Job& job, int64_t now_ms) {
     } else if (all_dead || led) {
       record.mutable_job()->clear_reason();
       record.mutable_job()->clear_why();
-      end_ranks(job, "succeeded", led);
+      end_ranks(job, "succeeded", led && job.spec().teardown().empty());
     }
   }
   if (record.phase() == Record::ENDING &&
@@ -692,7 +763,7 @@ void JobCore::finish(Job& job, int64_t now_ms) {
   Record& record = job.record;
   std::string outcome = record.outcome();
   const bool may_resume = outcome == "failed" && job.failed && !lost_with_node(*job.failed) && seen_cluster_ &&
-                          job.spec().max_resumes() > 0;
+                          !record.final_attempt() && job.spec().max_resumes() > 0;
   if (may_resume && has_failed_node(job)) outcome = resume(job, reason_of(record.job()));
   if (outcome != "queued") return set_end(job, outcome, {}, now_ms);
   const Reason why = reason_of(record.job());

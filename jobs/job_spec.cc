@@ -11,6 +11,7 @@
 #include "jobs/environment/environment.h"
 #include "jobs/launch/command_check.h"
 #include "jobs/launch/launch.h"
+#include "jobs/log_policy.h"
 #include "jobs/queue/job_planner.h"
 #include "jobs/queue_settings.h"
 #include "jobs/sandbox/sandbox.h"
@@ -148,6 +149,7 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
     return bad_spec(fmt::format("max_resumes: a job either resumes or restarts, and max_restarts is {}; leave one out",
                                 spec.max_restarts()));
   }
+  VOLADOR_TRY(check_log_policies(spec));
   if (spec.teardown().find('\0') != std::string::npos)
     return bad_spec("teardown: expected a command line for bash, got one with a zero byte");
   if (spec.stop_signal().empty()) spec.set_stop_signal("TERM");

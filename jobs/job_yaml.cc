@@ -133,6 +133,8 @@ class YamlReader {
     if (field.is_map()) return set_map(spec, field, key, node);
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE && !field.is_repeated())
       return read(*reflection.MutableMessage(&spec, &field), node, fmt::format("{}: expected a map of fields", key));
+    if (field.message_type() == v1::LogPolicy::descriptor())
+      return set_policies(dynamic_cast<v1::JobSpec&>(spec), key, node);
     if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) return set_named(spec, field, key, node);
     if (field.is_repeated()) {
       reflection.ClearField(&spec, &field);
@@ -188,6 +190,17 @@ class YamlReader {
         return {};
       }
     }
+  }
+
+  Result<void> set_policies(v1::JobSpec& job, const std::string& key, const YAML::Node& node) const {
+    if (!node.IsSequence())
+      return at(node, fmt::format("{}: expected a list of maps, got \"{}\"", key, text_of_node(node)));
+    job.clear_log_policies();
+    for (const auto& item : node) {
+      VOLADOR_TRY(read(*job.add_log_policies(), item,
+                       fmt::format("{}: expected maps such as {{pattern: NaN, action: notify}}", key)));
+    }
+    return {};
   }
 
   // A list of messages that have names is a map from a name to the other fields.

@@ -232,8 +232,8 @@ int RankProcess::wait(bool end_group) {
   return code_of(status);
 }
 
-int RankProcess::run(std::vector<std::string> words) {
-  if (const auto refusal = start(std::move(words), {})) {
+int RankProcess::run(std::vector<std::string> words, const Streams& streams) {
+  if (const auto refusal = start(std::move(words), streams)) {
     if (!refusal->message.empty()) say("volador: " + refusal->message);
     return refusal->code;
   }

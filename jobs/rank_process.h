@@ -67,7 +67,7 @@ class RankProcess {
   // Waits for the end of the program. Returns its exit code. `end_group`: kills what the program left in its group.
   int wait(bool end_group);
   // Starts a program and waits for its end. Refusals go to the standard error.
-  int run(std::vector<std::string> words);
+  int run(std::vector<std::string> words, const Streams& streams);
 
   // Asks the running program to end by the stop signal; further programs are refused. Repeated calls ask again.
   void terminate();

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "head/scheduling/placement.h"
+#include "runtime/node_name_rule.h"
 
 namespace volador::head {
 namespace {
@@ -115,7 +116,12 @@ PlanRequest Placement::plan_request(const GroupRequest& group) const {
   for (const GroupRequest::Bundle& bundle : group.bundles) {
     PlanRequest::Bundle& asked = plan.bundles.emplace_back(bundle.resources);
     if (!bundle.labels.empty()) {
-      asked.suits = [this, &bundle](PlanNodes::Slot slot) { return match_all(bundle.labels, slots_.at(slot)->labels); };
+      asked.suits = [this, &bundle](PlanNodes::Slot slot) {
+        const Node& node = *slots_.at(slot);
+        return std::all_of(bundle.labels.begin(), bundle.labels.end(), [&node](const LabelRule& rule) {
+          return rule.matches(rule.key == kNodeNameKey ? Labels{{rule.key, node.name}} : node.labels);
+        });
+      };
     }
   }
   return plan;
