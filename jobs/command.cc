@@ -149,7 +149,7 @@ struct Command::Impl {
   CommandStart start;
   RankSurroundings surroundings;
   RankProcess process{surroundings};  // The setup, then the command.
-  RankSurroundings cleaning;          // Of the teardown, which also runs when the job is ended.
+  RankSurroundings cleaning;          // For the teardown, which also runs when the job is ended.
   RankProcess cleaner{cleaning};
   LogMatches matches;
   std::unique_ptr<SharedStore> environments;  // Null: the job uses the environment of the node.
@@ -428,7 +428,7 @@ Command::~Command() {
   impl_->process.terminate();
   impl_->remote.end();
   impl_->waiter.join();
-  impl_->tear_down(std::nullopt);  // Of a rank whose command another one runs; the waiter ends the process otherwise.
+  impl_->tear_down(std::nullopt);  // For a rank whose command another one runs; the waiter ends the process otherwise.
   impl_->rsh.reset();
   impl_->remove_link();
 }

@@ -38,7 +38,7 @@ struct CommandStart {
   std::vector<std::string> peer_nodes;
   std::vector<std::string> peer_addresses;
   std::string output;              // Folder that is created before the start; empty: none.
-  std::vector<LogRule> log_rules;  // Of the job's log policies.
+  std::vector<LogRule> log_rules;  // From the job's log policies.
   std::string teardown;            // For bash; runs after the command, however that ended. Empty: none.
 };
 VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, isolated, mounts, shm_bytes, files, stop_signal,

@@ -11,6 +11,7 @@
 #include "head/shell/run_file_reader.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/security/authority.h"
+#include "runtime/security/keys.h"
 
 namespace volador::head {
 size_t tail_of(const v1::LogsRequest& request) {
@@ -68,6 +69,20 @@ void HeadAccess::open_run_file(std::string experiment, std::string trial, std::s
 
 Result<security::Credentials> HeadAccess::issue_certificate(const std::vector<std::string>& names) const {
   return parts_.authority.issue_head(names, parts_.clock.wall());
+}
+
+Result<security::Credentials> HeadAccess::issue_program_certificate(const std::string& name) const {
+  auto key = security::make_key_request(security::Role::kDriver, name);
+  if (!key) return make_error(key.error());
+  auto certificate = parts_.authority.sign(key->csr_pem, {.role = security::Role::kDriver,
+                                                          .name = name,
+                                                          .token_id = name,
+                                                          .now = parts_.clock.wall(),
+                                                          .valid_for = security::kValidHead});
+  if (!certificate) return make_error(certificate.error());
+  return security::Credentials{.certificate_pem = std::move(*certificate),
+                               .key_pem = std::move(key->key_pem),
+                               .authority_pem = parts_.authority.certificate_pem()};
 }
 
 }  // namespace volador::head

@@ -79,6 +79,9 @@ class HeadAccess {
 
   // A key and certificate from the cluster's own authority for a server with these names.
   Result<security::Credentials> issue_certificate(const std::vector<std::string>& names) const;
+  // A key and certificate for a service in this process that calls actors as a program of the cluster; valid as long as
+  // the head's.
+  Result<security::Credentials> issue_program_certificate(const std::string& name) const;
 
  private:
   const Parts parts_;

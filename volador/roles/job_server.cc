@@ -25,6 +25,7 @@
 #include "runtime/quantities.h"
 #include "runtime/random.h"
 #include "runtime/version.h"
+#include "volador/roles/log_watch.h"
 
 namespace volador {
 namespace {
@@ -115,6 +116,7 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   void run();
   void open();
   void settle();
+  LogWatch::Parts log_watch_parts();
   bool store();
   std::optional<std::filesystem::path> file_for(const std::string& sha256);
   void connect();
@@ -137,6 +139,7 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   SystemRandom random;
   jobs::JobCore core;
   jobs::JobFiles files;
+  LogWatch log_watch{log_watch_parts()};
   std::vector<head::Mutation> batch;  // Possibly not stored.
   std::vector<protocol::ClientMessage> messages;
   std::vector<protocol::JobNotice> notices;
@@ -283,8 +286,31 @@ void JobServer::Impl::on_message(uint64_t number, const protocol::HeadMessage& m
   if (message.has_welcome()) {
     welcome = true;
     core.on_connected(now_ms());
+    log_watch.on_connected();
   }
   core.on_message(message, now_ms());
+  log_watch.on_message(message);
+}
+
+LogWatch::Parts JobServer::Impl::log_watch_parts() {
+  return {.post = [this](std::function<void()> function) { return post(std::move(function)); },
+          .connection = [this]() -> Result<RankCalls::Parts> {
+            auto credentials = head.issue_program_certificate("jobs");
+            if (!credentials) return make_error(credentials.error());
+            return RankCalls::Parts{.send =
+                                        [this](protocol::ClientMessage message) {
+                                          post([this, message = std::move(message)] { messages.push_back(message); });
+                                        },
+                                    .clock = clock,
+                                    .driver = core.driver(),
+                                    .machine_id = program ? program->machine_id() : std::string(),
+                                    .credentials = std::move(*credentials)};
+          },
+          .on_matches =
+              [this](ActorId rank, int64_t known, const std::vector<jobs::LogMatch>& matches) {
+                core.on_log_matches(rank, known, matches, now_ms());
+              },
+          .clock = clock};
 }
 
 // Asks the head for the capacity of the cluster; one question at a time.
@@ -334,6 +360,7 @@ void JobServer::Impl::settle() {
       head.runner().on_client_message(*session, std::move(together), [] {});
     }
     look();
+    if (welcome) log_watch.update(core.watched_ranks());
   }
   for (const auto& answer : std::exchange(answers, {})) answer(unstored);
 }
@@ -390,6 +417,7 @@ void JobServer::stop() {
   impl_->wake.notify_one();
   if (impl_->thread.joinable()) impl_->thread.join();
   impl_->sender.stop();
+  impl_->log_watch.close();
 }
 
 void JobServer::set_page(std::string url) { impl_->sender.set_page(std::move(url)); }
