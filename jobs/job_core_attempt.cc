@@ -493,6 +493,7 @@ void JobCore::apply_policy(Job& job, const v1::LogPolicy& policy, const v1::JobR
                       {"rank", std::to_string(rank.rank())},
                       {"node", rank.node()},
                       {"line", line}});
+  report(job, "alert", now_ms, reason("job.policy_matched", name, rank.node(), line));
   if (policy.action() == "cancel_retries") job.record.set_final_attempt(true);
   if (policy.action() != "exclude_node" && policy.action() != "move") return;
   if (std::ranges::find(shown.avoids(), rank.node()) == shown.avoids().end()) shown.add_avoids(rank.node());
