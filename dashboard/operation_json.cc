@@ -6,6 +6,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "dashboard/base64.h"
+
 namespace volador::dashboard {
 namespace {
 
@@ -13,6 +15,8 @@ using Json = nlohmann::ordered_json;
 using google::protobuf::FieldDescriptor;
 using google::protobuf::Message;
 using google::protobuf::Reflection;
+
+bool is_bytes(const FieldDescriptor& field) { return field.type() == FieldDescriptor::TYPE_BYTES; }
 
 BodyField::Type type_of(const FieldDescriptor& field) {
   using Type = BodyField::Type;
@@ -37,6 +41,7 @@ BodyField::Type type_of(const FieldDescriptor& field) {
       return many ? Type::kListOfMembers : Type::kMembers;
     case FieldDescriptor::CPPTYPE_STRING:
       if (many) return Type::kTexts;
+      if (is_bytes(field)) return Type::kBytes;
       return field.options().GetExtension(v1::field).json() ? Type::kObject : Type::kText;
     default:
       return Type::kObject;
@@ -103,6 +108,8 @@ void set(Message& message, const FieldDescriptor& field, const Json& value) {
     case FieldDescriptor::CPPTYPE_INT64:
       return reflection.SetInt64(&message, &field, value.get<int64_t>());
     case FieldDescriptor::CPPTYPE_STRING:
+      if (is_bytes(field))
+        return reflection.SetString(&message, &field, from_base64(value.get<std::string>()).value_or(""));
       return reflection.SetString(&message, &field, value.is_string() ? value.get<std::string>() : text_of(value));
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return set_members(*reflection.MutableMessage(&message, &field), value);
@@ -138,6 +145,7 @@ Json value_of(const Message& message, const FieldDescriptor& field, int at) {
     case FieldDescriptor::CPPTYPE_ENUM:
       return (at < 0 ? reflection.GetEnum(message, &field) : reflection.GetRepeatedEnum(message, &field, at))->name();
     case FieldDescriptor::CPPTYPE_STRING:
+      if (is_bytes(field) && at < 0) return base64(reflection.GetString(message, &field));
       return at < 0 ? reflection.GetString(message, &field) : reflection.GetRepeatedString(message, &field, at);
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return json_of(at < 0 ? reflection.GetMessage(message, &field)
@@ -179,7 +187,6 @@ Json json_of(const Message& message) {
   const auto& type = *message.GetDescriptor();
   for (int index = 0; index < type.field_count(); ++index) {
     const FieldDescriptor& field = *type.field(index);
-    if (field.type() == FieldDescriptor::TYPE_BYTES) continue;
     const Reflection& reflection = *message.GetReflection();
     if (field.is_map()) {
       Json& entries = out[field.name()] = Json::object();
@@ -206,7 +213,6 @@ Json schema_of(const google::protobuf::Descriptor& message) {
   Json properties = Json::object(), required = Json::array();
   for (int index = 0; index < message.field_count(); ++index) {
     const FieldDescriptor& field = *message.field(index);
-    if (field.type() == FieldDescriptor::TYPE_BYTES) continue;
     Json one;
     switch (field.cpp_type()) {
       case FieldDescriptor::CPPTYPE_BOOL:
@@ -219,6 +225,7 @@ Json schema_of(const google::protobuf::Descriptor& message) {
       case FieldDescriptor::CPPTYPE_STRING:
       case FieldDescriptor::CPPTYPE_ENUM:
         one = is_json(field) ? Json::object() : Json{{"type", "string"}};
+        if (is_bytes(field)) one["format"] = "byte";
         break;
       case FieldDescriptor::CPPTYPE_MESSAGE:
         one = field.is_map() ? Json{{"type", "object"}} : schema_of(*field.message_type());

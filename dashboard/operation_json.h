@@ -24,7 +24,7 @@ std::unique_ptr<google::protobuf::Message> request_of(const operations::Entry& o
                                                       const std::map<std::string, std::string>& path,
                                                       const nlohmann::ordered_json& body);
 
-// All fields by their .proto names; 64-bit numbers as numbers, NaN and infinities as null; bytes are omitted. A field
+// All fields by their .proto names; 64-bit numbers as numbers, NaN and infinities as null, bytes as base64. A field
 // with the option `json` is the value itself, and absent if the text is empty.
 nlohmann::ordered_json json_of(const google::protobuf::Message& message);
 // The JSON schema of json_of().

@@ -6,6 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "dashboard/base64.h"
 #include "runtime/nearest_word.h"
 
 namespace volador::dashboard {
@@ -33,6 +34,8 @@ bool is_of(Type type, const Json& value) {
   switch (type) {
     case Type::kText:
       return value.is_string();
+    case Type::kBytes:
+      return value.is_string() && from_base64(value.get_ref<const std::string&>()).has_value();
     case Type::kInteger:
       return is_integer(value, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
     case Type::kInteger32:
@@ -67,6 +70,8 @@ std::string_view words_of(Type type) {
   switch (type) {
     case Type::kText:
       return "a text";
+    case Type::kBytes:
+      return "a text in base64";
     case Type::kInteger:
       return "a whole number below 2^63";
     case Type::kInteger32:
@@ -98,6 +103,8 @@ Json schema_of(const BodyField& field) {
   switch (field.type) {
     case Type::kText:
       return {{"type", "string"}};
+    case Type::kBytes:
+      return {{"type", "string"}, {"format", "byte"}};
     case Type::kInteger:
       return {{"type", "integer"},
               {"format", "int64"},

@@ -14,6 +14,7 @@ namespace volador::dashboard {
 struct BodyField {
   enum class Type : uint8_t {
     kText,
+    kBytes,  // A text in base64.
     kInteger,
     kInteger32,
     kNumber,

@@ -1,0 +1,14 @@
+// Bytes as text in JSON: base64 of RFC 4648 with padding. Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace volador::dashboard {
+
+std::string base64(std::string_view bytes);
+// No value: another character, a length that is no multiple of 4, or padding elsewhere than at the end.
+std::optional<std::string> from_base64(std::string_view text);
+
+}  // namespace volador::dashboard
