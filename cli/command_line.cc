@@ -149,7 +149,8 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
 
   terminal.set_json(std::find(arguments.begin(), arguments.end(), "--json") != arguments.end());
   auto end = [&](const Failure& failure) {
-    terminal.print(failure);
+    // Without a message the exit code is that of a command, which has told why.
+    if (!failure.error.message.empty()) terminal.print(failure);
     return static_cast<int>(failure.exit_code);
   };
   try {

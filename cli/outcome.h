@@ -21,6 +21,7 @@ enum class ExitCode : int {
   kTimeout = 8,
 };
 
+// Without a message nothing is printed: the exit code is that of a command that was run.
 struct Failure {
   ExitCode exit_code = ExitCode::kFailed;
   Error error;

@@ -53,6 +53,14 @@ constexpr std::chrono::minutes kPeerPatience{10};
 // How long the rank stays for the head to take its last matches of log policies.
 constexpr std::chrono::seconds kMatchesPatience{5};
 
+// The interactive shell of a rank. Not a login shell, whose profile would replace the PATH of the job's environment.
+constexpr const char* kShell = "command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i";
+
+CommandAnswer answer_of(const Result<void>& result) {
+  if (result) return {};
+  return {.code = static_cast<int32_t>(result.error().code), .message = result.error().message};
+}
+
 void write_file(const fs::path& path, std::string_view content) {
   std::ofstream out(path, std::ios::binary);
   out << content;
@@ -468,6 +476,47 @@ void Command::remote_signal(const std::string& id, int32_t signal) {
 }
 
 Deferred<std::vector<LogMatch>> Command::log_matches(int64_t after) { return impl_->matches.beyond(after); }
+CommandAnswer Command::start_command(RemoteCommand command) {
+  {
+    const std::lock_guard lock(impl_->mutex);
+    if (!impl_->is_ready) {
+      return answer_of(make_error(
+          ErrorCode::kUnavailable,
+          fmt::format("the setup of rank {} still runs; ask again when it has ended, see volador job logs {}",
+                      impl_->start.rank, impl_->start.job)));
+    }
+  }
+  command.by_user = true;
+  if (command.words.empty()) command.words = {"sh", "-c", kShell};
+  return answer_of(impl_->remote.start(command));
+}
+
+Deferred<CommandOutput> Command::read_command(const std::string& id, int64_t wait_ms) {
+  Deferred<CommandOutput> later;
+  const auto give = [later](std::vector<RemoteEvent> events) {
+    CommandOutput told{.known = !events.empty()};
+    for (RemoteEvent& event : events) {
+      if (event.kind == RemoteEvent::kOutput) told.output.data += event.bytes.data;
+      if (event.kind == RemoteEvent::kError) told.error.data += event.bytes.data;
+      if (event.kind == RemoteEvent::kEnded) told.exit_code = event.code;
+      told.ended |= event.kind == RemoteEvent::kEnded;
+    }
+    later.set(std::move(told));
+  };
+  impl_->remote.take(id, give, std::chrono::milliseconds(wait_ms));
+  return later;
+}
+
+CommandAnswer Command::write_command(CommandInput input) {
+  if (!input.input.data.empty() || input.end) {
+    if (auto given = impl_->remote.offer(input.id, std::move(input.input.data), input.end); !given)
+      return answer_of(given);
+  }
+  if (input.rows > 0 && input.columns > 0) impl_->remote.resize(input.id, input.rows, input.columns);
+  if (input.signal != 0) impl_->remote.send(input.id, input.signal);
+  if (input.close) impl_->remote.abandon(input.id);
+  return {};
+}
 
 std::string command_class() { return std::string(type_name<Command>()); }
 

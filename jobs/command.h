@@ -44,6 +44,35 @@ struct CommandStart {
 VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, isolated, mounts, shm_bytes, files, stop_signal,
                environment, peer_names, peer_actors, peer_nodes, peer_addresses, output, log_rules, teardown);
 
+// Answers to the head, which runs commands for users: how it went (a code of ErrorCode; 0: well) and a message.
+struct CommandAnswer {
+  int32_t code = 0;
+  std::string message;
+};
+VOLADOR_FIELDS(CommandAnswer, code, message);
+
+// What a command of a user wrote since the last time.
+struct CommandOutput {
+  bool known = false;  // There is such a command.
+  Bytes output;
+  Bytes error;
+  bool ended = false;
+  int32_t exit_code = 0;
+};
+VOLADOR_FIELDS(CommandOutput, known, output, error, ended, exit_code);
+
+// What a user gives a command, in this order.
+struct CommandInput {
+  std::string id;
+  Bytes input;
+  bool end = false;    // Its standard input ends.
+  int32_t signal = 0;  // 0: none.
+  int32_t rows = 0;    // New size of its terminal; 0: unchanged.
+  int32_t columns = 0;
+  bool close = false;  // Its caller is gone.
+};
+VOLADOR_FIELDS(CommandInput, id, input, end, signal, rows, columns, close);
+
 class Command {
  public:
   // Returns when the process has started or has failed to; a thread of the actor waits for its end.
@@ -69,13 +98,21 @@ class Command {
 
   // For the head: the matches of log policies beyond the first `after`, which it has; see LogMatches::beyond().
   Deferred<std::vector<LogMatch>> log_matches(int64_t after);
+  // For users of the job; see RemoteCommands::Limits.
+  // kUnavailable: the setup still runs, or see RemoteCommands::start(). Without words it is an interactive shell.
+  CommandAnswer start_command(RemoteCommand command);
+  // Answered when there is something, or after the time.
+  Deferred<CommandOutput> read_command(const std::string& id, int64_t wait_ms);
+  // kUnavailable: see RemoteCommands::offer().
+  CommandAnswer write_command(CommandInput input);
 
  private:
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
 VOLADOR_ACTOR(Command, &Command::pid, &Command::ready, &Command::start_remote, &Command::remote_events,
-              &Command::remote_input, &Command::remote_signal, &Command::log_matches);
+              &Command::remote_input, &Command::remote_signal, &Command::log_matches, &Command::start_command,
+              &Command::read_command, &Command::write_command);
 
 // Stands for the folder of the files, whose path differs by node, in CommandStart::command and values of env.
 inline constexpr std::string_view kJobDirectory = "/@volador-job-dir@";

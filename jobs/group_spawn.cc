@@ -1,5 +1,6 @@
 #include "jobs/group_spawn.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -49,6 +50,14 @@ void GroupSpawn::duplicate(int from, int to) { posix_spawn_file_actions_adddup2(
 
 void GroupSpawn::change_directory(const std::string& path) {
   posix_spawn_file_actions_addchdir_np(&actions_, path.c_str());
+}
+
+// The first terminal that the leader of a session opens without O_NOCTTY controls the session.
+void GroupSpawn::use_terminal(const std::string& path) {
+  posix_spawnattr_setflags(&attributes_, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSID);
+  open(STDIN_FILENO, path, O_RDWR);
+  duplicate(STDIN_FILENO, STDOUT_FILENO);
+  duplicate(STDIN_FILENO, STDERR_FILENO);
 }
 
 int GroupSpawn::start(std::vector<std::string> words, std::vector<std::string> variables, pid_t& pid) const {

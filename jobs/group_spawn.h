@@ -21,6 +21,8 @@ class GroupSpawn {
   void open(int fd, const std::string& path, int flags, mode_t mode = 0);
   void duplicate(int from, int to);
   void change_directory(const std::string& path);
+  // The program leads a session of its own, and this terminal controls it and is its three standard streams.
+  void use_terminal(const std::string& path);
 
   // Starts the program that the first word names, looked up in the PATH of `variables` ("NAME=value"), which are its
   // environment. Returns 0, or an error number: ENOENT if there is no such program.

@@ -458,6 +458,37 @@ Result<v1::QueueSettings> JobCore::set_queue(const v1::QueueSettings& given) {
   return without_secrets(settings_);
 }
 
+Result<ActorId> JobCore::rank_for_commands(const std::string& name, int rank, const Requester& by) {
+  const auto found = change(name, by, "run a command in");
+  if (!found) return make_error(found.error());
+  const Job& job = **found;
+  const v1::Job& shown = job.record.job();
+  const auto refuse = [&](const std::string& why) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("run a command in {}: {}", shown.id(), why));
+  };
+  switch (job.record.phase()) {
+    case Record::QUEUED:
+    case Record::PLACING:
+      return refuse(fmt::format("it does not run yet; `volador job show {}` says what it waits for", shown.id()));
+    case Record::RUNNING:
+      break;
+    case Record::ENDING:
+      return refuse("it is ending; submit it again with `volador job clone` to look into it");
+    default:
+      return refuse(
+          fmt::format("it has ended ({}); `volador job logs {}` has its output, and `volador job clone {}` "
+                      "submits it again",
+                      shown.state(), shown.id(), shown.id()));
+  }
+  if (rank < 0 || rank >= static_cast<int>(job.ranks.size()))
+    return refuse(fmt::format("rank: expected 0 to {}, got {}", job.ranks.size() - 1, rank));
+  const Rank& wanted = job.ranks[static_cast<size_t>(rank)];
+  if (wanted.state != protocol::ALIVE)
+    return refuse(fmt::format("rank {} is {}; `volador job show {}` lists the ranks", rank, shown.ranks(rank).state(),
+                              shown.id()));
+  return wanted.actor;
+}
+
 v1::Job JobCore::row(const Job& job, int64_t now_ms) const {
   v1::Job out = job.record.job();
   const bool placing = job.record.phase() == Record::PLACING;

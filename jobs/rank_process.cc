@@ -89,11 +89,13 @@ void say(const std::string& text) {
 }
 
 // The words of bubblewrap around the command, for an isolated job.
-Result<std::vector<std::string>> RankProcess::sandboxed(const std::vector<std::string>& words, bool with_filter) const {
+Result<std::vector<std::string>> RankProcess::sandboxed(const std::vector<std::string>& words, bool terminal,
+                                                        bool with_filter) const {
   const fs::path& folder = surroundings_.folder;
   const fs::path& root = surroundings_.root;
   SandboxRequest request;
   request.command = words;
+  request.terminal = terminal;
   if (root.empty()) {
     for (const auto& entry : fs::directory_iterator("/")) {
       std::error_code failed;
@@ -171,7 +173,7 @@ std::optional<RankProcess::Refusal> RankProcess::start(std::vector<std::string> 
   net::UniqueFd filter;
   if (surroundings_.isolated) {
     filter = filter_file();
-    auto wrapped = sandboxed(words, static_cast<bool>(filter));
+    auto wrapped = sandboxed(words, !streams.terminal.empty(), static_cast<bool>(filter));
     if (!wrapped) return Refusal{kExitCannotRun, wrapped.error().message};
     words = std::move(*wrapped);
     std::array<int, 2> ends{};
@@ -183,7 +185,12 @@ std::optional<RankProcess::Refusal> RankProcess::start(std::vector<std::string> 
     }
   }
   GroupSpawn spawn;
-  if (streams.in < 0) {
+  std::vector<std::string> environment = surroundings_.environment;
+  if (!streams.terminal.empty()) {
+    spawn.use_terminal(streams.terminal);
+    std::erase_if(environment, [](const std::string& pair) { return pair.starts_with("TERM="); });
+    environment.emplace_back("TERM=xterm-256color");
+  } else if (streams.in < 0) {
     spawn.open(STDIN_FILENO, "/dev/null", O_RDONLY);
   } else {
     spawn.duplicate(streams.in, STDIN_FILENO);
@@ -198,7 +205,7 @@ std::optional<RankProcess::Refusal> RankProcess::start(std::vector<std::string> 
   {
     const std::lock_guard lock(mutex_);
     if (!ending_) {
-      failed = spawn.start(words, surroundings_.environment, child);
+      failed = spawn.start(words, environment, child);
       if (failed == 0) pid_ = child;
     }
   }

@@ -52,6 +52,8 @@ class RankProcess {
     int in = -1;   // -1: /dev/null.
     int out = -1;  // -1: that of this process.
     int err = -1;  // -1: that of this process.
+    // Path of a terminal that the program gets for all three, and that controls it; empty: none.
+    std::string terminal = {};
   };
   // Why a program did not start, and the exit code that stands for it.
   struct Refusal {
@@ -81,7 +83,8 @@ class RankProcess {
   pid_t pid() const;
 
  private:
-  Result<std::vector<std::string>> sandboxed(const std::vector<std::string>& words, bool with_filter) const;
+  Result<std::vector<std::string>> sandboxed(const std::vector<std::string>& words, bool terminal,
+                                             bool with_filter) const;
   void send_locked(int signal);
 
   const RankSurroundings& surroundings_;

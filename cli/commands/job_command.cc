@@ -18,6 +18,7 @@
 
 #include "cli/commands/job_queue_command.h"
 #include "cli/commands/job_usage_command.h"
+#include "cli/job_session.h"
 #include "cli/render/job_view.h"
 #include "cli/render/json_text.h"
 #include "cli/render/table.h"
@@ -45,6 +46,16 @@ constexpr size_t kSpecFileMax = 1 << 20;
 constexpr milliseconds kSilence{1000};
 
 int64_t unix_ms_now() { return unix_ms(SystemClock().wall()); }
+
+// `wait`: see JobSessionOptions; less than the timeout of the API.
+milliseconds wait_within(milliseconds timeout) { return std::min(milliseconds(10'000), timeout / 2); }
+
+void declare_rank(CLI::App& app, int& rank, bool& wait) {
+  app.add_option("--rank", rank, "Rank in which it runs; 0 by default")
+      ->check(CLI::Range(0, 1'000'000))
+      ->type_name("INTEGER");
+  app.add_flag("--wait", wait, "Wait until the job runs and its setup has succeeded");
+}
 
 void declare_job(CLI::App& app, std::string& job) {
   app.add_option("job", job, "Id, number or name of the job")->required();
@@ -128,6 +139,8 @@ JobCommand::JobCommand() {
   add(std::make_unique<JobShowCommand>());
   add(std::make_unique<JobLogsCommand>());
   add(std::make_unique<JobWaitCommand>());
+  add(std::make_unique<JobExecCommand>());
+  add(std::make_unique<JobAttachCommand>());
   add(std::make_unique<JobStopCommand>());
   add(std::make_unique<JobDeleteCommand>());
   add(std::make_unique<JobCloneCommand>());
@@ -146,6 +159,7 @@ CLI::App* JobCommand::declare(CLI::App& root) {
       "  volador job submit --dry-run --gpus=8 -- true      when would it start?\n"
       "  volador job list\n"
       "  volador job logs job-7 --follow\n"
+      "  volador job attach job-7                           a shell beside the command\n"
       "  volador job stop job-7");
   return app;
 }
@@ -560,6 +574,71 @@ Outcome JobWaitCommand::run(const Context& context) {
   if (!ended) return fail(ended.error());
   if (ended->state() == "succeeded" || wants_json()) print_job(context, wants_json(), *ended);
   return outcome_of(*ended, context);
+}
+
+CLI::App* JobExecCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("exec",
+                                      "Run a command in the environment, folder and sandbox of a rank of a running "
+                                      "job, and exit with its exit code");
+  app->footer(
+      "Examples:\n"
+      "  volador job exec job-7 -- nvidia-smi\n"
+      "  volador job exec job-7 --rank=1 -- bash -c 'tail -n 5 *.log'\n"
+      "  volador job exec job-7 -t -- top                   with a terminal\n"
+      "  volador job exec job-7 -i -- tee x.txt < x.txt     with an input");
+  declare_job(*app, job_);
+  app->add_option("command", command_, "The command, after --: an executable and its arguments");
+  declare_rank(*app, rank_, wait_);
+  app->add_flag("-t,--terminal", terminal_, "Give it a terminal, as interactive programs need it");
+  app->add_flag("-i,--input", input_, "Give it the standard input");
+  declare_connection(*app, "30s");
+  return app;
+}
+
+Outcome JobExecCommand::run(const Context& context) {
+  if (command_.empty())
+    return usage_error("job exec: which command? Write it after --, as in `volador job exec job-7 -- nvidia-smi`");
+  if (terminal_ && (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0))
+    return usage_error("job exec: --terminal needs a terminal as standard input and output; leave it out");
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  return run_job_session(**api,
+                         {.job = job_,
+                          .rank = rank_,
+                          .command = command_,
+                          .terminal = terminal_,
+                          .waits = wait_,
+                          .input = input_,
+                          .wait = wait_within(timeout())},
+                         context.terminal);
+}
+
+CLI::App* JobAttachCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand(
+      "attach", "Open a shell in the environment, folder and sandbox of a rank of a running job; exit ends the shell");
+  app->footer("Examples:\n  volador job attach job-7\n  volador job attach job-7 --rank=1");
+  declare_job(*app, job_);
+  declare_rank(*app, rank_, wait_);
+  declare_connection(*app, "30s");
+  return app;
+}
+
+Outcome JobAttachCommand::run(const Context& context) {
+  if (::isatty(STDIN_FILENO) == 0 || ::isatty(STDOUT_FILENO) == 0) {
+    return usage_error(
+        "job attach: it needs a terminal as standard input and output; `volador job exec JOB -- COMMAND` needs none");
+  }
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  return run_job_session(**api,
+                         {.job = job_,
+                          .rank = rank_,
+                          .command = {},
+                          .terminal = true,
+                          .waits = wait_,
+                          .input = true,
+                          .wait = wait_within(timeout())},
+                         context.terminal);
 }
 
 CLI::App* JobStopCommand::declare(CLI::App& root) {

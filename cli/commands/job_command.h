@@ -1,5 +1,5 @@
-// volador job submit | list | show | logs | wait | stop | delete | clone | priority | extend | queue | usage: commands in the cluster's
-// queue.
+// volador job submit | list | show | logs | wait | exec | attach | stop | delete | clone | priority | extend | queue | usage: commands in
+// the cluster's queue.
 #pragma once
 
 #include <memory>
@@ -88,6 +88,29 @@ class JobWaitCommand final : public ClusterCommand {
 
  private:
   std::string job_;
+};
+
+class JobExecCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string job_;
+  int rank_ = 0;
+  bool terminal_ = false, input_ = false, wait_ = false;
+  std::vector<std::string> command_;
+};
+
+class JobAttachCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string job_;
+  int rank_ = 0;
+  bool wait_ = false;
 };
 
 class JobStopCommand final : public ClusterCommand {

@@ -34,6 +34,11 @@ void ClusterCommand::declare_connection(CLI::App& app, const std::string& timeou
   settings_.declare(app, connection_settings());
 }
 
+std::chrono::milliseconds ClusterCommand::timeout() const {
+  return std::chrono::ceil<std::chrono::milliseconds>(
+      parse_duration(timeout_).value_or(std::chrono::nanoseconds(std::chrono::seconds(5))));
+}
+
 tl::expected<std::unique_ptr<control::ClusterApi>, Failure> ClusterCommand::connect(const Context& context) const {
   auto timeout = parse_duration(timeout_);
   if (!timeout || timeout->count() <= 0)

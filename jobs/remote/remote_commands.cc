@@ -3,7 +3,9 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,12 +17,14 @@
 #include <cstddef>
 #include <cstring>
 #include <deque>
+#include <iterator>
 #include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "runtime/net/unique_fd.h"
+#include "runtime/quantities.h"
 #include "runtime/result.h"
 
 namespace volador::jobs {
@@ -33,6 +37,7 @@ constexpr std::chrono::seconds kEndPatience{10};
 constexpr size_t kOutputBytes = size_t{64} << 10;
 constexpr size_t kPipeBytes = size_t{64} << 10;
 constexpr size_t kUntakenBytes = size_t{1} << 20;
+constexpr char kEndOfInput = 4;  // Ctrl-D, for a terminal.
 
 struct Pipe {
   net::UniqueFd read, write;
@@ -41,6 +46,29 @@ struct Pipe {
     if (::pipe2(ends.data(), O_CLOEXEC) != 0)
       return make_error(ErrorCode::kUnavailable, fmt::format("pipe: {}", std::strerror(errno)));
     return Pipe{net::UniqueFd(ends[0]), net::UniqueFd(ends[1])};
+  }
+};
+
+winsize size_of(int32_t rows, int32_t columns) {
+  const auto given = [](int32_t number, int32_t otherwise) {
+    return static_cast<unsigned short>(number <= 0 ? otherwise : std::min(number, 10'000));
+  };
+  return {.ws_row = given(rows, 24), .ws_col = given(columns, 80), .ws_xpixel = 0, .ws_ypixel = 0};
+}
+
+// Both ends of a terminal: the descriptor of the one that shows, and the path of the one for the program.
+struct TerminalPair {
+  net::UniqueFd shown;
+  std::string path;
+  static Result<TerminalPair> make(const winsize& size) {
+    TerminalPair pair{.shown = net::UniqueFd(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)), .path = {}};
+    std::array<char, 64> path{};
+    if (!pair.shown || ::grantpt(pair.shown.get()) != 0 || ::unlockpt(pair.shown.get()) != 0 ||
+        ::ptsname_r(pair.shown.get(), path.data(), path.size()) != 0 ||
+        ::ioctl(pair.shown.get(), TIOCSWINSZ, &size) != 0)
+      return make_error(ErrorCode::kUnavailable, fmt::format("no terminal can be made: {}", std::strerror(errno)));
+    pair.path = path.data();
+    return pair;
   }
 };
 
@@ -59,7 +87,10 @@ struct RemoteCommands::Running {
   };
 
   RankProcess process;
-  Pipe in, out, err;
+  Pipe in, out, err;      // With a terminal in.write and out.read are its descriptors.
+  bool terminal = false;  // Constant after the start, as the next two.
+  bool by_user = false;
+  std::chrono::milliseconds reader_patience{0};
   net::UniqueFd wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
 
   std::mutex mutex;
@@ -67,7 +98,11 @@ struct RemoteCommands::Running {
   Events events;  // Not taken.
   size_t events_bytes = 0;
   std::function<void(Events)> give;  // Waits for events.
+  Steady::time_point give_until;
+  Steady::time_point taken_at = Steady::now();  // When events were last taken.
   std::deque<Input> inputs;
+  size_t inputs_bytes = 0;
+  std::optional<winsize> new_size;
   bool accepts_input = true;
   bool abandoned = false;  // Events are dropped.
   bool finished = false;   // The last event was told.
@@ -79,9 +114,25 @@ struct RemoteCommands::Running {
     [[maybe_unused]] const ssize_t written = ::write(wake.get(), &one, sizeof one);
   }
   void abandon();
+  // Until when its caller may take nothing; none: it takes something now, or is a rank.
+  std::optional<Steady::time_point> unread_until() const {
+    if (!by_user || give || abandoned) return std::nullopt;
+    return taken_at + reader_patience;
+  }
+  // What is due now; returns the milliseconds until something is, or -1.
+  int act_in_time();
+  Result<void> open_streams(const RemoteCommand& command, std::string& terminal_path);
+  void resize_now();
   void tell(RemoteEvent event);
   // Drops further input.
   void close_input();
+  // With `mutex` held. `last` is Ctrl-D for a terminal, which stays open.
+  void add_input(std::string bytes, bool last, std::function<void()> taken) {
+    if (terminal && std::exchange(last, false)) bytes += kEndOfInput;
+    inputs_bytes += bytes.size();
+    inputs.push_back({.bytes = std::move(bytes), .written = 0, .last = last, .taken = std::move(taken)});
+    wake_up();
+  }
   void write_input();
   // Passes on what is in the pipe; at its end closes it. `all`: until it is empty or more was read than a pipe holds,
   // since a process that was left behind may go on to write; otherwise one piece.
@@ -117,7 +168,17 @@ void RemoteCommands::Running::tell(RemoteEvent event) {
   Events told;
   {
     std::unique_lock lock(mutex);
-    room.wait(lock, [this] { return abandoned || events_bytes < kUntakenBytes; });
+    while (!abandoned && events_bytes >= kUntakenBytes) {
+      const auto until = unread_until();
+      if (!until) {
+        room.wait(lock);
+      } else if (room.wait_until(lock, *until) == std::cv_status::timeout &&
+                 Steady::now() >= unread_until().value_or(Steady::time_point::max())) {
+        lock.unlock();
+        abandon();
+        lock.lock();
+      }
+    }
     if (abandoned) return;
     events_bytes += event.bytes.data.size();
     events.push_back(std::move(event));
@@ -125,6 +186,7 @@ void RemoteCommands::Running::tell(RemoteEvent event) {
     to.swap(give);
     told.swap(events);
     events_bytes = 0;
+    taken_at = Steady::now();
   }
   to(std::move(told));
 }
@@ -135,6 +197,7 @@ void RemoteCommands::Running::close_input() {
     const std::lock_guard lock(mutex);
     accepts_input = false;
     dropped.swap(inputs);
+    inputs_bytes = 0;
   }
   for (const Input& input : dropped) input.taken();
 }
@@ -158,6 +221,7 @@ void RemoteCommands::Running::write_input() {
         if (next.written < next.bytes.size()) continue;
       }
       if (next.last) pipe.reset();
+      inputs_bytes -= next.bytes.size();
       taken.push_back(std::move(next.taken));
       inputs.pop_front();
     }
@@ -184,25 +248,62 @@ void RemoteCommands::Running::pass_on(net::UniqueFd& pipe, int32_t kind, bool al
   }
 }
 
+int RemoteCommands::Running::act_in_time() {
+  const auto now = Steady::now();
+  auto next = Steady::time_point::max();
+  std::function<void(Events)> waited;
+  bool kills = false, unread = false;
+  {
+    const std::lock_guard lock(mutex);
+    if (kill_at && *kill_at <= now) {
+      kills = true;
+      kill_at.reset();
+    }
+    if (give && give_until <= now) {
+      waited.swap(give);
+      taken_at = now;
+    }
+    unread = unread_until().value_or(next) <= now;
+    if (kill_at) next = std::min(next, *kill_at);
+    if (give) next = std::min(next, give_until);
+    if (const auto until = unread_until()) next = std::min(next, *until);
+  }
+  if (kills) process.kill();
+  if (waited) waited({{.kind = RemoteEvent::kNothing, .bytes = {}, .code = 0}});
+  if (unread) {
+    abandon();
+    return 0;
+  }
+  if (next == Steady::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(next - now).count();
+  return static_cast<int>(std::clamp<int64_t>(left, 0, 3'600'000));
+}
+
+void RemoteCommands::Running::resize_now() {
+  std::optional<winsize> size;
+  bool hangs_up = false;
+  {
+    const std::lock_guard lock(mutex);
+    size.swap(new_size);
+    hangs_up = abandoned;
+  }
+  if (size && out.read) ::ioctl(out.read.get(), TIOCSWINSZ, &*size);
+  if (!hangs_up) return;
+  // The kernel sends SIGHUP to its session.
+  in.write.reset();
+  out.read.reset();
+}
+
 void RemoteCommands::Running::serve() {
   while (true) {
+    const int patience_ms = act_in_time();
     bool has_input = false;
-    int patience_ms = -1;
     {
       const std::lock_guard lock(mutex);
       if (code) break;
       has_input = !inputs.empty();
-      if (kill_at) {
-        const auto left = std::chrono::ceil<std::chrono::milliseconds>(*kill_at - Steady::now()).count();
-        patience_ms = static_cast<int>(std::clamp<int64_t>(left, 0, 3'600'000));
-      }
     }
-    if (patience_ms == 0) {
-      process.kill();
-      patience_ms = -1;
-      const std::lock_guard lock(mutex);
-      kill_at.reset();
-    }
+    if (terminal) resize_now();  // Before input that was given after the size.
     std::array<pollfd, 4> watched{{{wake.get(), POLLIN, 0},
                                    {out.read.get(), POLLIN, 0},
                                    {err.read.get(), POLLIN, 0},
@@ -227,18 +328,58 @@ RemoteCommands::~RemoteCommands() {
   no_thread_.wait(lock, [this] { return threads_ == 0; });
 }
 
-Result<void> RemoteCommands::start(const RemoteCommand& command) {
-  const auto running = std::make_shared<Running>(surroundings_);
-  for (Pipe* pipe : {&running->in, &running->out, &running->err}) {
-    if (pipe == &running->in && !command.input) continue;
+Result<void> RemoteCommands::Running::open_streams(const RemoteCommand& command, std::string& terminal_path) {
+  terminal = command.terminal;
+  if (terminal) {
+    auto pair = TerminalPair::make(size_of(command.rows, command.columns));
+    if (!pair) return make_error(pair.error());
+    terminal_path = std::move(pair->path);
+    in.write = net::UniqueFd(::fcntl(pair->shown.get(), F_DUPFD_CLOEXEC, 0));
+    out.read = std::move(pair->shown);
+    if (!in.write) return make_error(ErrorCode::kUnavailable, "dup: no descriptor is left");
+  }
+  for (Pipe* pipe : {&in, &out, &err}) {
+    if (terminal || (pipe == &in && !command.input)) continue;
     auto made = Pipe::make();
     if (!made) return make_error(made.error());
     *pipe = std::move(*made);
   }
-  if (!running->wake) return make_error(ErrorCode::kUnavailable, "eventfd: no descriptor is left");
-  running->accepts_input = command.input;
+  if (!wake) return make_error(ErrorCode::kUnavailable, "eventfd: no descriptor is left");
+  accepts_input = terminal || command.input;
+  return {};
+}
+
+// Before a command of a user starts: forgets those whose ends have no reader, and counts the others.
+Result<void> RemoteCommands::make_room_locked() {
+  size_t count = 0;
+  for (auto at = running_.begin(); at != running_.end();) {
+    const std::shared_ptr<Running> one = (at++)->second;
+    if (!one->by_user) continue;
+    const std::lock_guard lock(one->mutex);
+    if (one->finished && Steady::now() >= one->taken_at + limits_.reader_patience) {
+      running_.erase(std::prev(at));
+    } else {
+      ++count;
+    }
+  }
+  if (count < limits_.commands) return {};
+  return make_error(ErrorCode::kUnavailable,
+                    fmt::format("{} that users started run in this rank, the limit; end some of them first",
+                                counted(count, "command")));
+}
+
+Result<void> RemoteCommands::start(const RemoteCommand& command) {
+  const auto running = std::make_shared<Running>(surroundings_);
+  running->by_user = command.by_user;
+  running->reader_patience = limits_.reader_patience;
+  RankProcess::Streams streams;
+  VOLADOR_TRY(running->open_streams(command, streams.terminal));
+  streams.in = running->in.read.get();
+  streams.out = running->out.write.get();
+  streams.err = running->err.write.get();
   {
     const std::lock_guard lock(mutex_);
+    if (command.by_user) VOLADOR_TRY(make_room_locked());
     if (ending_ || !running_.emplace(command.id, running).second) {
       return make_error(ErrorCode::kUnavailable, ending_ ? "the rank is ending and starts no further command"
                                                          : "a command with this id runs already");
@@ -250,9 +391,9 @@ Result<void> RemoteCommands::start(const RemoteCommand& command) {
   for (size_t at = 0; !command.folder.empty() && (at = line.find(command.folder, at)) != std::string::npos;
        at += own.size())
     line.replace(at, command.folder.size(), own);
-  const auto refusal = running->process.start(
-      {"bash", "-c", std::move(line)},
-      {.in = running->in.read.get(), .out = running->out.write.get(), .err = running->err.write.get()});
+  const std::vector<std::string> words =
+      command.words.empty() ? std::vector<std::string>{"bash", "-c", std::move(line)} : command.words;
+  const auto refusal = running->process.start(words, streams);
   running->in.read.reset();
   running->out.write.reset();
   running->err.write.reset();
@@ -301,18 +442,25 @@ void RemoteCommands::forget(const std::string& id) {
   running_.erase(id);
 }
 
-void RemoteCommands::take(const std::string& id, std::function<void(Events)> give) {
+void RemoteCommands::take(const std::string& id, std::function<void(Events)> give, std::chrono::milliseconds wait) {
   Events told;
   if (const auto running = find(id)) {
+    std::function<void(Events)> replaced;
+    bool waits = false;
     {
       const std::lock_guard lock(running->mutex);
-      if (running->events.empty() && !running->give && !running->abandoned) {
+      replaced.swap(running->give);
+      waits = running->events.empty() && !running->abandoned;
+      if (waits) {
         running->give = std::move(give);
-        return;
+        running->give_until = Steady::now() + wait;
       }
       told.swap(running->events);
       running->events_bytes = 0;
+      running->taken_at = Steady::now();
     }
+    if (replaced) replaced({});
+    if (waits) return running->wake_up();
     running->room.notify_all();
   }
   if (!told.empty() && told.back().kind == RemoteEvent::kEnded) forget(id);
@@ -322,13 +470,31 @@ void RemoteCommands::take(const std::string& id, std::function<void(Events)> giv
 void RemoteCommands::input(const std::string& id, std::string bytes, bool last, std::function<void()> taken) {
   if (const auto running = find(id)) {
     const std::lock_guard lock(running->mutex);
-    if (running->accepts_input) {
-      running->inputs.push_back({.bytes = std::move(bytes), .written = 0, .last = last, .taken = std::move(taken)});
-      running->wake_up();
-      return;
-    }
+    if (running->accepts_input) return running->add_input(std::move(bytes), last, std::move(taken));
   }
   taken();
+}
+
+Result<void> RemoteCommands::offer(const std::string& id, std::string bytes, bool last) {
+  const auto running = find(id);
+  if (!running) return {};
+  const std::lock_guard lock(running->mutex);
+  if (!running->accepts_input) return {};
+  if (running->inputs_bytes > 0 && running->inputs_bytes + bytes.size() > limits_.input_bytes) {
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("the command has not read {} of its input; give it more when it has",
+                                  format_bytes(static_cast<int64_t>(running->inputs_bytes))));
+  }
+  running->add_input(std::move(bytes), last, [] {});
+  return {};
+}
+
+void RemoteCommands::resize(const std::string& id, int32_t rows, int32_t columns) {
+  const auto running = find(id);
+  if (!running || !running->terminal) return;
+  const std::lock_guard lock(running->mutex);
+  running->new_size = size_of(rows, columns);
+  running->wake_up();
 }
 
 void RemoteCommands::send(const std::string& id, int signal) {

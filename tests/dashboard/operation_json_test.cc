@@ -129,6 +129,24 @@ TEST(OperationJson, ReasonsOfAJobAreDataAndAbsentWithoutAReason) {
   EXPECT_FALSE(json["ranks"][0].contains("why"));
 }
 
+TEST(OperationJson, BytesAreBase64InBothDirections) {
+  const operations::Entry& write = *operations::find("Jobs/WriteCommand");
+  const auto& route = route_of(write, "/api/v1/jobs/{job}/commands/{command}:write");
+  const auto fields = body_fields_of(write, route);
+  const auto body = parse_body(R"({"input":"AP8=","end":true})", fields);
+  ASSERT_TRUE(body) << body.error().message;
+  const auto request = request_of(write, route, {{"job", "job-7"}, {"command", "c1"}}, *body);
+  const auto& made = static_cast<const v1::WriteCommandRequest&>(*request);
+  EXPECT_EQ(made.input(), std::string("\0\xff", 2));
+  EXPECT_EQ(made.job(), "job-7");
+  v1::ReadCommandReply reply;
+  reply.set_output("a\n");
+  EXPECT_EQ(json_of(reply)["output"], "YQo=");
+  const auto refused = parse_body(R"({"input":"a"})", fields);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "input: expected a text in base64, got \"a\"");
+}
+
 TEST(OperationJson, EveryRouteOfTheCatalogueNamesFieldsOfItsRequest) {
   for (const operations::Entry& entry : operations::catalogue()) {
     for (const v1::HttpRoute& route : entry.rule->http()) {

@@ -25,7 +25,9 @@
 #include "runtime/quantities.h"
 #include "runtime/random.h"
 #include "runtime/version.h"
+#include "volador/roles/job_commands.h"
 #include "volador/roles/log_watch.h"
+#include "volador/roles/rank_calls.h"
 
 namespace volador {
 namespace {
@@ -116,7 +118,9 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   void run();
   void open();
   void settle();
+  Result<RankCalls*> calls();
   LogWatch::Parts log_watch_parts();
+  JobCommands::Parts commands_parts();
   bool store();
   std::optional<std::filesystem::path> file_for(const std::string& sha256);
   void connect();
@@ -139,6 +143,8 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   SystemRandom random;
   jobs::JobCore core;
   jobs::JobFiles files;
+  std::unique_ptr<RankCalls> rank_calls;  // Null: no rank was called since a job is open.
+  JobCommands commands{commands_parts()};
   LogWatch log_watch{log_watch_parts()};
   std::vector<head::Mutation> batch;  // Possibly not stored.
   std::vector<protocol::ClientMessage> messages;
@@ -286,26 +292,34 @@ void JobServer::Impl::on_message(uint64_t number, const protocol::HeadMessage& m
   if (message.has_welcome()) {
     welcome = true;
     core.on_connected(now_ms());
-    log_watch.on_connected();
+    if (rank_calls) rank_calls->on_connected();
   }
   core.on_message(message, now_ms());
-  log_watch.on_message(message);
+  if (rank_calls) rank_calls->on_message(message);
+}
+
+Result<RankCalls*> JobServer::Impl::calls() {
+  if (!rank_calls) {
+    auto credentials = head.issue_program_certificate("jobs");
+    if (!credentials) return make_error(credentials.error());
+    auto made = RankCalls::create({.send =
+                                       [this](protocol::ClientMessage message) {
+                                         post([this, message = std::move(message)] { messages.push_back(message); });
+                                       },
+                                   .clock = clock,
+                                   .driver = core.driver(),
+                                   .machine_id = program ? program->machine_id() : std::string(),
+                                   .credentials = std::move(*credentials)});
+    if (!made) return make_error(made.error());
+    rank_calls = std::move(*made);
+    rank_calls->on_connected();
+  }
+  return rank_calls.get();
 }
 
 LogWatch::Parts JobServer::Impl::log_watch_parts() {
   return {.post = [this](std::function<void()> function) { return post(std::move(function)); },
-          .connection = [this]() -> Result<RankCalls::Parts> {
-            auto credentials = head.issue_program_certificate("jobs");
-            if (!credentials) return make_error(credentials.error());
-            return RankCalls::Parts{.send =
-                                        [this](protocol::ClientMessage message) {
-                                          post([this, message = std::move(message)] { messages.push_back(message); });
-                                        },
-                                    .clock = clock,
-                                    .driver = core.driver(),
-                                    .machine_id = program ? program->machine_id() : std::string(),
-                                    .credentials = std::move(*credentials)};
-          },
+          .calls = [this] { return calls(); },
           .on_matches =
               [this](ActorId rank, int64_t known, const std::vector<jobs::LogMatch>& matches) {
                 core.on_log_matches(rank, known, matches, now_ms());
@@ -313,23 +327,11 @@ LogWatch::Parts JobServer::Impl::log_watch_parts() {
           .clock = clock};
 }
 
-// Asks the head for the capacity of the cluster; one question at a time.
-void JobServer::Impl::look() {
-  if (looking || !wants_look) return;
-  looking = true;
-  wants_look = false;
-  auto waiting = std::exchange(after_look, {});
-  head.runner().ask([self = weak_from_this(), asked = core.ending(), waiting = std::move(waiting)](
-                        const head::HeadCore& head_core, BootTime) {
-    auto impl = self.lock();
-    if (!impl) return;
-    auto state = std::make_shared<jobs::ClusterState>(read_cluster(head_core, asked));
-    impl->post([impl = impl.get(), state, waiting] {
-      impl->looking = false;
-      impl->core.on_cluster(std::move(*state), impl->now_ms());
-      for (const auto& request : waiting) request();
-    });
-  });
+JobCommands::Parts JobServer::Impl::commands_parts() {
+  return {.post = [this](std::function<void()> function) { return post(std::move(function), true); },
+          .rank = [this](const std::string& job, int rank,
+                         const Principal& by) { return core.rank_for_commands(job, rank, requester_of(by)); },
+          .calls = [this] { return calls(); }};
 }
 
 // Stores the changes, then sends messages and replies.
@@ -363,6 +365,7 @@ void JobServer::Impl::settle() {
     if (welcome) log_watch.update(core.watched_ranks());
   }
   for (const auto& answer : std::exchange(answers, {})) answer(unstored);
+  if (!core.any_open()) rank_calls.reset();
 }
 
 void JobServer::Impl::run() {
@@ -417,13 +420,14 @@ void JobServer::stop() {
   impl_->wake.notify_one();
   if (impl_->thread.joinable()) impl_->thread.join();
   impl_->sender.stop();
-  impl_->log_watch.close();
+  impl_->rank_calls.reset();
 }
 
 void JobServer::set_page(std::string url) { impl_->sender.set_page(std::move(url)); }
 
 void JobServer::serve_on(operations::Registry& registry) {
   Impl* impl = impl_.get();
+  impl->commands.serve_on(registry);
   using security::Principal;
   const auto in_job = [](Result<v1::Job> job, auto reply) -> Result<decltype(reply)> {
     if (!job) return make_error(job.error());

@@ -27,21 +27,15 @@ void LogWatch::update(const std::vector<jobs::JobCore::WatchedRank>& ranks) {
 }
 
 void LogWatch::ask(const jobs::JobCore::WatchedRank& rank) {
-  if (!calls_) {
-    auto parts = parts_.connection();
-    auto made =
-        parts ? RankCalls::create(std::move(*parts)) : Result<std::unique_ptr<RankCalls>>(make_error(parts.error()));
-    if (!made) {
-      log::warn("jobs", "log policies have no effect now", {{"why", made.error().message}});
-      again_at_[rank.actor] = parts_.clock.now() + kAskAgainAfter;
-      return;
-    }
-    calls_ = std::move(*made);
-    calls_->on_connected();
+  const auto calls = parts_.calls();
+  if (!calls) {
+    log::warn("jobs", "log policies have no effect now", {{"why", calls.error().message}});
+    again_at_[rank.actor] = parts_.clock.now() + kAskAgainAfter;
+    return;
   }
   asked_.insert(rank.actor);
   using Matches = std::vector<jobs::LogMatch>;
-  calls_->call<&jobs::Command::log_matches, Matches>(
+  (*calls)->call<&jobs::Command::log_matches, Matches>(
       rank.actor, kMatchCall,
       [this, rank](const Result<Matches>& matches) {
         parts_.post([this, rank, matches] {

@@ -24,7 +24,7 @@ class LogWatch {
  public:
   struct Parts {
     std::function<bool(std::function<void()> function)> post;  // To the thread of the jobs; any thread.
-    std::function<Result<RankCalls::Parts>()> connection;      // For the first rank.
+    std::function<Result<RankCalls*>()> calls;
     // Matches beyond the first `known`.
     std::function<void(ActorId rank, int64_t known, const std::vector<jobs::LogMatch>& matches)> on_matches;
     const Clock& clock;  // Outlives this object.
@@ -34,20 +34,11 @@ class LogWatch {
 
   // The ranks that are watched now; asks those that have no open call.
   void update(const std::vector<jobs::JobCore::WatchedRank>& ranks);
-  // The stream of the jobs' driver.
-  void on_connected() {
-    if (calls_) calls_->on_connected();
-  }
-  void on_message(const protocol::HeadMessage& message) {
-    if (calls_) calls_->on_message(message);
-  }
-  void close() { calls_.reset(); }
 
  private:
   void ask(const jobs::JobCore::WatchedRank& rank);
 
   const Parts parts_;
-  std::unique_ptr<RankCalls> calls_;
   std::set<ActorId> asked_;
   std::map<ActorId, BootTime> again_at_;  // Ranks that could not be reached.
 };
