@@ -19,7 +19,12 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     rollupOptions: {
-      output: { entryFileNames: "assets/app.js", assetFileNames: "assets/app[extname]", inlineDynamicImports: true },
+      // The terminal is loaded when it is opened; everything else is one file.
+      output: {
+        entryFileNames: "assets/app.js",
+        chunkFileNames: "assets/terminal.js",
+        assetFileNames: ({ names }) => (names[0] === "screen.css" ? "assets/terminal.css" : "assets/app[extname]"),
+      },
     },
   },
 });

@@ -7,11 +7,12 @@ import { use_answer } from "../live/poll";
 import { head_now, use_tick } from "../live/use";
 import { narrow } from "../prefs";
 import { go, link, query, set_query } from "../router";
-import { Card, Code, Empty, Facts, Failed, Head, Loading, Middle, Popover, RowLink, Select, State, Toggle, TokenLink, count, failure, resources_text, span } from "../ui/parts";
+import { Card, Code, Empty, Facts, Failed, Head, Loading, Middle, Popover, RowLink, Select, State, Tabs, Toggle, TokenLink, count, failure, resources_text, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { JobButtons, ManyButtons, ManyJobs } from "./job_acts";
 import { BatchBar, counts_text } from "./job_batches";
 import { rows_of, type JobRow } from "./job_groups";
+import { JobTerminal } from "./job_terminal";
 import { LogBox } from "./logs";
 import { command_text, job_name, kJobStates, nodes_of, priority_word, resources_of, start_text, state_of_job, time_run, why_text, type Job, type JobRank } from "./job_rows";
 import type { QueueReply } from "./queue_settings";
@@ -141,6 +142,8 @@ export function JobPage({ id }: { id: string }) {
   const chosen = job.ranks.find((rank) => String(rank.rank) === query("rank", "0")) ?? job.ranks[0];
   const reason = reason_of(job);
   const start = job.state === "queued" ? start_text(job.start) : "";
+  const has_terminal = may("operator") && job.state === "running" && !job.stopping && chosen?.state === "running";
+  const shows_terminal = has_terminal && query("show") === "terminal";
   const env = Object.entries(spec.env).map(([name, value]) => `${name}=${value}`).join("\n");
   return (
     <>
@@ -154,13 +157,14 @@ export function JobPage({ id }: { id: string }) {
               <Table label={t("job.ranks")} bare prefix="ranks." rows={job.ranks} columns={rank_columns(false)} id={(row) => String(row.rank)} order="rank" height={360} empty={<p class="quiet-line pad">{t("job.ranks.none")}</p>} />
             </Card>
             {chosen?.actor && (
-              <Card title={t("job.output", { rank: chosen.rank })} action={
+              <Card title={t(shows_terminal ? "job.terminal.of" : "job.output", { rank: chosen.rank })} action={
                 <span class="pair">
                   {job.ranks.length > 1 && <Select label={t("job.rank")} value={String(chosen.rank)} on_change={(rank) => set_query({ rank })} options={job.ranks.map((one) => [String(one.rank), `${one.rank} · ${one.node || "–"}`])} />}
                   <a class="more" href={link(["logs"], { id: chosen.actor })}>{t("more.open")}</a>
                 </span>
               }>
-                <LogBox key={chosen.actor} filter={{ id: chosen.actor }} height={360} ended={chosen.state === "ended"} />
+                {has_terminal && <Tabs now={shows_terminal ? "terminal" : "log"} tabs={(["log", "terminal"] as const).map((key) => ({ key, text: t(`job.${key}`), href: link(["jobs", id], { ...(query("rank") ? { rank: query("rank") } : {}), ...(key === "terminal" ? { show: key } : {}) }) }))} />}
+                {shows_terminal ? <JobTerminal key={chosen.actor} job={job.id} rank={chosen.rank} /> : <LogBox key={chosen.actor} filter={{ id: chosen.actor }} height={360} ended={chosen.state === "ended"} />}
               </Card>
             )}
             {job.earlier.length > 0 && (
