@@ -122,7 +122,7 @@ try {
       await go(page, `/jobs/${job}?show=terminal`);
       await prompt();
       cli("job", "stop", "--now", job);
-      await until("the log is back", async () => (await page.locator(".terminal").count()) === 0);
+      await until("the log is back", async () => (await page.locator(".terminal-box").count()) === 0);
     },
     "nothing was wrong on the way": async () => {
       equal(wrong.filter((one) => !/Failed to load resource/.test(one)).join("\n"), "", "messages of the console");

@@ -34,7 +34,7 @@ export function JobTerminal({ job, rank }: { job: string; rank: number }) {
   return (
     <div class="terminal-place">
       {!loaded && !end && <Loading />}
-      <div class="terminal" ref={box} role="group" aria-label={t("job.terminal.of", { rank })} />
+      <div class="terminal-box" ref={box} role="group" aria-label={t("job.terminal.of", { rank })} />
       {end && (
         <div class="terminal-end" role="status">
           {"code" in end ? <p class="quiet-line">{t("job.terminal.ended", { code: end.code })}</p> : <Failed {...failure(end.error)} />}
