@@ -81,7 +81,7 @@ bool has(const fs::path& folder, const char* name) {
 }
 
 // What users read while an environment is built.
-StoreWords words_of(const std::string& note) {
+StoreWords environment_words(const std::string& note) {
   return {.begins = "building environment " + note,
           .done = "the environment is built",
           .waits = "waiting for another job that builds environment " + note,
@@ -179,8 +179,8 @@ Result<PreparedEnvironment> EnvironmentStore::prepare_built(const EnvironmentReq
     }
     return {};
   };
-  auto shared =
-      store_.share(environment_key(environment.kind, *tool, tools.python_version, contents), words_of(note), build);
+  auto shared = store_.share(environment_key(environment.kind, *tool, tools.python_version, contents),
+                             environment_words(note), build);
   if (!shared) return make_error(shared.error());
   PreparedEnvironment prepared;
   prepared.folder = shared->folder();
@@ -250,8 +250,8 @@ Result<PreparedEnvironment> EnvironmentStore::prepare_image(const EnvironmentReq
     fs::remove_all(layout, failed);
     return {};
   };
-  auto shared =
-      store_.share(environment_key(EnvironmentKind::kImage, "umoci", "", {{"", digest}}), words_of(text), build);
+  auto shared = store_.share(environment_key(EnvironmentKind::kImage, "umoci", "", {{"", digest}}),
+                             environment_words(text), build);
   if (!shared) return make_error(shared.error());
   PreparedEnvironment prepared;
   const fs::path bundle = shared->folder() / "env";
