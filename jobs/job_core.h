@@ -185,6 +185,7 @@ class JobCore {
     bool ask_again = false;                                 // The head refused a request because of a limit.
     int64_t leaves_ms = 0;                                  // While it ends: when its processes are killed.
     int64_t begun_ms = 0;                                   // When the newest attempt was requested.
+    int64_t again_ms = 0;                                   // When it was last queued again.
     int64_t room_since_ms = 0;  // Since when there is room for more of its nodes, see grow(); 0: there is none.
     std::optional<protocol::DeathCause> failed;  // The first failure of this attempt.
     int failed_rank = -1;
@@ -222,6 +223,7 @@ class JobCore {
   void stop_alternatives(const Job& job, int64_t now_ms);
   void preempt(Job& job, int64_t by, int64_t now_ms);
   void hand_over(Job& job, int64_t now_ms);
+  bool awaits_own_nodes(const Job& job, int64_t now_ms) const;
   void grow(int64_t now_ms);
   bool may_grow(const Job& job, int64_t now_ms) const;
   std::set<std::string> awaited_pools() const;

@@ -367,6 +367,7 @@ void JobCore::on_reply(const protocol::Reply& reply, int64_t now_ms) {
     if (!is_over) return;
     actions_.rows.push_back({std::string(kLeavingGroupsTable), reply.request_id(), std::nullopt});
     leaving_groups_.erase(reply.request_id());
+    actions_.look |= planner_.size() > 0;
     return;
   }
   if (const auto group = by_group_.find(reply.request_id()); group != by_group_.end()) {
@@ -772,6 +773,7 @@ void JobCore::finish(Job& job, int64_t now_ms) {
   forget_ranks(job);
   active_.erase(record.number());
   unseen_.erase(record.number());
+  job.again_ms = now_ms;
   enqueue(job);
   record.set_phase(Record::QUEUED);
   record.clear_outcome();

@@ -13,6 +13,7 @@ using Record = protocol::JobRecord;
 
 constexpr int64_t kHandOverAgainMs = 1000;
 constexpr int64_t kForecastMs = 1000;
+constexpr int64_t kGroupLeavesMs = 2000;  // Until then the head has removed a group.
 constexpr int64_t kGrowAfterMs = 10'000;  // There is room for so long before a job grows,
 constexpr int64_t kGrowAgainMs = 60'000;  // and so long has passed since it grew last.
 constexpr size_t kForecastAlways = 50;    // Up to so many open jobs, a forecast costs less than a request.
@@ -206,6 +207,8 @@ void JobCore::plan(int64_t now_ms) {
   for (const auto& [number, placement] : made.start) {
     Job& job = jobs_.at(static_cast<int64_t>(number));
     if (job.record.phase() != Record::QUEUED) continue;  // An alternative that comes first has started.
+    const auto count = static_cast<int>(placement.nodes.size());
+    if (count < job.spec().nodes() && awaits_own_nodes(job, now_ms)) continue;
     begin(job, placement.nodes, now_ms);
     stop_alternatives(job, now_ms);
   }
@@ -250,9 +253,16 @@ void JobCore::preempt(Job& job, int64_t by, int64_t now_ms) {
   settle(job, now_ms);
 }
 
+// Whether an elastic job that is queued again would start on too few nodes: the bundles of its group, which is removed,
+// still look used.
+bool JobCore::awaits_own_nodes(const Job& job, int64_t now_ms) const {
+  return is_elastic(job.spec()) && !leaving_groups_.empty() && now_ms < job.again_ms + kGroupLeavesMs;
+}
+
 // Requests the blocked job from the head's scheduler if only actors and trials are in its way: there it waits its turn
 // among them, while here it would wait until they leave room by chance.
 void JobCore::hand_over(Job& job, int64_t now_ms) {
+  if (awaits_own_nodes(job, now_ms)) return;
   NotHandedOver& last = not_handed_over_[job.spec().pool()];
   if (last.number == job.record.number() && now_ms - last.at_ms < kHandOverAgainMs) return;
   last = {.number = job.record.number(), .at_ms = now_ms};

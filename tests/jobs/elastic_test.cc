@@ -364,6 +364,28 @@ TEST_F(ElasticCoreTest, StartsOnFewerNodesIfThoseThatWerePlannedAreTaken) {
   starts(id);
 }
 
+// The head shows the bundles of a removed group as used for a moment.
+TEST_F(ElasticCoreTest, DoesNotSettleForLessWhileItsOwnGroupIsRemoved) {
+  const std::string id = submit(elastic(2, 4));
+  starts(id);
+  lose("n3");
+  for (const char* name : {"n0", "n1"}) others_[name] = *ResourceSet::from({.gpus = 4});
+  come_back();
+  for (int rank = 0; rank < 4; ++rank) {
+    if (job(id).ranks(rank).state() != "ended") killed(id, rank);
+  }
+  processes_.clear();
+  const ClusterState before = cluster();
+  deliver([&] { core_->on_cluster(before, now_); });
+  ASSERT_THAT(removals_, SizeIs(1));
+  EXPECT_EQ(state(id), "queued");
+  deliver([&] { core_->on_cluster(before, now_); });
+  EXPECT_NE(job(id).nodes(), 2);
+  others_.clear();
+  look();
+  EXPECT_EQ(job(id).nodes(), 4);
+}
+
 TEST_F(ElasticCoreTest, OneNodeNeedsNoGroup) {
   running(core_spec(4, 3));
   const std::string id = submit(elastic(1, 4));

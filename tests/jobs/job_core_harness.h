@@ -282,6 +282,7 @@ class JobCoreTest : public testing::Test {
     }
     for (int i = 0; i < job(id).ranks_size(); ++i) processes_.erase(actor(id, i));
     look();
+    look();  // Its group is removed.
   }
 
   protocol::JobRecord record(const std::string& id) {
