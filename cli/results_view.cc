@@ -98,7 +98,10 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
         ErrorCode::kUnauthenticated,
         "volador view takes no tokens; open the link that it printed, or press Enter where it runs for a fresh one");
   }
-  bool token_counts(const std::string& token_id) override { return token_id == kVisitor; }
+  std::optional<dashboard::Access> access_of(const std::string& token_id) override {
+    if (token_id != kVisitor) return std::nullopt;
+    return dashboard::Access::kOperator;
+  }
   void register_operations();
 
   // ---- Reading ----

@@ -1,4 +1,5 @@
-// Jobs over HTTP: lists, single jobs and the state of the queue. The routes that change jobs are those of the operations of volador.v1.Jobs.
+// Jobs and users over HTTP: lists, single jobs and the state of the queue. The routes that change them are those of the operations of
+// volador.v1.Jobs and volador.v1.Users.
 #include <nlohmann/json.hpp>
 
 #include "dashboard/api.h"
@@ -6,6 +7,7 @@
 #include "dashboard/operation_json.h"
 #include "dashboard/row_list.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
+#include "runtime/protocol/volador/v1/users.pb.h"
 
 namespace volador::dashboard {
 namespace {
@@ -29,6 +31,17 @@ void Api::list_jobs(const Call& call, const Respond& respond) {
                                 for (const v1::Job& job : found.jobs()) rows.push_back(text_of_row(job));
                                 return json_response(wanted.page({rows.begin(), rows.end()}));
                               });
+}
+
+void Api::list_users(const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  call_for<v1::ListUsersReply>("Users/ListUsers", call, v1::ListUsersRequest(), respond,
+                               [wanted = *wanted](const v1::ListUsersReply& found) {
+                                 std::vector<std::string> rows;
+                                 for (const v1::User& user : found.users()) rows.push_back(text_of_row(user));
+                                 return json_response(wanted.page({rows.begin(), rows.end()}));
+                               });
 }
 
 void Api::get_job(const Call& call, const Respond& respond) {

@@ -55,7 +55,9 @@ std::vector<Api::Route> Api::with_operations(std::vector<Route> routes) {
     for (const v1::HttpRoute& http : operation.rule->http()) {
       routes.push_back({.method = http.method(),
                         .pattern = http.path(),
-                        .access = operation.rule->access() == v1::READ ? Access::kViewer : Access::kOperator,
+                        .access = operation.rule->access() == v1::READ     ? Access::kViewer
+                                  : operation.rule->access() == v1::SUBMIT ? Access::kUser
+                                                                           : Access::kOperator,
                         .about = http.about(),
                         .query = {},
                         .body = http.example().empty() ? std::string_view("{}") : std::string_view(http.example()),
@@ -228,6 +230,7 @@ std::span<const Api::Route> Api::routes() {
       {"GET", "/api/v1/audit", Access::kOperator,
        "Who asked the cluster to change what, and what came of it, newest first; the last 10000", kListQuery, "",
        &Api::audit},
+      {"GET", "/api/v1/users", Access::kOperator, "Users; never their passwords", kListQuery, "", &Api::list_users},
       {"GET", "/api/v1/tokens", Access::kOperator, "Tokens; never their secrets", {}, "", &Api::tokens},
       {"POST",
        "/api/v1/tokens",

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ class ClusterPort {
   using Done = std::function<void(Result<T>)>;
 
   virtual ~ClusterPort() = default;
-  // The operations called by the HTTP API: Cluster, Studies and Jobs.
+  // The operations called by the HTTP API: Cluster, Studies, Jobs and Users.
   virtual operations::Registry& registry() = 0;
   // The newest lines of an actor or trial (id), or of a node.
   virtual void logs(const std::string& id, const std::string& node, int tail, Done<LiveClient::FoundLogs> done) = 0;
@@ -41,7 +42,8 @@ class ClusterPort {
                              Done<RemoteFile> done) = 0;
   // kUnauthenticated; kPermissionDenied: the token's role has no access to the dashboard.
   virtual Result<Visitor> bearer(std::string_view token) = 0;
-  virtual bool token_counts(const std::string& token_id) = 0;
+  // The most that the token's bearer may do now; nullopt: the token does not count any more.
+  virtual std::optional<Access> access_of(const std::string& token_id) = 0;
   // Times from message arrival to decision in the head. Null: there is no head.
   virtual const DurationHistogram* decision_times() const { return nullptr; }
 };

@@ -228,7 +228,7 @@ void Dashboard::Impl::check_clients() {
   check_due = false;
   for (const auto& client : std::set(clients)) {
     const Credentials& who = client->who();
-    bool counts = cluster.token_counts(who.visitor.token_id);
+    bool counts = cluster.access_of(who.visitor.token_id).has_value();
     if (counts && !who.session.empty()) {
       std::lock_guard lock(sign_in_mutex);
       counts = sign_ins.find(who.session, clock.wall()).has_value();
@@ -332,20 +332,21 @@ Dashboard::Follower Dashboard::follow(Visitor visitor, std::shared_ptr<Feed> fee
               }};
 }
 
-void Dashboard::list(std::string topic, std::string of, std::map<std::string, std::string> query,
-                     std::function<void(Result<std::string>)> done) {
-  impl_->server->post([impl = impl_.get(), topic = std::move(topic), of = std::move(of), query = std::move(query),
-                       done = std::move(done)] {
+void Dashboard::list(security::Principal by, std::string topic, std::string of,
+                     std::map<std::string, std::string> query, std::function<void(Result<std::string>)> done) {
+  impl_->server->post([impl = impl_.get(), by = std::move(by), topic = std::move(topic), of = std::move(of),
+                       query = std::move(query), done = std::move(done)] {
     const Api::Route* route = Api::list_of(topic, !of.empty());
     if (route == nullptr)
       return done(
           make_error(ErrorCode::kInvalidArgument,
                      fmt::format("there is no list \"{}\"{}", topic, of.empty() ? "" : fmt::format(" of \"{}\"", of))));
-    impl->api.answer(*route, {.path = {{"name", of}}, .query = query, .body = {}}, [done](HttpResponse response) {
-      if (response.status == 200) return done(std::move(response.body));
-      const auto problem = nlohmann::json::parse(response.body, nullptr, false);
-      done(make_error(error_code_from(std::string_view(problem.value("code", ""))), problem.value("detail", "")));
-    });
+    impl->api.answer(
+        *route, {.path = {{"name", of}}, .query = query, .body = {}, .by = by}, [done](HttpResponse response) {
+          if (response.status == 200) return done(std::move(response.body));
+          const auto problem = nlohmann::json::parse(response.body, nullptr, false);
+          done(make_error(error_code_from(std::string_view(problem.value("code", ""))), problem.value("detail", "")));
+        });
   });
 }
 

@@ -16,6 +16,7 @@
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/result.h"
 #include "runtime/security/own_certificate.h"
+#include "runtime/security/principal.h"
 
 namespace volador::dashboard {
 
@@ -74,7 +75,7 @@ class Dashboard {
   // A page of a list in the format of its route: `topic` is the last part of the route or "study_trials", `of` the
   // experiment or study. `done` runs on the server's thread; a stopping server drops it. kInvalidArgument: no such
   // list, or an invalid query. Thread safe.
-  void list(std::string topic, std::string of, std::map<std::string, std::string> query,
+  void list(security::Principal by, std::string topic, std::string of, std::map<std::string, std::string> query,
             std::function<void(Result<std::string>)> done);
 
   // Applies changes reported by the head. Thread safe; returns at once.

@@ -62,8 +62,12 @@ struct Dashboard::Impl final : HttpHandler {
   std::optional<HttpResponse> check_change(const HttpRequest& request, const Credentials& who) const;
   HttpResponse static_file(const HttpRequest& request, const std::string& path) const;
   HttpResponse login(const Target& target, const HttpRequest& request);
-  HttpResponse session_route(const HttpRequest& request);
-  HttpResponse sign_in(const HttpRequest& request);
+  void session_route(const HttpRequest& request, const Respond& respond);
+  HttpResponse end_session(const HttpRequest& request, const Credentials& who);
+  void sign_in(const HttpRequest& request, const Respond& respond);
+  void sign_in_with_password(const HttpRequest& request, const std::string& user, const std::string& password,
+                             const Respond& respond);
+  HttpResponse open_session(const HttpRequest& request, const Visitor& visitor);
   HttpResponse session_body(const Visitor& visitor, WallTime expires) const;
 
   void changed();

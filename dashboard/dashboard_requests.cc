@@ -1,6 +1,7 @@
 // Request handling of the dashboard server: access, page files and sessions; other requests go to the API.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "dashboard/dashboard_impl.h"
@@ -8,7 +9,10 @@
 #include "dashboard/live_client.h"
 #include "dashboard/web_assets.h"
 #include "runtime/log.h"
+#include "runtime/operations/registry.h"
+#include "runtime/protocol/volador/v1/users.pb.h"
 #include "runtime/security/digest.h"
+#include "runtime/security/principal.h"
 #include "runtime/version.h"
 
 namespace volador::dashboard {
@@ -113,7 +117,8 @@ tl::expected<Dashboard::Impl::Credentials, HttpResponse> Dashboard::Impl::identi
   const auto refused = [](const std::string& why) {
     return tl::unexpected(
         problem(401, {ErrorCode::kUnauthenticated, why},
-                "open the link that `volador dashboard` prints, or send Authorization: Bearer with a token"));
+                "sign in with user and password, open the link that `volador dashboard` prints, or send Authorization: "
+                "Bearer with a token"));
   };
   constexpr std::string_view kBearer = "Bearer ";
   const std::string_view authorization = request.header("authorization");
@@ -137,7 +142,9 @@ tl::expected<Dashboard::Impl::Credentials, HttpResponse> Dashboard::Impl::identi
     std::lock_guard lock(sign_in_mutex);
     found = sign_ins.find(session, clock.wall());
   }
-  if (!found || !cluster.token_counts(found->visitor.token_id)) return refused("the session has ended");
+  const auto most = found ? cluster.access_of(found->visitor.token_id) : std::nullopt;
+  if (!most) return refused("the session has ended");
+  found->visitor.access = std::min(found->visitor.access, *most);
   return proved(request, {.visitor = found->visitor, .session = session, .expires = found->expires});
 }
 
@@ -156,17 +163,21 @@ std::optional<HttpResponse> Dashboard::Impl::check_change(const HttpRequest& req
                        "a change by cookie needs the header X-Volador-Request: 1 and comes from the page itself"});
 }
 
-static security::Principal principal_of(const Visitor& visitor) {
-  return security::principal_of_token(visitor.token_id, visitor.access == Access::kOperator
-                                                            ? security::TokenRole::kOperator
-                                                            : security::TokenRole::kViewer);
+static security::Principal principal_of(const Visitor& visitor, const std::string& peer) {
+  const auto role = visitor.access == Access::kOperator ? security::TokenRole::kOperator
+                    : visitor.access == Access::kUser   ? security::TokenRole::kDriver
+                                                        : security::TokenRole::kViewer;
+  auto principal = security::principal_of_token(visitor.token_id, role);
+  principal.user = visitor.user;
+  principal.peer = peer;
+  return principal;
 }
 
 void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
   auto target = admit(request);
   if (!target) return respond(std::move(target.error()));
   const bool reads = request.method == "GET" || request.method == "HEAD";
-  if (target->path == "/api/v1/session") return respond(session_route(request));
+  if (target->path == "/api/v1/session") return session_route(request, respond);
   const Api::Match match = Api::match(request.method, target->path);
   if (match.allowed.empty() && !target->path.starts_with("/api/")) {
     if (!reads)
@@ -196,10 +207,12 @@ void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
   }
   if (auto refusal = check_change(request, *who)) return respond(std::move(*refusal));
   try {
-    api.answer(
-        *match.route,
-        {.path = match.parameters, .query = target->query, .body = request.body, .by = principal_of(who->visitor)},
-        respond);
+    api.answer(*match.route,
+               {.path = match.parameters,
+                .query = target->query,
+                .body = request.body,
+                .by = principal_of(who->visitor, request.peer)},
+               respond);
   } catch (const std::exception& error) {
     log::error("dashboard", "a route failed", {{"route", match.route->pattern}, {"what", error.what()}});
     respond(problem(500, {ErrorCode::kInternal, "this is a fault of Volador; the head's log has more"}));
@@ -254,6 +267,7 @@ HttpResponse Dashboard::Impl::session_body(const Visitor& visitor, WallTime expi
   std::string body;
   JsonObject object(body);
   object.text("role", to_string(visitor.access));
+  if (!visitor.user.empty()) object.text("user", visitor.user);
   object.text("cluster", options.cluster);
   object.text("version", kVersion);
   if (!options.view_of.empty()) object.text("view", options.view_of);
@@ -262,53 +276,98 @@ HttpResponse Dashboard::Impl::session_body(const Visitor& visitor, WallTime expi
   return json_response(std::move(body));
 }
 
-HttpResponse Dashboard::Impl::sign_in(const HttpRequest& request) {
+void Dashboard::Impl::sign_in(const HttpRequest& request, const Respond& respond) {
   if (request.header("x-volador-request") != "1" && request.count("origin") > 0) {
-    return problem(403, {ErrorCode::kPermissionDenied, "signing in from a page needs the header X-Volador-Request: 1"});
+    return respond(
+        problem(403, {ErrorCode::kPermissionDenied, "signing in from a page needs the header X-Volador-Request: 1"}));
   }
-  if (!brake.may_guess(request.peer, clock.now()))
-    return problem(429, {ErrorCode::kUnavailable, "too many wrong tokens from there; wait a minute"});
+  if (!brake.may_guess(request.peer, clock.now())) {
+    return respond(
+        problem(429, {ErrorCode::kUnavailable, "too many wrong tokens or passwords from there; wait a minute"}));
+  }
   const auto body = nlohmann::json::parse(request.body, nullptr, false);
-  if (!body.is_object() || !body.contains("token") || !body["token"].is_string())
-    return problem({ErrorCode::kInvalidArgument, "expected {\"token\":\"vt1.…\"}"});
-  auto visitor = cluster.bearer(body["token"].get<std::string>());
+  const auto has = [&body](const char* field) {
+    return body.is_object() && body.contains(field) && body[field].is_string();
+  };
+  if (has("user") && has("password")) return sign_in_with_password(request, body["user"], body["password"], respond);
+  if (!has("token")) {
+    return respond(problem(
+        {ErrorCode::kInvalidArgument, "expected {\"user\":\"mei\",\"password\":\"…\"} or {\"token\":\"vt1.…\"}"}));
+  }
+  const auto visitor = cluster.bearer(body["token"].get<std::string>());
   if (!visitor) {
     brake.guessed_wrong(request.peer, clock.now());
-    return problem(visitor.error());
+    return respond(problem(visitor.error()));
   }
+  log::info("dashboard", "signed in with a token", {{"token", visitor->token_id}, {"peer", request.peer}});
+  respond(open_session(request, *visitor));
+}
+
+// The session has the token of this sign-in, which ends with it.
+void Dashboard::Impl::sign_in_with_password(const HttpRequest& request, const std::string& user,
+                                            const std::string& password, const Respond& respond) {
+  v1::LoginRequest login;
+  login.set_user(user);
+  login.set_password(password);
+  login.set_valid_s(std::chrono::seconds(SignIn::kSessionLife).count());
+  HttpRequest kept = request;
+  kept.body.clear();
+  cluster.registry().call<v1::LoginReply>(
+      "Users/Login", security::unknown_principal(request.peer), login,
+      [this, kept = std::move(kept), respond](const Result<v1::LoginReply>& reply) {
+        server->post([this, kept, respond, reply] {
+          const auto visitor = reply ? cluster.bearer(reply->token()) : make_error(reply.error());
+          if (!visitor) {
+            if (visitor.error().code == ErrorCode::kUnauthenticated) brake.guessed_wrong(kept.peer, clock.now());
+            return respond(problem(visitor.error()));
+          }
+          log::info("dashboard", "signed in with a password", {{"user", visitor->user}, {"peer", kept.peer}});
+          respond(open_session(kept, *visitor));
+        });
+      });
+}
+
+HttpResponse Dashboard::Impl::open_session(const HttpRequest& request, const Visitor& visitor) {
   const WallTime now = clock.wall();
   std::string session;
   {
     std::lock_guard lock(sign_in_mutex);
-    session = sign_ins.open(*visitor, now);
+    session = sign_ins.open(visitor, now);
   }
   if (request.prove) request.prove();
   save_state();
-  log::info("dashboard", "signed in with a token", {{"token", visitor->token_id}, {"peer", request.peer}});
-  HttpResponse response = session_body(*visitor, now + SignIn::kSessionLife);
+  HttpResponse response = session_body(visitor, now + SignIn::kSessionLife);
   response.headers.emplace_back("Set-Cookie", cookie(session, SignIn::kSessionLife));
   return response;
 }
 
-HttpResponse Dashboard::Impl::session_route(const HttpRequest& request) {
-  if (request.method == "POST") return sign_in(request);
+void Dashboard::Impl::session_route(const HttpRequest& request, const Respond& respond) {
+  if (request.method == "POST") return sign_in(request, respond);
   const bool known = request.method == "GET" || request.method == "HEAD" || request.method == "DELETE";
   auto who = identify(request);
-  if (!who) return std::move(who.error());
+  if (!who) return respond(std::move(who.error()));
   if (!known) {
     HttpResponse response =
         problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here", request.method)});
     response.headers.emplace_back("Allow", "GET, POST, DELETE");
-    return response;
+    return respond(response);
   }
-  if (request.method != "DELETE") return session_body(who->visitor, who->expires);
-  if (auto refusal = check_change(request, *who)) return std::move(*refusal);
+  respond(request.method == "DELETE" ? end_session(request, *who) : session_body(who->visitor, who->expires));
+}
+
+HttpResponse Dashboard::Impl::end_session(const HttpRequest& request, const Credentials& who) {
+  if (auto refusal = check_change(request, who)) return std::move(*refusal);
   {
     std::lock_guard lock(sign_in_mutex);
-    sign_ins.close(who->session);
+    sign_ins.close(who.session);
   }
   save_state();
-  end_clients_of(who->session);
+  end_clients_of(who.session);
+  // Only tokens of sign-ins by password end with the session; the head leaves others as they are.
+  if (!who.session.empty() && !who.visitor.user.empty()) {
+    cluster.registry().call<v1::LogoutReply>("Users/Logout", principal_of(who.visitor, request.peer),
+                                             v1::LogoutRequest(), [](const Result<v1::LogoutReply>&) {});
+  }
   HttpResponse response = json_response("{}");
   response.headers.emplace_back("Set-Cookie", cookie("", 0s));
   return response;

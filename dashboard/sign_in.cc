@@ -38,7 +38,24 @@ void make_room(Sessions& sessions, size_t most, WallTime now) {
 }  // namespace
 
 std::string_view to_string(Access access) {
-  return access == Access::kOperator ? "operator" : access == Access::kViewer ? "viewer" : "open";
+  switch (access) {
+    case Access::kOperator:
+      return "operator";
+    case Access::kUser:
+      return "user";
+    case Access::kViewer:
+      return "viewer";
+    case Access::kOpen:
+      break;
+  }
+  return "open";
+}
+
+std::optional<Access> parse_access(std::string_view text) {
+  for (const Access access : {Access::kOpen, Access::kViewer, Access::kUser, Access::kOperator}) {
+    if (to_string(access) == text) return access;
+  }
+  return std::nullopt;
 }
 
 std::string SignIn::make_key(const Visitor& visitor, WallTime now) {
@@ -79,6 +96,7 @@ std::string SignIn::save(WallTime now) const {
     rows.push_back({{"hash", hash},
                     {"token", session.visitor.token_id},
                     {"access", to_string(session.visitor.access)},
+                    {"user", session.visitor.user},
                     {"expires_ns", session.expires.time_since_epoch().count()}});
   }
   return rows.dump();
@@ -94,7 +112,8 @@ void SignIn::load(std::string_view json, WallTime now) {
       if (expires <= now || expires > now + kSessionLife || sessions_.size() >= kSessionsMax) continue;
       sessions_[row.at("hash").get<std::string>()] = {
           .visitor = {.token_id = row.at("token"),
-                      .access = access == "operator" ? Access::kOperator : Access::kViewer},
+                      .access = parse_access(access).value_or(Access::kViewer),
+                      .user = row.value("user", "")},
           .expires = expires};
     } catch (const nlohmann::json::exception&) {
       continue;

@@ -14,13 +14,16 @@
 
 namespace volador::dashboard {
 
-enum class Access : uint8_t { kOpen, kViewer, kOperator };  // Each level includes the previous ones.
-std::string_view to_string(Access access);                  // "open", "viewer", "operator".
+// Each level includes the previous ones. A user also submits jobs, and changes jobs as their access allows.
+enum class Access : uint8_t { kOpen, kViewer, kUser, kOperator };
+std::string_view to_string(Access access);  // "open", "viewer", "user", "operator".
+std::optional<Access> parse_access(std::string_view text);
 
 // An authenticated user of the dashboard.
 struct Visitor {
   std::string token_id;  // The underlying token; access ends with it.
   Access access = Access::kViewer;
+  std::string user = {};  // Whose token it is; empty: it has no user.
 };
 
 // Login keys and sessions.
@@ -39,8 +42,7 @@ class SignIn {
   // Creates a key that opens one session, and returns its text.
   std::string make_key(const Visitor& visitor, WallTime now);
   // Exchanges a key for a new session and returns its text; nullopt: the key is unknown, used or expired. A known key
-  // is used up.
-  // up by the first try.
+  // is used up by the first try.
   std::optional<std::string> redeem(std::string_view key, WallTime now);
   std::string open(const Visitor& visitor, WallTime now);
   std::optional<Session> find(std::string_view session, WallTime now) const;

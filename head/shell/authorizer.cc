@@ -72,14 +72,49 @@ Result<security::Principal> Authorizer::identify(std::string_view certificate_pe
                       fmt::format("the certificate of {} has expired. Join again with a token.", peer->name));
   }
   VOLADOR_TRY(revocations_.check(*peer));
-  return security::Principal{
+  security::Principal principal{
       .role = peer->role, .role_name = to_string(peer->role), .name = peer->name, .token_id = peer->token_id};
+  const std::lock_guard lock(mutex_);
+  const protocol::TokenRecord* token = tokens_.find(peer->token_id);
+  if (token == nullptr || token->user().empty()) return principal;
+  const auto role = security::parse_token_role(token->role()).value_or(security::TokenRole::kViewer);
+  const auto account = account_of(peer->token_id, role);
+  if (!account) return make_error(account.error());
+  // A host has the access of its node.
+  const security::Role needed = peer->role == security::Role::kHost ? security::Role::kNode : peer->role;
+  if (!security::may_join_as(account->role, needed)) {
+    return make_error(ErrorCode::kUnauthenticated,
+                      fmt::format("user {} may not be {} any more: the user's role was changed after {} joined",
+                                  account->user, to_string(peer->role), peer->name));
+  }
+  principal.user = account->user;
+  return principal;
+}
+
+// The role and the user of a token that counts. With the lock.
+Result<Authorizer::Bearer> Authorizer::account_of(const std::string& token_id, security::TokenRole role) const {
+  Bearer bearer{.token_id = token_id, .role = role};
+  const protocol::TokenRecord* token = tokens_.find(token_id);
+  if (token == nullptr || token->user().empty()) return bearer;
+  const protocol::UserRecord* user = users_.find(token->user());
+  if (user == nullptr || user->disabled()) {
+    return make_error(
+        ErrorCode::kUnauthenticated,
+        fmt::format("token {} belongs to user {}, who {}. An operator changes that with `volador user set "
+                    "{} --enable`.",
+                    token_id, token->user(), user == nullptr ? "was deleted" : "is disabled", token->user()));
+  }
+  bearer.role = security::token_role_within(role_of(*user), role);
+  bearer.user = user->name();
+  return bearer;
 }
 
 Result<security::Principal> Authorizer::identify_bearer(std::string_view text) const {
   auto found = bearer(text);
   if (!found) return make_error(found.error());
-  return security::principal_of_token(std::move(found->token_id), found->role);
+  auto principal = security::principal_of_token(std::move(found->token_id), found->role);
+  principal.user = std::move(found->user);
+  return principal;
 }
 
 Result<security::Principal> Authorizer::principal(std::string_view certificate_pem, std::string_view bearer) const {
@@ -131,7 +166,9 @@ Result<void> Authorizer::check_join(const std::string& token_id, std::string_vie
     return make_error(token.error());
   }
   throttle_.succeeded(peer);
-  return security::check_joins_as(token_id, *token, role);
+  const auto account = account_of(token_id, *token);
+  if (!account) return make_error(account.error());
+  return security::check_joins_as(token_id, account->role, role);
 }
 
 bool Authorizer::load_token(std::string_view key, std::string_view value) {
@@ -144,9 +181,12 @@ bool Authorizer::load_token(std::string_view key, std::string_view value) {
 }
 
 Result<TokenTable::Created> Authorizer::create_token(const security::Fingerprint& authority, security::TokenRole role,
-                                                     std::chrono::milliseconds valid_for, std::string note) {
+                                                     std::chrono::milliseconds valid_for, std::string note,
+                                                     const TokenOwner& owner) {
   std::lock_guard lock(mutex_);
-  return tokens_.create(authority, role, valid_for, std::move(note), clock_.wall());
+  auto created = tokens_.create(authority, role, valid_for, std::move(note), clock_.wall(), owner);
+  if (created && !created->revoked.empty()) revocations_.revoke_token(created->revoked);
+  return created;
 }
 
 Result<TokenTable::Revoked> Authorizer::revoke_token(std::string_view id) {
@@ -176,12 +216,85 @@ Result<Authorizer::Bearer> Authorizer::bearer(std::string_view text) const {
   std::lock_guard lock(mutex_);
   auto role = tokens_.check(token->id, token->secret.reveal(), clock_.wall());
   if (!role) return make_error(role.error());
-  return Bearer{.token_id = token->id, .role = *role};
+  return account_of(token->id, *role);
 }
 
-bool Authorizer::counts(std::string_view token_id) const {
-  std::lock_guard lock(mutex_);
-  return tokens_.counts(token_id, clock_.wall());
+Result<Authorizer::Bearer> Authorizer::account(const std::string& token_id) const {
+  const std::lock_guard lock(mutex_);
+  const protocol::TokenRecord* token = tokens_.find(token_id);
+  if (token == nullptr || !tokens_.counts(token_id, clock_.wall()))
+    return make_error(ErrorCode::kUnauthenticated, fmt::format("token {} does not count any more", token_id));
+  return account_of(token_id, security::parse_token_role(token->role()).value_or(security::TokenRole::kViewer));
+}
+
+bool Authorizer::load_user(std::string_view key, std::string_view value) {
+  const std::lock_guard lock(mutex_);
+  return users_.load(key, value);
+}
+
+Result<void> Authorizer::check_user(const v1::User& user) const {
+  const std::lock_guard lock(mutex_);
+  return users_.check(user);
+}
+
+Result<UserTable::Changed> Authorizer::put_user(const v1::User& user, const std::string& password_hash) {
+  const std::lock_guard lock(mutex_);
+  return users_.put(user, password_hash, clock_.wall());
+}
+
+Result<UserTable::Changed> Authorizer::set_password(std::string_view name, const std::string& password_hash) {
+  const std::lock_guard lock(mutex_);
+  return users_.set_password(name, password_hash);
+}
+
+// With the lock.
+Authorizer::UserRemoved Authorizer::revoke_all(const std::vector<std::string>& ids) {
+  UserRemoved out{.journal = {}, .tokens = ids};
+  for (const std::string& id : ids) {
+    auto revoked = tokens_.revoke(id);
+    VOLADOR_CHECK(revoked.has_value(), id);
+    out.journal.insert(out.journal.end(), revoked->journal.begin(), revoked->journal.end());
+    revocations_.revoke_token(id);
+  }
+  return out;
+}
+
+Result<Authorizer::UserRemoved> Authorizer::remove_user(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  auto removed = users_.remove(name);
+  if (!removed) return make_error(removed.error());
+  UserRemoved out = revoke_all(tokens_.of_user(name, false));
+  out.journal.insert(out.journal.end(), removed->journal.begin(), removed->journal.end());
+  return out;
+}
+
+Authorizer::UserRemoved Authorizer::end_sign_ins(std::string_view name, std::string_view except) {
+  const std::lock_guard lock(mutex_);
+  auto ids = tokens_.of_user(name, true);
+  std::erase(ids, except);
+  return revoke_all(ids);
+}
+
+std::optional<protocol::UserRecord> Authorizer::find_user(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  const protocol::UserRecord* found = users_.find(name);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+std::vector<protocol::UserRecord> Authorizer::list_users() const {
+  const std::lock_guard lock(mutex_);
+  return users_.list();
+}
+
+std::optional<protocol::TokenRecord> Authorizer::find_token(std::string_view id) const {
+  const std::lock_guard lock(mutex_);
+  const protocol::TokenRecord* found = tokens_.find(id);
+  return found == nullptr ? std::nullopt : std::optional(*found);
+}
+
+std::vector<std::string> Authorizer::tokens_of(std::string_view user) const {
+  const std::lock_guard lock(mutex_);
+  return tokens_.of_user(user, false);
 }
 
 bool Authorizer::usable(std::string_view text) const { return bearer(text).has_value(); }

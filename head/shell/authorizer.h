@@ -3,11 +3,14 @@
 
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "head/shell/failure_throttle.h"
 #include "head/shell/token_table.h"
+#include "head/shell/user_table.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
 #include "runtime/result.h"
@@ -47,7 +50,7 @@ class Authorizer {
   bool load_token(std::string_view key, std::string_view value);
   [[nodiscard]] Result<TokenTable::Created> create_token(const security::Fingerprint& authority,
                                                          security::TokenRole role, std::chrono::milliseconds valid_for,
-                                                         std::string note);
+                                                         std::string note, const TokenOwner& owner = {});
   // Revokes the token; certificates issued for it become invalid.
   [[nodiscard]] Result<TokenTable::Revoked> revoke_token(std::string_view id);
   std::vector<std::string> revoked_tokens() const;
@@ -56,21 +59,50 @@ class Authorizer {
   struct Bearer {
     std::string token_id;
     security::TokenRole role = security::TokenRole::kDriver;
+    std::string user = {};
   };
   [[nodiscard]] Result<Bearer> bearer(std::string_view text) const;
-  // Whether the token with this id is valid.
-  bool counts(std::string_view token_id) const;
+  // The same by a token's id.
+  [[nodiscard]] Result<Bearer> account(const std::string& token_id) const;
+
+  // ---- users ----
+
+  // Loads a journal row; call before serving.
+  bool load_user(std::string_view key, std::string_view value);
+  // As those of UserTable.
+  [[nodiscard]] Result<void> check_user(const v1::User& user) const;
+  [[nodiscard]] Result<UserTable::Changed> put_user(const v1::User& user, const std::string& password_hash);
+  [[nodiscard]] Result<UserTable::Changed> set_password(std::string_view name, const std::string& password_hash);
+  // Also revokes the user's tokens, whose ids it returns with the rows of the journal.
+  struct UserRemoved {
+    std::vector<Mutation> journal;
+    std::vector<std::string> tokens;
+  };
+  [[nodiscard]] Result<UserRemoved> remove_user(std::string_view name);
+  // Revokes the tokens of the user's sign-ins, except one.
+  [[nodiscard]] UserRemoved end_sign_ins(std::string_view name, std::string_view except = {});
+  // nullopt: there is none.
+  std::optional<protocol::UserRecord> find_user(std::string_view name) const;
+  std::vector<protocol::UserRecord> list_users() const;
+  // The record of the token; nullopt: there is none.
+  std::optional<protocol::TokenRecord> find_token(std::string_view id) const;
+  // The ids of the user's tokens that are not revoked.
+  std::vector<std::string> tokens_of(std::string_view user) const;
+
   // Whether a token's text is still valid; used for the tokens printed at the first start.
   bool usable(std::string_view text) const;
 
  private:
   Result<security::Principal> identify_bearer(std::string_view text) const;
+  Result<Bearer> account_of(const std::string& token_id, security::TokenRole role) const;
+  UserRemoved revoke_all(const std::vector<std::string>& ids);
 
   const ClusterId cluster_;
   const Clock& clock_;
   security::Revocations revocations_;
   mutable std::mutex mutex_;
   TokenTable tokens_;
+  UserTable users_;
   FailureThrottle throttle_;
 };
 

@@ -5,7 +5,7 @@
 #include <memory>
 #include <utility>
 
-#include "head/audit/audit_module.h"
+#include "head/shell/audit_log.h"
 #include "head/shell/authorizer.h"
 #include "head/shell/core_runner.h"
 #include "head/shell/log_parts.h"
@@ -32,7 +32,7 @@ v1::Token to_api(const protocol::TokenRecord& record) {
   token.set_created_wall_ns(record.created_wall_ns());
   token.set_expires_wall_ns(record.expires_wall_ns());
   token.set_revoked(record.revoked());
-  token.set_note(record.note());
+  token.set_note(record.user().empty() ? record.note() : fmt::format("{}: {}", record.user(), record.note()));
   return token;
 }
 
@@ -149,14 +149,7 @@ class Operations : public std::enable_shared_from_this<Operations> {
   }
   // Same in a separate event, for a request outside the core.
   void record_later(AuditRequest asked, const Result<void>& outcome) {
-    parts_.runner.change(
-        [self = shared_from_this(), asked = std::move(asked), outcome](HeadCore& core, BootTime now) {
-          return core.act(now, [&] {
-            self->record(asked, outcome);
-            return Result<void>();
-          });
-        },
-        [](const Result<void>&) {});
+    head::record_later(parts_.runner, parts_.audit, parts_.clock, std::move(asked), outcome);
   }
   void create_token(const Principal& by, const v1::CreateTokenRequest& request, Done<v1::CreateTokenReply> done);
   void revoke_token(const Principal& by, const v1::RevokeTokenRequest& request, Done<v1::RevokeTokenReply> done);

@@ -6,6 +6,7 @@
 #include <mutex>
 
 #include "head/shell/authorizer.h"
+#include "head/shell/plain_peer.h"
 #include "head/shell/program_exchange.h"
 #include "head/shell/program_reactors.h"
 #include "head/shell/stream_reactor.h"
@@ -19,13 +20,6 @@ namespace volador::head {
 namespace {
 
 constexpr std::chrono::minutes kSkewMax{5};
-
-// Converts "ipv4:10.0.0.7:41234" to "10.0.0.7".
-std::string peer_host(const std::string& peer) {
-  const size_t from = peer.find(':');
-  const size_t to = peer.rfind(':');
-  return from == peer.npos || to <= from ? peer : peer.substr(from + 1, to - from - 1);
-}
 
 Result<void> check_version(const protocol::JoinRequest& request) {
   if (request.protocol_version() == control::kProtocolVersion) return {};
@@ -177,6 +171,17 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
     return new_get_program(parts_.programs, request->sha256());
   }
 
+  void close_streams_of(const std::string& token_id) {
+    std::vector<std::function<void()>> closing;
+    {
+      std::lock_guard lock(mutex_);
+      for (const auto& [entry, stream] : streams_) {
+        if (stream.token_id == token_id) closing.push_back(stream.revoke);
+      }
+    }
+    for (const auto& close : closing) close();
+  }
+
   void end_streams_of(const std::string& token_id) {
     std::vector<std::function<void()>> closing;
     std::vector<std::shared_ptr<WorkerStream>> workers;
@@ -271,7 +276,8 @@ class ControlService::Impl final : public protocol::Control::CallbackService {
         .revoke =
             [weak = std::weak_ptr(stream)] {
               if (auto alive = weak.lock())
-                alive->close({ErrorCode::kUnauthenticated, "the token behind this connection was revoked"});
+                alive->close({ErrorCode::kUnauthenticated,
+                              "the token behind this connection was revoked, or its user disabled"});
             },
         .worker = {}};
     if constexpr (std::same_as<Message, WorkerStream>) streams_[next_stream_].worker = stream;
@@ -293,6 +299,7 @@ ControlService::ControlService(Parts parts) : impl_(std::make_unique<Impl>(std::
 ControlService::~ControlService() = default;
 
 grpc::Service* ControlService::service() { return impl_.get(); }
+void ControlService::close_streams_of(const std::string& token_id) { impl_->close_streams_of(token_id); }
 void ControlService::end_streams_of(const std::string& token_id) { impl_->end_streams_of(token_id); }
 
 }  // namespace volador::head

@@ -38,7 +38,9 @@ class ControlService {
   ~ControlService();
 
   grpc::Service* service();
-  // Cuts the streams of all peers that joined with the token.
+  // Cuts the streams of all peers that joined with the token, until they join again.
+  void close_streams_of(const std::string& token_id);
+  // As close_streams_of, and tells the workers that the token was revoked.
   void end_streams_of(const std::string& token_id);
 
  private:

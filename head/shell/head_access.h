@@ -75,7 +75,8 @@ class HeadAccess {
   void open_run_file(std::string experiment, std::string trial, std::string name, Done<RemoteFile> done);
 
   Result<Authorizer::Bearer> bearer(std::string_view text) const { return parts_.authorizer.bearer(text); }
-  bool token_counts(std::string_view token_id) const { return parts_.authorizer.counts(token_id); }
+  // Role and user of a token by its id. kUnauthenticated: it does not count, or its user is disabled.
+  Result<Authorizer::Bearer> account(const std::string& token_id) const { return parts_.authorizer.account(token_id); }
 
   // A key and certificate from the cluster's own authority for a server with these names.
   Result<security::Credentials> issue_certificate(const std::vector<std::string>& names) const;

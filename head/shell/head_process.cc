@@ -31,8 +31,10 @@
 #include "head/shell/log_rings.h"
 #include "head/shell/log_service.h"
 #include "head/shell/operation_service.h"
+#include "head/shell/password_worker.h"
 #include "head/shell/plain_peer.h"
 #include "head/shell/program_exchange.h"
+#include "head/shell/user_operations.h"
 #include "head/shell/watch_service.h"
 #include "runtime/access_file.h"
 #include "runtime/control/channel.h"
@@ -136,9 +138,10 @@ struct HeadProcess::Impl {
   std::unique_ptr<ControlService> control;
   std::unique_ptr<HeadAccess> access;
   operations::Registry registry;
+  PasswordWorker passwords;
   std::unique_ptr<LogService> log_lines;
   WatchService watches;
-  std::unique_ptr<OperationService> cluster_service, live_service, studies_service, jobs_service;
+  std::unique_ptr<OperationService> cluster_service, live_service, studies_service, jobs_service, users_service;
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
   std::shared_ptr<grpc::AuthMetadataProcessor> processor;
@@ -217,6 +220,11 @@ Result<void> HeadProcess::Impl::load_journal() {
   audit = std::make_unique<AuditModule>(core->context());
   core->add_module(*audit);
   return journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
+    if (table == kUsersTable) {
+      if (!authorizer->load_user(key, value))
+        log::warn("head", "a user's record cannot be read and is left out", {{"user", key}});
+      return;
+    }
     if (table != kTokensTable) return core->load(table, key, value);
     if (!authorizer->load_token(key, value))
       log::warn("head", "a token's record cannot be read and is left out", {{"token", key}});
@@ -334,7 +342,7 @@ Result<void> HeadProcess::Impl::serve() {
   builder.experimental().SetInterceptorCreators(std::move(observers));
   builder.RegisterService(control->service());
   for (OperationService* service :
-       {cluster_service.get(), live_service.get(), studies_service.get(), jobs_service.get()})
+       {cluster_service.get(), live_service.get(), studies_service.get(), jobs_service.get(), users_service.get()})
     builder.RegisterService(service);
   server = builder.BuildAndStart();
   if (!server) {
@@ -439,6 +447,14 @@ void HeadProcess::Impl::register_operations() {
                            .address = [this] { return identity.advertise; },  // Known once a port is bound.
                            .login_link = [this] { return login_link(); },
                            .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
+  serve_users(registry, {.runner = *runner,
+                         .audit = *audit,
+                         .authorizer = *authorizer,
+                         .authority = *authority,
+                         .clock = clock,
+                         .passwords = passwords,
+                         .on_revoked = [this](const std::string& token) { on_token_revoked(token); },
+                         .on_limited = [this](const std::string& token) { control->close_streams_of(token); }});
   log_lines = std::make_unique<LogService>(
       LogService::Parts{.runner = *runner, .logs = logs, .files = *programs, .log_file = files.log()});
   cluster_service = std::make_unique<OperationService>("Cluster", registry, *authorizer);
@@ -449,6 +465,7 @@ void HeadProcess::Impl::register_operations() {
       "Watch", [this](const auto& by, const v1::WatchRequest& request) { return watches.open(by, request); });
   studies_service = std::make_unique<OperationService>("Studies", registry, *authorizer);
   jobs_service = std::make_unique<OperationService>("Jobs", registry, *authorizer);
+  users_service = std::make_unique<OperationService>("Users", registry, *authorizer);
 }
 
 Result<std::string> HeadProcess::Impl::login_link() {
@@ -467,6 +484,7 @@ void HeadProcess::Impl::fail(Error error) {
 
 void HeadProcess::Impl::stop() {
   if (restore) restore->cancel();
+  passwords.stop();
   if (runner) runner->stop();
   if (keeper) keeper->stop();
   if (server && server->GetHealthCheckService() != nullptr) server->GetHealthCheckService()->Shutdown();
@@ -476,12 +494,14 @@ void HeadProcess::Impl::stop() {
   acceptor.reset();
   port.reset();
   if (programs) programs->stop();
+  users_service.reset();
   jobs_service.reset();
   studies_service.reset();
   live_service.reset();
   cluster_service.reset();
   log_lines.reset();
   registry.withdraw("Cluster");
+  registry.withdraw("Users");
   access.reset();
   control.reset();
   programs.reset();

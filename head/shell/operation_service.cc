@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "head/shell/authorizer.h"
+#include "head/shell/plain_peer.h"
 #include "head/shell/unary_answer.h"
 #include "runtime/operations/catalogue.h"
 #include "runtime/operations/registry.h"
@@ -61,11 +62,13 @@ grpc::ServerUnaryReactor* OperationService::call(const operations::Entry& entry,
                                         entry.method->input_type()->full_name())));
     return reactor;
   }
-  const auto by = principal(context);
+  auto by = entry.rule->access() == v1::OPEN ? Result<security::Principal>(security::unknown_principal({}))
+                                             : principal(context);
   if (!by) {
     answer->give(make_error(by.error()));
     return reactor;
   }
+  by->peer = peer_host(context.peer());
   registry_.call(entry.name, *by, *message,
                  operations::Registry::Done<operations::Registry::Reply>(
                      [answer, &reply](const Result<operations::Registry::Reply>& made) {

@@ -17,4 +17,10 @@ std::string plain_peer(std::string_view peer) {
   return out;
 }
 
+std::string peer_host(std::string_view peer) {
+  const size_t from = peer.find(':');
+  const size_t to = peer.rfind(':');
+  return std::string(from == std::string_view::npos || to <= from ? peer : peer.substr(from + 1, to - from - 1));
+}
+
 }  // namespace volador::head

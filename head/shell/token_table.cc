@@ -29,7 +29,8 @@ bool TokenTable::load(std::string_view key, std::string_view value) {
 }
 
 Result<TokenTable::Created> TokenTable::create(const security::Fingerprint& authority, security::TokenRole role,
-                                               std::chrono::milliseconds valid_for, std::string note, WallTime now) {
+                                               std::chrono::milliseconds valid_for, std::string note, WallTime now,
+                                               const TokenOwner& owner) {
   if (valid_for.count() < 0) {
     return make_error(
         ErrorCode::kInvalidArgument,
@@ -53,6 +54,18 @@ Result<TokenTable::Created> TokenTable::create(const security::Fingerprint& auth
         fmt::format("the cluster has {} tokens, the most it keeps. Create tokens that expire (--valid-for).",
                     kTokensMax));
   }
+  if (owner.sign_in) {
+    auto sign_ins = of_user(owner.user, true);
+    std::erase_if(sign_ins, [&](const std::string& id) { return !counts(id, now); });
+    if (sign_ins.size() >= kSignInsMax) {
+      const auto oldest = std::min_element(sign_ins.begin(), sign_ins.end(), [this](const auto& a, const auto& b) {
+        return tokens_.at(a).created_wall_ns() < tokens_.at(b).created_wall_ns();
+      });
+      auto revoked = revoke(*oldest);
+      created.revoked = *oldest;
+      created.journal.insert(created.journal.end(), revoked->journal.begin(), revoked->journal.end());
+    }
+  }
   protocol::TokenRecord& record = created.record;
   record.set_token_id(created.token.id);
   record.set_secret_sha256(security::secret_record(created.token.secret));
@@ -60,6 +73,8 @@ Result<TokenTable::Created> TokenTable::create(const security::Fingerprint& auth
   record.set_created_wall_ns(now_ns);
   if (valid_for.count() > 0) record.set_expires_wall_ns((now + valid_for).time_since_epoch().count());
   record.set_note(std::move(note));
+  record.set_user(owner.user);
+  record.set_session(owner.sign_in);
   tokens_[record.token_id()] = record;
   created.journal.push_back({std::string(kTokensTable), record.token_id(), record.SerializeAsString()});
   return created;
@@ -123,6 +138,19 @@ bool TokenTable::counts(std::string_view id, WallTime now) const {
   const auto found = tokens_.find(id);
   if (found == tokens_.end() || found->second.revoked()) return false;
   return found->second.expires_wall_ns() == 0 || now.time_since_epoch().count() < found->second.expires_wall_ns();
+}
+
+const protocol::TokenRecord* TokenTable::find(std::string_view id) const {
+  const auto found = tokens_.find(id);
+  return found == tokens_.end() ? nullptr : &found->second;
+}
+
+std::vector<std::string> TokenTable::of_user(std::string_view user, bool sign_ins) const {
+  std::vector<std::string> ids;
+  for (const auto& [id, record] : tokens_) {
+    if (record.user() == user && !record.revoked() && (record.session() || !sign_ins)) ids.push_back(id);
+  }
+  return ids;
 }
 
 std::vector<protocol::TokenRecord> TokenTable::list() const {

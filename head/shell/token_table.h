@@ -1,4 +1,4 @@
-// The cluster's join tokens with role and expiry. Stores hashes of the secrets. Pure: no clock, no I/O.
+// The cluster's tokens with role, expiry and user. Stores hashes of the secrets. Pure: no clock, no I/O.
 #pragma once
 
 #include <chrono>
@@ -17,9 +17,16 @@ namespace volador::head {
 
 inline constexpr std::string_view kTokensTable = "tokens";  // TokenRecord; key: its id.
 
+// Whose token it is.
+struct TokenOwner {
+  std::string user = {};  // Empty: it has no user.
+  bool sign_in = false;   // Made by a sign-in.
+};
+
 class TokenTable {
  public:
   static constexpr size_t kTokensMax = 10'000;
+  static constexpr size_t kSignInsMax = 100;  // A user's, at once; beyond it the oldest is revoked.
 
   // Loads a journal row. Returns false and skips it if it cannot be read.
   bool load(std::string_view key, std::string_view value);
@@ -28,10 +35,12 @@ class TokenTable {
     security::JoinToken token;
     protocol::TokenRecord record;
     std::vector<Mutation> journal;  // Also removes records that expired long ago.
+    std::string revoked = {};       // Id of the user's oldest sign-in, if it made room.
   };
   // valid_for 0: unlimited. kInvalidArgument: negative, or a note above 256 bytes. kUnavailable: kTokensMax exist.
   [[nodiscard]] Result<Created> create(const security::Fingerprint& authority, security::TokenRole role,
-                                       std::chrono::milliseconds valid_for, std::string note, WallTime now);
+                                       std::chrono::milliseconds valid_for, std::string note, WallTime now,
+                                       const TokenOwner& owner = {});
 
   // By id, or by a prefix of at least four digits. Idempotent: no mutation on repeated calls. kNotFound;
   // kInvalidArgument: several match, or the prefix is too short.
@@ -49,6 +58,10 @@ class TokenTable {
   // Whether the token is known, not revoked and not expired.
   bool counts(std::string_view id, WallTime now) const;
 
+  // Null: there is none.
+  const protocol::TokenRecord* find(std::string_view id) const;
+  // The tokens of a user that are not revoked; only those of sign-ins: with `sign_ins`.
+  std::vector<std::string> of_user(std::string_view user, bool sign_ins) const;
   // Oldest first.
   std::vector<protocol::TokenRecord> list() const;
 

@@ -9,6 +9,20 @@
 #include "runtime/security/handshake.h"
 
 namespace volador::control {
+namespace {
+
+Result<std::unique_ptr<ClusterApi>> open_api(const std::string& address, const security::Fingerprint& authority,
+                                             std::string bearer, std::chrono::milliseconds timeout,
+                                             const Clock& clock) {
+  VOLADOR_TRY(prepare_grpc());
+  auto head = security::probe_expected(address, authority, timeout, clock);
+  if (!head) return make_error(head.error());
+  auto channel = std::make_shared<Channel>(
+      address, security::Credentials{.certificate_pem = {}, .key_pem = {}, .authority_pem = head->authority_pem});
+  return std::make_unique<ClusterApi>(std::move(channel), std::move(bearer), timeout);
+}
+
+}  // namespace
 
 struct ClusterApi::Impl {
   std::shared_ptr<Channel> channel;
@@ -33,12 +47,13 @@ ClusterApi::~ClusterApi() = default;
 
 Result<std::unique_ptr<ClusterApi>> ClusterApi::connect(const std::string& address, const security::JoinToken& token,
                                                         std::chrono::milliseconds timeout, const Clock& clock) {
-  VOLADOR_TRY(prepare_grpc());
-  auto head = security::probe_expected(address, token.authority, timeout, clock);
-  if (!head) return make_error(head.error());
-  auto channel = std::make_shared<Channel>(
-      address, security::Credentials{.certificate_pem = {}, .key_pem = {}, .authority_pem = head->authority_pem});
-  return std::make_unique<ClusterApi>(std::move(channel), security::token_text(token).reveal(), timeout);
+  return open_api(address, token.authority, security::token_text(token).reveal(), timeout, clock);
+}
+
+Result<std::unique_ptr<ClusterApi>> ClusterApi::connect_open(const std::string& address,
+                                                             const security::Fingerprint& authority,
+                                                             std::chrono::milliseconds timeout, const Clock& clock) {
+  return open_api(address, authority, "", timeout, clock);
 }
 
 Result<void> ClusterApi::call(std::string_view operation, const google::protobuf::Message& request,

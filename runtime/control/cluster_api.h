@@ -36,6 +36,11 @@ class ClusterApi {
                                                                    const security::JoinToken& token,
                                                                    std::chrono::milliseconds timeout,
                                                                    const Clock& clock);
+  // Without a token, for the operations that are open to all: to the head of the cluster with this fingerprint.
+  [[nodiscard]] static Result<std::unique_ptr<ClusterApi>> connect_open(const std::string& address,
+                                                                        const security::Fingerprint& authority,
+                                                                        std::chrono::milliseconds timeout,
+                                                                        const Clock& clock);
 
   // Calls an operation of the catalogue once: call<v1::DrainReply>("Cluster/Drain", request). Aborts where the operation does not exist or has
   // other message types.

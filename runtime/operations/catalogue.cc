@@ -12,6 +12,7 @@
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/protocol/volador/v1/live.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
+#include "runtime/protocol/volador/v1/users.pb.h"
 #include "runtime/result.h"
 
 namespace volador::operations {
@@ -22,10 +23,10 @@ struct Catalogue {
   std::unordered_map<std::string_view, const Entry*> by_name, by_path;
 };
 
-std::array<const google::protobuf::FileDescriptor*, 5> files() {
+std::array<const google::protobuf::FileDescriptor*, 6> files() {
   return {protocol::JoinRequest::descriptor()->file(), v1::DrainRequest::descriptor()->file(),
-          v1::WatchRequest::descriptor()->file(), v1::AskRequest::descriptor()->file(),
-          v1::SubmitJobRequest::descriptor()->file()};
+          v1::WatchRequest::descriptor()->file(),      v1::AskRequest::descriptor()->file(),
+          v1::SubmitJobRequest::descriptor()->file(),  v1::LoginRequest::descriptor()->file()};
 }
 
 const Catalogue& all() {

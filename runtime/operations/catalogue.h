@@ -23,7 +23,7 @@ struct Entry {
   const v1::Operation* rule = nullptr;
 };
 
-// All methods of Control, Cluster, Live, Studies and Jobs.
+// All methods of Control, Cluster, Live, Studies, Jobs and Users.
 std::span<const Entry> catalogue();
 // Null: there is no such operation.
 const Entry* find(std::string_view name);

@@ -7,6 +7,7 @@
 
 #include "runtime/operations/catalogue.h"
 #include "runtime/result.h"
+#include "runtime/security/digest.h"
 
 namespace volador::operations {
 namespace {
@@ -64,8 +65,12 @@ void Registry::call(std::string_view name, const Principal& by, const Message& r
     once.reset(request.New());
     once->CopyFrom(request);
     std::string id = take_request_id(*once);
+    // A hash, since a request may hold a password.
     done = requests_.once(
-        {.by = by.token_id, .id = std::move(id), .what = fmt::format("{}\n{}", name, once->SerializeAsString())}, done);
+        {.by = by.token_id,
+         .id = std::move(id),
+         .what = security::raw(security::sha256(fmt::format("{}\n{}", name, once->SerializeAsString())))},
+        done);
     if (!done) return;
   }
   std::shared_lock lock(mutex_);

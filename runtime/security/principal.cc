@@ -1,5 +1,7 @@
 #include "runtime/security/principal.h"
 
+#include <utility>
+
 namespace volador::security {
 namespace {
 
@@ -22,6 +24,14 @@ Role role_of_bearer(TokenRole token) {
 Principal principal_of_token(std::string token_id, TokenRole role) {
   return {
       .role = role_of_bearer(role), .role_name = to_string(role), .name = "token " + token_id, .token_id = token_id};
+}
+
+Principal unknown_principal(std::string peer) {
+  return {.role = Role::kViewer,
+          .role_name = "none",
+          .name = "a caller without a token",
+          .token_id = {},
+          .peer = std::move(peer)};
 }
 
 }  // namespace volador::security

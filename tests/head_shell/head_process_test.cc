@@ -195,6 +195,14 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Jobs/ReadCommand", "driver operator"},
     {"/volador.v1.Jobs/WriteCommand", "driver operator"},
     {"/volador.v1.Jobs/PutJobFiles", "driver operator"},
+    {"/volador.v1.Users/ListUsers", "operator"},
+    {"/volador.v1.Users/PutUser", "operator"},
+    {"/volador.v1.Users/DeleteUser", "operator"},
+    {"/volador.v1.Users/ChangePassword", "driver operator"},
+    {"/volador.v1.Users/Login", "none host driver node operator"},
+    {"/volador.v1.Users/Logout", "driver operator"},
+    {"/volador.v1.Users/CreateUserToken", "driver operator"},
+    {"/volador.v1.Users/WhoAmI", "driver operator"},
     {"/grpc.health.v1.Health/Check", "none host driver node operator"},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "driver operator"},
 };
@@ -248,6 +256,7 @@ TEST_F(HeadProcessTest, EveryMethodChecksTheRole) {
     members["host"] = *host;
   }
   EXPECT_THAT(head_->registry().unserved("Cluster"), ::testing::IsEmpty());
+  EXPECT_THAT(head_->registry().unserved("Users"), ::testing::IsEmpty());
   for (const operations::Entry& entry : operations::catalogue())
     EXPECT_TRUE(kAllowed.contains(entry.path)) << entry.path;
   for (const auto& [role, credentials] : members) {

@@ -91,24 +91,37 @@ class HeadPort final : public dashboard::ClusterPort {
   Result<dashboard::Visitor> bearer(std::string_view token) override {
     auto found = head_.bearer(token);
     if (!found) return make_error(found.error());
-    switch (found->role) {
-      case security::TokenRole::kOperator:
-        return dashboard::Visitor{.token_id = found->token_id, .access = dashboard::Access::kOperator};
-      case security::TokenRole::kViewer:
-        return dashboard::Visitor{.token_id = found->token_id, .access = dashboard::Access::kViewer};
-      case security::TokenRole::kJoin:
-      case security::TokenRole::kDriver:
-        break;
-    }
+    const dashboard::Access access = access_of(found->role);
+    const bool is_program = access == dashboard::Access::kUser && found->user.empty();
+    if (access != dashboard::Access::kOpen && !is_program)
+      return dashboard::Visitor{.token_id = found->token_id, .access = access, .user = found->user};
     return make_error(
         ErrorCode::kPermissionDenied,
         fmt::format("token {} has role {}, which does not open the dashboard. Create one with `volador token create "
                     "--role=viewer` (or operator) on the head's machine.",
                     found->token_id, to_string(found->role)));
   }
-  bool token_counts(const std::string& token_id) override { return head_.token_counts(token_id); }
+  std::optional<dashboard::Access> access_of(const std::string& token_id) override {
+    const auto account = head_.account(token_id);
+    if (!account) return std::nullopt;
+    return access_of(account->role);
+  }
 
  private:
+  static dashboard::Access access_of(security::TokenRole role) {
+    switch (role) {
+      case security::TokenRole::kOperator:
+        return dashboard::Access::kOperator;
+      case security::TokenRole::kDriver:
+        return dashboard::Access::kUser;
+      case security::TokenRole::kViewer:
+        return dashboard::Access::kViewer;
+      case security::TokenRole::kJoin:
+        break;
+    }
+    return dashboard::Access::kOpen;
+  }
+
   head::HeadAccess& head_;
   operations::Registry& registry_;
   dashboard::Dashboard* dashboard_ = nullptr;
@@ -156,13 +169,13 @@ void open_watch(dashboard::Dashboard& dashboard, const v1::WatchRequest& request
   stream->follow({.on_written = follower.on_written, .on_end = follower.on_closed});
 }
 
-void list_rows(dashboard::Dashboard& dashboard, const v1::ListRowsRequest& request,
+void list_rows(dashboard::Dashboard& dashboard, const security::Principal& by, const v1::ListRowsRequest& request,
                std::function<void(Result<std::string>)> done) {
   std::map<std::string, std::string> query{{"filter", request.filter()}, {"order", request.order()}};
   if (!request.page_token().empty()) query["page_token"] = request.page_token();
   if (request.page_size() != 0) query["page_size"] = std::to_string(request.page_size());
   for (const std::string& field : request.fields()) query["fields"] += field + ",";
-  dashboard.list(request.topic(), request.of(), std::move(query), std::move(done));
+  dashboard.list(by, request.topic(), request.of(), std::move(query), std::move(done));
 }
 
 std::string host_part(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -303,9 +316,9 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
     open_watch(*to, request, std::move(token_id), stream);
   });
   head->registry().serve<v1::ListRowsRequest, v1::ListRowsReply>(
-      "Live/List", [to = dashboard.get()](const security::Principal&, const v1::ListRowsRequest& request,
+      "Live/List", [to = dashboard.get()](const security::Principal& by, const v1::ListRowsRequest& request,
                                           const std::function<void(Result<v1::ListRowsReply>)>& done) {
-        list_rows(*to, request, [done](Result<std::string> page) {
+        list_rows(*to, by, request, [done](Result<std::string> page) {
           if (!page) return done(make_error(page.error()));
           v1::ListRowsReply reply;
           reply.set_json(std::move(*page));

@@ -334,6 +334,25 @@ JobCommands::Parts JobServer::Impl::commands_parts() {
           .calls = [this] { return calls(); }};
 }
 
+// Asks the head for the capacity of the cluster; one question at a time.
+void JobServer::Impl::look() {
+  if (looking || !wants_look) return;
+  looking = true;
+  wants_look = false;
+  auto waiting = std::exchange(after_look, {});
+  head.runner().ask([self = weak_from_this(), asked = core.ending(), waiting = std::move(waiting)](
+                        const head::HeadCore& head_core, BootTime) {
+    auto impl = self.lock();
+    if (!impl) return;
+    auto state = std::make_shared<jobs::ClusterState>(read_cluster(head_core, asked));
+    impl->post([impl = impl.get(), state, waiting] {
+      impl->looking = false;
+      impl->core.on_cluster(std::move(*state), impl->now_ms());
+      for (const auto& request : waiting) request();
+    });
+  });
+}
+
 // Stores the changes, then sends messages and replies.
 void JobServer::Impl::settle() {
   jobs::JobActions actions = core.take();

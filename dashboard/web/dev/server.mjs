@@ -85,7 +85,11 @@ async function answer(world, state, request, response) {
   const session = (role) => ({ role, cluster: "heron", version: "0.1.0", expires_ms: Date.now() + 8.64e7, ...(state.view ? { view: state.view } : {}) });
   if (url.pathname === "/api/v1/session") {
     if (request.method === "POST") {
-      const { token } = await body_of(request);
+      const { token, user, password } = await body_of(request);
+      if (user) {
+        if (user !== "mei" || password !== "correct horse") return refuse(401, "kUnauthenticated", "the user or the password is wrong, or the user is disabled");
+        return json(200, { ...session("operator"), user }, { "Set-Cookie": "volador_session=vt1.operator; HttpOnly; SameSite=Strict; Path=/" });
+      }
       if (!kRoles[token]) return refuse(401, "kUnauthenticated", "the token is unknown, expired or revoked", "volador token create --role=viewer makes a new one");
       return json(200, session(kRoles[token]), { "Set-Cookie": `volador_session=${token}; HttpOnly; SameSite=Strict; Path=/` });
     }

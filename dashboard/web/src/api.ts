@@ -4,6 +4,7 @@ import type { Why } from "./i18n/reason";
 
 export interface Session {
   role: string;
+  user?: string;  // Who signed in with a password, or whose token it is.
   cluster: string;
   version: string;
   expires_ms?: number;
@@ -63,8 +64,8 @@ export async function load_session(): Promise<void> {
     else throw error;
   }
 }
-export async function sign_in(token: string): Promise<void> {
-  session.value = await call<Session>("POST", "/api/v1/session", { token });
+export async function sign_in(proof: { token: string } | { user: string; password: string }): Promise<void> {
+  session.value = await call<Session>("POST", "/api/v1/session", proof);
   ended.value = false;
 }
 export async function sign_out(): Promise<void> {
@@ -72,7 +73,7 @@ export async function sign_out(): Promise<void> {
   session.value = null;
 }
 
-const kRoles = ["viewer", "operator", "admin"];
+const kRoles = ["viewer", "user", "operator"];
 export const may = (role: string) => kRoles.indexOf(session.value?.role ?? "") >= kRoles.indexOf(role);
 
 export const explain = (id: string) => call<{ text: string; why?: (Why | null)[] }>("GET", "/api/v1/explain?id=" + encodeURIComponent(id));

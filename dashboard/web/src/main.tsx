@@ -29,6 +29,7 @@ import { SignIn } from "./pages/sign_in";
 import { Studies, StudyPage } from "./pages/studies";
 import { Tasks } from "./pages/tasks";
 import { Tokens } from "./pages/tokens";
+import { Users } from "./pages/users";
 import { TrialPage } from "./pages/trial";
 import "./style.css";
 
@@ -59,6 +60,7 @@ function View() {
     case "events": return <Events />;
     case "drivers": return one ? <DriverPage key={one} id={one} /> : <Drivers />;
     case "tokens": return <Tokens />;
+    case "users": return <Users />;
     case "audit": return <Audit />;
     default: return <><Head title={t("page.unknown", { page })} /><Empty icon="search" title={t("page.unknown", { page })}><a href={link([])}>{t("page.unknown.next")}</a></Empty></>;
   }

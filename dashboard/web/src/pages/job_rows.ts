@@ -29,6 +29,7 @@ export interface JobSpec {
   mounts: string[];
   pool: string;
   stop_signal: string;
+  access?: string;
   environment: string;
   one_of: string;
   batch: string;
@@ -72,6 +73,7 @@ export interface Job {
   restarts: number;
   ranks: JobRank[];
   owner: string;
+  user?: string;  // Empty: the token has no user.
   stopping: boolean;
   position: number;
   start?: JobStart;

@@ -69,7 +69,7 @@ export function Jobs() {
     set_chosen(new Set());
     again();
   };
-  const choose = may("operator") ? { chosen: new Set(rows.filter((row) => chosen.has(row.id)).map((row) => row.id)), set: set_chosen, name: row_name, bar: () => <ManyJobs jobs={picked} on_clear={done} /> } : undefined;
+  const choose = may("user") ? { chosen: new Set(rows.filter((row) => chosen.has(row.id)).map((row) => row.id)), set: set_chosen, name: row_name, bar: () => <ManyJobs jobs={picked} on_clear={done} /> } : undefined;
   const select = (key: "pool" | "project" | "batch", values: string[]) => {
     const all = [...new Set([...values, ...(asked[key] ? [asked[key]] : [])])].sort();
     return all.length > (key === "batch" ? 0 : 1) || asked[key] ? <Select key={key} label={t(`job.${key}`)} value={asked[key]} on_change={(value) => set_query({ [key]: value || null })} options={[["", t("all")], ...all.map((one): [string, string] => [one, one])]} /> : null;
@@ -92,7 +92,7 @@ export function Jobs() {
             <b>{t("batch.one", { batch })}</b>
             <BatchBar jobs={jobs} />
             <span class="soft num" role="status">{counts_text(jobs)}</span>
-            {may("operator") && <span class="pair"><ManyButtons jobs={jobs} batch={batch} on_done={done} /></span>}
+            {may("user") && <span class="pair"><ManyButtons jobs={jobs} batch={batch} on_done={done} /></span>}
           </section>
         )}
         {error ? <Failed {...failure(error)} /> : !answer ? <Loading /> : (
@@ -121,8 +121,8 @@ const rank_columns = (attempts: boolean): Column<JobRank>[] => [
 
 // Jobs of the same owner of which only the first that starts runs.
 function Alternatives({ job }: { job: Job }) {
-  const { answer } = use_answer<{ rows: Job[] }>(/\s/.test(job.spec.one_of) ? null : `/api/v1/jobs?fields=id,spec,state,owner,stopping&filter=${encodeURIComponent(`spec.one_of=${job.spec.one_of}`)}`);
-  const others = answer?.rows.filter((one) => one.id !== job.id && one.owner === job.owner) ?? [];
+  const { answer } = use_answer<{ rows: Job[] }>(/\s/.test(job.spec.one_of) ? null : `/api/v1/jobs?fields=id,spec,state,owner,user,stopping&filter=${encodeURIComponent(`spec.one_of=${job.spec.one_of}`)}`);
+  const others = answer?.rows.filter((one) => one.id !== job.id && (job.user ? one.user === job.user : one.owner === job.owner)) ?? [];
   return (
     <Card title={t("job.alternatives")}>
       <p class="quiet-line">{t("job.alternatives.what", { of: job.spec.one_of })}</p>
@@ -183,7 +183,7 @@ export function JobPage({ id }: { id: string }) {
                 ["job.exit_code", !["queued", "running"].includes(job.state) && String(job.exit_code)], ["job.project", spec.project && <a href={link(["jobs"], { project: spec.project })}>{spec.project}</a>], ["job.pool", spec.pool && <a href={link(["jobs"], { pool: spec.pool })}>{spec.pool}</a>], ["job.environment", spec.environment && <code class="wrap">{spec.environment}</code>],
                 ["job.batch", spec.batch && <><a href={link(["jobs"], { batch: spec.batch })}>{spec.batch}</a> <span class="soft">· {t("batch.place", { place: count(spec.batch_index + 1), size: count(spec.batch_size) })}</span></>], ["job.preemptions", job.preemptions > 0 && count(job.preemptions)], ["job.stop_signal", spec.stop_signal && <code>SIG{spec.stop_signal}</code>],
                 ["job.notify", spec.notify?.join(", ")], ["job.output.folder", spec.output && <code class="wrap">{spec.output}</code>], ["job.only_nodes", spec.node_names.join(", ")], ["node.labels", Object.entries(spec.labels).map(([key, value]) => `${key}=${value}`).join(", ")],
-                ["job.directory", spec.directory && <code class="wrap">{spec.directory}</code>], ["job.isolated", (spec.isolated || spec.mounts.length > 0) && t("yes")], ["job.mounts", spec.mounts.length > 0 && <code class="wrap">{spec.mounts.join(", ")}</code>], ["job.code", spec.files_sha256 && <code title={spec.files_sha256}>{spec.files_sha256.slice(0, 12)}</code>], ["col.owner", job.owner && <TokenLink id={job.owner} />], ["col.note", spec.note]]} />
+                ["job.directory", spec.directory && <code class="wrap">{spec.directory}</code>], ["job.isolated", (spec.isolated || spec.mounts.length > 0) && t("yes")], ["job.mounts", spec.mounts.length > 0 && <code class="wrap">{spec.mounts.join(", ")}</code>], ["job.code", spec.files_sha256 && <code title={spec.files_sha256}>{spec.files_sha256.slice(0, 12)}</code>], ["col.owner", job.user || (job.owner && <TokenLink id={job.owner} />)], ["job.access", spec.access && spec.access !== "read" && t(`job.access.${spec.access}` as "job.access.none")], ["col.note", spec.note]]} />
             </Card>
             {spec.one_of && <Alternatives job={job} />}
             {spec.setup && <Card title={t("job.setup")}><Code text={spec.setup} /></Card>}

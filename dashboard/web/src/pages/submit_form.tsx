@@ -13,7 +13,7 @@ import type { QueueReply } from "./queue_settings";
 
 export function Submit({ on_done }: { on_done: () => void }) {
   const [open, set_open] = useState(false);
-  if (!may("operator")) return null;
+  if (!may("user")) return null;
   return (
     <>
       <button type="button" class="button primary" onClick={() => set_open(true)}>{t("job.submit")}</button>

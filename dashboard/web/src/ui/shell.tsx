@@ -17,10 +17,10 @@ import { toast, Toasts } from "./toast";
 
 export const kNav: [string, IconName][] = [
   ["overview", "overview"], ["experiments", "experiments"], ["studies", "search"], ["nodes", "nodes"], ["actors", "actors"], ["tasks", "tasks"], ["queue", "queue"], ["jobs", "jobs"], ["job_queue", "job_queue"], ["job_usage", "job_usage"], ["groups", "groups"], ["objects", "objects"],
-  ["logs", "logs"], ["events", "events"], ["drivers", "drivers"], ["tokens", "tokens"], ["audit", "audit"],
+  ["logs", "logs"], ["events", "events"], ["drivers", "drivers"], ["users", "users"], ["tokens", "tokens"], ["audit", "audit"],
 ];
 
-const kForOperators = ["tokens", "audit"];
+const kForOperators = ["users", "tokens", "audit"];
 // Returns the available pages; for results on disk only the experiments.
 export const pages = () => kNav.filter(([key]) => (session.value?.view ? key === "experiments" : !kForOperators.includes(key) || may("operator")));
 
@@ -65,7 +65,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <LinkState />
           <Choices />
           <div class="who">
-            <span>{word(session.value?.role ?? "")}</span>
+            <span>{session.value?.user && <b>{session.value.user} </b>}{word(session.value?.role ?? "")}</span>
             {!session.value?.view && <button type="button" class="icon-button" onClick={() => sign_out().catch((error) => toast(failure(error).what, "bad"))} aria-label={t("nav.sign_out")} title={t("nav.sign_out")}><Icon name="out" /></button>}
           </div>
         </footer>
