@@ -11,6 +11,7 @@
 #include "cli/commands/dashboard_command.h"
 #include "cli/commands/demo_command.h"
 #include "cli/commands/job_command.h"
+#include "cli/commands/login_commands.h"
 #include "cli/commands/process_commands.h"
 #include "cli/commands/query_commands.h"
 #include "cli/commands/start_command.h"
@@ -20,6 +21,7 @@
 #include "cli/commands/top_command.h"
 #include "cli/commands/train_commands.h"
 #include "cli/commands/tune_command.h"
+#include "cli/commands/user_command.h"
 #include "cli/commands/version_command.h"
 #include "cli/commands/view_command.h"
 #include "cli/completion.h"
@@ -127,6 +129,10 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<TimelineCommand>());
   add(std::make_unique<DrainCommand>());
   add(std::make_unique<KillCommand>());
+  add(std::make_unique<LoginCommand>());
+  add(std::make_unique<LogoutCommand>());
+  add(std::make_unique<WhoAmICommand>());
+  add(std::make_unique<UserCommand>());
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<JobCommand>());
   add(std::make_unique<TuneCommand>());

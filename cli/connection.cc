@@ -6,6 +6,7 @@
 #include "runtime/access_file.h"
 #include "runtime/clock.h"
 #include "runtime/control/cluster_api.h"
+#include "runtime/logins.h"
 #include "runtime/security/token.h"
 #include "runtime/settings.h"
 
@@ -26,6 +27,22 @@ std::optional<ClusterAccess> access_of_address(const Paths& paths, const std::st
   return std::nullopt;
 }
 
+// Takes the token of the sign-in at the target's address, if none is set.
+tl::expected<void, Failure> use_login(Target& target, const std::vector<Login>& logins) {
+  if (!target.token.empty()) return {};
+  const auto login = login_at(logins, target.address);
+  if (!login) return {};
+  if (login->expires_ms != 0 && unix_ms(SystemClock().wall()) >= login->expires_ms) {
+    return fail(
+        Error{ErrorCode::kUnauthenticated,
+              fmt::format("the sign-in of {} at {} has expired: sign in again with `volador login --user={}`, or "
+                          "forget it with `volador logout`",
+                          login->user, login->address, login->user)});
+  }
+  target.token = login->token;
+  return {};
+}
+
 }  // namespace
 
 const std::vector<std::string>& connection_settings() {
@@ -43,21 +60,31 @@ tl::expected<Target, Failure> find_target(const Config& config, const Paths& pat
   auto token = token_of(config);
   if (!token) return tl::unexpected(token.error());
   Target target{.token = *token};
+  auto logins = load_logins(paths);
+  if (!logins) return fail_here(logins.error());
   const bool cluster_named = is_cluster_named(config);
   if (config.is_set("address") && !cluster_named) {
     target.address = config.text("address");
     auto access = access_of_address(paths, target.address);
     if (access) target.local_cluster = access->cluster;
+    if (auto used = use_login(target, *logins); !used) return tl::unexpected(used.error());
     if (target.token.empty() && access) target.token = access->token;
     if (target.token.empty())
-      return fail(Error{ErrorCode::kUnauthenticated,
-                        fmt::format("no token for the cluster at {}: set VOLADOR_TOKEN or --token-file to one that "
-                                    "`volador token create --role=operator` printed on the head's machine",
-                                    target.address)});
+      return fail(
+          Error{ErrorCode::kUnauthenticated,
+                fmt::format("no token for the cluster at {}: sign in with `volador login`, or set VOLADOR_TOKEN or "
+                            "--token-file to one that `volador token create --role=operator` printed on the "
+                            "head's machine",
+                            target.address)});
     return target;
   }
 
   auto cluster = cluster_named ? Result<std::string>(config.text("cluster")) : load_current_cluster(paths);
+  if (!cluster && cluster.error().code == ErrorCode::kNotFound && !logins->empty()) {
+    target.address = logins->front().address;
+    if (auto used = use_login(target, *logins); !used) return tl::unexpected(used.error());
+    return target;
+  }
   if (!cluster && cluster.error().code == ErrorCode::kNotFound)
     return fail(ExitCode::kUnreachable,
                 Error{ErrorCode::kUnavailable,
@@ -75,9 +102,36 @@ tl::expected<Target, Failure> find_target(const Config& config, const Paths& pat
              *cluster)});
   if (!access) return fail(access.error());
   target.address = access->address;
+  if (auto used = use_login(target, *logins); !used) return tl::unexpected(used.error());
   if (target.token.empty()) target.token = access->token;
   target.local_cluster = access->cluster;
   return target;
+}
+
+tl::expected<SignInPlace, Failure> find_sign_in_place(const Config& config, const Paths& paths) {
+  auto logins = load_logins(paths);
+  if (!logins) return fail_here(logins.error());
+  SignInPlace place;
+  std::optional<ClusterAccess> access;
+  if (config.is_set("address") && !is_cluster_named(config)) {
+    place.address = config.text("address");
+    access = access_of_address(paths, place.address);
+  } else {
+    auto cluster = is_cluster_named(config) ? Result<std::string>(config.text("cluster")) : load_current_cluster(paths);
+    auto found = cluster ? load_access(paths, *cluster) : make_error(cluster.error());
+    if (found) {
+      access = *found;
+      place.address = access->address;
+    } else if (const auto login = login_at(*logins, ""); login && !is_cluster_named(config)) {
+      place.address = login->address;
+    } else {
+      return fail(Error{found.error().code, "no cluster is known here: name the head with --address=HOST:PORT (" +
+                                                found.error().message + ")"});
+    }
+  }
+  const auto login = login_at(*logins, place.address);
+  place.fingerprint = access ? access->fingerprint : login ? login->fingerprint : "";
+  return place;
 }
 
 tl::expected<std::unique_ptr<control::ClusterApi>, Failure> connect(const Target& target, const Paths& paths,

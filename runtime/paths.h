@@ -2,6 +2,7 @@
 //
 //   <home>/                                     VOLADOR_HOME, else $XDG_STATE_HOME/volador, else ~/.local/state/volador
 //     current                                   name of the cluster started last on this machine
+//     logins.json                               where this user is signed in (0600)
 //     clusters/<cluster>/
 //       access.json                             address, authority's fingerprint and operator token (0600)
 //       head/           cluster.json authority.key authority.pem journal.db lock head.log head.pid experiments/
@@ -93,6 +94,7 @@ class Paths {
   const std::filesystem::path& home() const { return home_; }
   std::filesystem::path clusters() const { return home_ / "clusters"; }
   std::filesystem::path current() const { return home_ / "current"; }
+  std::filesystem::path logins() const { return home_ / "logins.json"; }
   // `cluster` must be valid by check_name.
   ClusterPaths cluster(std::string_view cluster) const { return {clusters() / cluster}; }
 

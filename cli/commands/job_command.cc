@@ -245,6 +245,8 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
                   "Signal that asks the job to save and end: TERM (default), INT, USR1, USR2 or HUP")
       ->type_name("SIGNAL");
   app->add_option("--project", project_, "Project that the job belongs to; default by default")->type_name("NAME");
+  app->add_option("--access", access_, "What others of the project may do with it: none, read (default) or write")
+      ->type_name("WORD");
   app->add_option("--note", note_, "Text for people who look at the job")->type_name("TEXT");
   app->add_option("--array", array_, "Submit it so many times as a batch; VOLADOR_TASK_INDEX tells them apart, from 0")
       ->check(CLI::Range(1, jobs::kBatchMax).description(""))
@@ -364,6 +366,7 @@ tl::expected<jobs::JobSet, Failure> JobSubmitCommand::described() const {
   if (given("--pool")) spec.set_pool(pool_);
   if (given("--stop-signal")) spec.set_stop_signal(stop_signal_);
   if (given("--project")) spec.set_project(project_);
+  if (given("--access")) spec.set_access(access_);
   if (given("--note")) spec.set_note(note_);
   if (given("--output")) spec.set_output(output_);
   if (given("--notify")) *spec.mutable_notify() = {notify_.begin(), notify_.end()};
@@ -609,7 +612,7 @@ Outcome JobExecCommand::run(const Context& context) {
                           .terminal = terminal_,
                           .waits = wait_,
                           .input = input_,
-                          .wait = wait_within(timeout())},
+                          .wait = wait_within(*timeout())},
                          context.terminal);
 }
 
@@ -637,7 +640,7 @@ Outcome JobAttachCommand::run(const Context& context) {
                           .terminal = true,
                           .waits = wait_,
                           .input = true,
-                          .wait = wait_within(timeout())},
+                          .wait = wait_within(*timeout())},
                          context.terminal);
 }
 

@@ -43,7 +43,7 @@ class JobSubmitCommand final : public ClusterCommand {
   std::string nodes_, teardown_;
   int min_nodes_ = 0, servers_ = 0, restarts_ = 0, resumes_ = 0;
   std::vector<std::string> mounts_;
-  std::string shm_, pool_, stop_signal_, output_, environment_;
+  std::string shm_, pool_, stop_signal_, output_, environment_, access_;
   std::vector<std::string> alternatives_;
   int array_ = 0;
   bool isolated_ = false, grow_ = false;

@@ -34,21 +34,28 @@ void ClusterCommand::declare_connection(CLI::App& app, const std::string& timeou
   settings_.declare(app, connection_settings());
 }
 
-std::chrono::milliseconds ClusterCommand::timeout() const {
-  return std::chrono::ceil<std::chrono::milliseconds>(
-      parse_duration(timeout_).value_or(std::chrono::nanoseconds(std::chrono::seconds(5))));
-}
-
-tl::expected<std::unique_ptr<control::ClusterApi>, Failure> ClusterCommand::connect(const Context& context) const {
+tl::expected<std::chrono::milliseconds, Failure> ClusterCommand::timeout() const {
   auto timeout = parse_duration(timeout_);
   if (!timeout || timeout->count() <= 0)
     return usage_error(fmt::format("--timeout: expected a duration above zero such as 5s, got \"{}\"", timeout_));
+  return std::chrono::ceil<std::chrono::milliseconds>(*timeout);
+}
+
+tl::expected<Config, Failure> ClusterCommand::settings(const Context& context) const {
   auto config = settings_.resolve(context.paths);
   if (!config) return tl::unexpected(config.error());
   for (const std::string& warning : config->warnings()) context.terminal.note("warning: " + warning);
+  return config;
+}
+
+tl::expected<std::unique_ptr<control::ClusterApi>, Failure> ClusterCommand::connect(const Context& context) const {
+  auto patience = timeout();
+  if (!patience) return tl::unexpected(patience.error());
+  auto config = settings(context);
+  if (!config) return tl::unexpected(config.error());
   auto target = find_target(*config, context.paths);
   if (!target) return tl::unexpected(target.error());
-  return cli::connect(*target, context.paths, std::chrono::ceil<std::chrono::milliseconds>(*timeout));
+  return cli::connect(*target, context.paths, *patience);
 }
 
 namespace {

@@ -22,8 +22,9 @@ class ClusterCommand : public Command {
   // Declares --json, --timeout and the flags that select the cluster.
   void declare_connection(CLI::App& app, const std::string& timeout = "5s");
   [[nodiscard]] tl::expected<std::unique_ptr<control::ClusterApi>, Failure> connect(const Context& context) const;
-  // The value of --timeout, after connect().
-  std::chrono::milliseconds timeout() const;
+  // The settings of these flags; notes their warnings.
+  [[nodiscard]] tl::expected<Config, Failure> settings(const Context& context) const;
+  [[nodiscard]] tl::expected<std::chrono::milliseconds, Failure> timeout() const;
 
  private:
   SettingsFlags settings_;

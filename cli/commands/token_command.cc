@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "cli/render/cluster_view.h"
@@ -11,6 +12,7 @@
 #include "runtime/control/cluster_api.h"
 #include "runtime/nearest_word.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/protocol/volador/v1/users.pb.h"
 #include "runtime/quantities.h"
 
 namespace volador::cli {
@@ -26,10 +28,11 @@ CLI::App* TokenCommand::declare(CLI::App& root) {
 }
 
 CLI::App* TokenCommand::Create::declare(CLI::App& root) {
-  CLI::App* app = root.add_subcommand("create", "Create a token and print it; it is not shown again");
+  CLI::App* app = app_ = root.add_subcommand("create", "Create a token and print it; it is not shown again");
   app->footer(
       "Examples:\n  volador token create                                 for a machine that joins, valid for a day\n"
       "  volador token create --role=driver --valid-for=30d   for programs elsewhere\n"
+      "  volador token create --user=mei                      for programs of a user; role and jobs are the user's\n"
       "  volador token create > token && volador start --address=10.0.0.1:6380 --token-file=token");
   app->add_option("--role", role_,
                   "What the token allows: join (machines), driver (programs), viewer (read the dashboard) or operator "
@@ -37,6 +40,10 @@ CLI::App* TokenCommand::Create::declare(CLI::App& root) {
       ->type_name("ROLE");
   app->add_option("--valid-for", valid_for_, "How long the token is valid; 24h by default, 0 for no limit")
       ->type_name("DURATION");
+  app->add_option("--user", user_,
+                  "User that the token is for, with the user's role unless --role limits it to viewer or driver; users "
+                  "create their own, operators those of all")
+      ->type_name("NAME");
   app->add_option("--note", note_, "What the token is for; shown by token list")->type_name("TEXT");
   declare_connection(*app);
   return app;
@@ -53,6 +60,8 @@ Outcome TokenCommand::Create::run(const Context& context) {
   // The head takes 0 for "without end", so a duration that rounds to 0 would have the opposite effect.
   if (valid_for->count() > 0 && valid_for_ms == 0)
     return usage_error("--valid-for: expected at least 1ms, or 0 for without end");
+
+  if (!user_.empty()) return create_for_user(context, *valid_for);
 
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
@@ -71,6 +80,30 @@ Outcome TokenCommand::Create::run(const Context& context) {
                                     {"role", reply->token().role()},
                                     {"expires_wall_ns", reply->token().expires_wall_ns()},
                                     {"token", reply->text()}};
+  context.terminal.print(json.dump(2) + "\n");
+  return {};
+}
+
+Outcome TokenCommand::Create::create_for_user(const Context& context, std::chrono::nanoseconds valid_for) const {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::CreateUserTokenRequest request;
+  request.set_user(user_);
+  if (app_->count("--role") > 0) request.set_role(role_);
+  request.set_valid_s(std::chrono::ceil<std::chrono::seconds>(valid_for).count());
+  request.set_note(note_);
+  auto reply = (*api)->call<v1::CreateUserTokenReply>("Users/CreateUserToken", request);
+  if (!reply) return fail(reply.error());
+  if (!wants_json()) {
+    context.terminal.print(reply->token() + "\n");
+    return {};
+  }
+  const nlohmann::ordered_json json{{"api_version", "v1"},
+                                    {"id", reply->token_id()},
+                                    {"role", reply->role()},
+                                    {"user", user_},
+                                    {"expires_wall_ns", reply->expires_ms() * 1'000'000},
+                                    {"token", reply->token()}};
   context.terminal.print(json.dump(2) + "\n");
   return {};
 }

@@ -19,9 +19,13 @@ class TokenCommand final : public CommandGroup {
     Outcome run(const Context& context) override;
 
    private:
+    Outcome create_for_user(const Context& context, std::chrono::nanoseconds valid_for) const;
+
+    CLI::App* app_ = nullptr;
     std::string role_ = "join";
     std::string valid_for_ = "24h";
     std::string note_;
+    std::string user_;
   };
   class List final : public ClusterCommand {
    public:

@@ -154,7 +154,14 @@ std::string job_text(const v1::Job& job, int64_t now_ms, const Terminal& termina
   line(terminal.tr("code"),
        job.spec().files_sha256().empty() ? "" : "sha256:" + job.spec().files_sha256().substr(0, 8) + "…");
   line(terminal.tr("directory"), printable(job.spec().directory()));
-  line(terminal.tr("token"), job.owner());
+  if (job.user().empty()) {
+    line(terminal.tr("token"), job.owner());
+  } else {
+    line(terminal.tr("user"), printable(job.user()));
+  }
+  if (job.spec().access() == "none") line(terminal.tr("access"), terminal.tr("none: for its owner and operators"));
+  if (job.spec().access() == "write")
+    line(terminal.tr("access"), terminal.tr("write: others of its project may change it"));
   line(terminal.tr("note"), printable(job.spec().note()));
   if (job.ranks().empty()) return out;
   Table table({{.title = terminal.tr("rank"), .align = Align::kRight},

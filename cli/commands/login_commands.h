@@ -1,0 +1,36 @@
+// volador login, logout and whoami.
+#pragma once
+
+#include <string>
+
+#include "cli/commands/query_commands.h"
+#include "cli/connection.h"
+
+namespace volador::cli {
+
+// Signs in with a password, and keeps the token for later commands.
+class LoginCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  tl::expected<std::string, Failure> trusted_fingerprint(const Context& context, const SignInPlace& place,
+                                                         std::chrono::milliseconds timeout) const;
+
+  std::string user_, password_file_, fingerprint_, valid_for_ = "7d";
+};
+
+class LogoutCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+};
+
+class WhoAmICommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+};
+
+}  // namespace volador::cli
