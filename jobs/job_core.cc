@@ -151,17 +151,19 @@ void JobCore::forget(int64_t number) {
 
 // ---- requests ----
 
-const JobCore::Job* JobCore::find(const std::string& name, Error* why) const {
+// Jobs that the requester may not see do not exist for it.
+const JobCore::Job* JobCore::find(const std::string& name, const Requester& by, Error* why) const {
+  const auto shows = [&](const Job& job) { return access_to(job.record.job(), settings_, by) != JobAccess::kNone; };
   std::string_view digits = name;
   if (digits.starts_with("job-")) digits.remove_prefix(4);
   int64_t number = 0;
   const auto [end, failed] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
   if (failed == std::errc() && end == digits.data() + digits.size()) {
-    if (const auto found = jobs_.find(number); found != jobs_.end()) return &found->second;
+    if (const auto found = jobs_.find(number); found != jobs_.end() && shows(found->second)) return &found->second;
   }
   std::vector<const Job*> named;
   for (const auto& [each, job] : jobs_) {
-    if (job.spec().name() == name) named.push_back(&job);
+    if (job.spec().name() == name && shows(job)) named.push_back(&job);
   }
   if (named.size() == 1) return named.front();
   if (named.empty()) {
@@ -176,20 +178,25 @@ const JobCore::Job* JobCore::find(const std::string& name, Error* why) const {
   return nullptr;
 }
 
-JobCore::Job* JobCore::find(const std::string& name, Error* why) {
-  return const_cast<Job*>(std::as_const(*this).find(name, why));
-}
-
 Result<JobCore::Job*> JobCore::change(const std::string& name, const Requester& by, std::string_view what) {
   Error why;
-  Job* job = find(name, &why);
+  Job* job = const_cast<Job*>(find(name, by, &why));
   if (job == nullptr) return make_error(why);
-  if (by.operates || job->record.job().owner() == by.token_id) return job;
+  const v1::Job& shown = job->record.job();
+  if (access_to(shown, settings_, by) == JobAccess::kWrite) return job;
   return make_error(
       ErrorCode::kPermissionDenied,
-      fmt::format("{} {}: it was submitted with token {}, this request comes with token {}; use its token, "
-                  "or one of role operator",
-                  what, job->record.job().id(), job->record.job().owner(), by.token_id));
+      fmt::format(
+          "{} {}: it was submitted by {}, this request comes with {}; only its owner and operators may change it, "
+          "and others of its project if it was submitted with --access=write",
+          what, shown.id(), shown.user().empty() ? "token " + shown.owner() : "user " + shown.user(),
+          by.user.empty() ? "token " + by.token_id : "a token of user " + by.user));
+}
+
+// The job's name, for events and for the reasons of other jobs, which everyone sees; its id if not all may see the job.
+std::string JobCore::public_name(const Job& job) const {
+  const v1::Job& shown = job.record.job();
+  return seen_by_all(shown, settings_) ? shown.spec().name() : shown.id();
 }
 
 Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, const Requester& by,
@@ -197,6 +204,8 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   auto spec = checked_spec(request.spec());
   if (!spec) return make_error(spec.error());
   if (auto allowed = check_priority(spec->priority(), by); !allowed) return make_error(allowed.error());
+  VOLADOR_TRY(check_member(settings_, spec->project(), by));
+  VOLADOR_TRY(check_maxima(settings_, *spec));
   if (open_.size() >= limits_.open) {
     return make_error(ErrorCode::kUnavailable,
                       fmt::format("{} are queued or running, the limit; submit again when some "
@@ -211,6 +220,7 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   shown.set_state("queued");
   shown.set_submitted_ms(now_ms);
   shown.set_owner(by.token_id);
+  shown.set_user(by.user);
   job.record.set_number(number);
   job.record.set_phase(Record::QUEUED);
   job.record.set_files_bytes(files_bytes);
@@ -229,7 +239,7 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   Job& stored = jobs_[number] = std::move(job);
   enqueue(stored);
   keep(stored);
-  event("job submitted", {{"job", job_id(number)}, {"name", stored.spec().name()}});
+  event("job submitted", {{"job", job_id(number)}, {"name", public_name(stored)}});
   if (const Job* first = started_alternative(stored); first != nullptr) {
     set_end(stored, "stopped", reason("job.other_started", first->record.job().id()), now_ms);
     *reply.mutable_job() = row(stored, now_ms);
@@ -244,9 +254,9 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   return reply;
 }
 
-Result<v1::Job> JobCore::get(const std::string& job, int64_t now_ms) const {
+Result<v1::Job> JobCore::get(const std::string& job, const Requester& by, int64_t now_ms) const {
   Error why;
-  const Job* found = find(job, &why);
+  const Job* found = find(job, by, &why);
   if (found == nullptr) return make_error(why);
   return row(*found, now_ms);
 }
@@ -255,8 +265,7 @@ Result<v1::Job> JobCore::get(const std::string& job, int64_t now_ms) const {
 const JobCore::Job* JobCore::started_alternative(const Job& job) const {
   if (job.spec().one_of().empty()) return nullptr;
   for (const auto& [number, other] : jobs_) {
-    if (other.spec().one_of() != job.spec().one_of() || other.record.job().owner() != job.record.job().owner())
-      continue;
+    if (other.spec().one_of() != job.spec().one_of() || !same_owner(other.record.job(), job.record.job())) continue;
     if (other.record.phase() != Record::QUEUED && !other.record.job().ranks().empty()) return &other;
   }
   return nullptr;
@@ -283,7 +292,7 @@ Result<void> JobCore::check_urgency(const Job& job, const std::string& priority)
   return check_urgent_quota(planner_.view(), planner_.queue(), job.spec().project(), planner_.options());
 }
 
-v1::ListJobsReply JobCore::list(const v1::ListJobsRequest& request, int64_t now_ms) const {
+v1::ListJobsReply JobCore::list(const v1::ListJobsRequest& request, const Requester& by, int64_t now_ms) const {
   v1::ListJobsReply reply;
   const int limit = request.limit() > 0 ? request.limit() : kListDefault;
   int64_t total = 0;
@@ -294,8 +303,9 @@ v1::ListJobsReply JobCore::list(const v1::ListJobsRequest& request, int64_t now_
     if (request.state() == "open" ? !open : !request.state().empty() && request.state() != shown.state()) continue;
     if (!request.name().empty() && job.spec().name().find(request.name()) == std::string::npos) continue;
     if (!request.project().empty() && request.project() != job.spec().project()) continue;
-    if (!request.owner().empty() && request.owner() != shown.owner()) continue;
+    if (!request.owner().empty() && request.owner() != shown.owner() && request.owner() != shown.user()) continue;
     if (!request.batch().empty() && request.batch() != job.spec().batch()) continue;
+    if (access_to(shown, settings_, by) == JobAccess::kNone) continue;
     if (++total <= limit) *reply.add_jobs() = row(job, now_ms);
   }
   reply.set_total(total);
@@ -312,9 +322,10 @@ Result<v1::Job> JobCore::stop(const v1::StopJobRequest& request, const Requester
     if (request.now()) end_ranks(job, job.record.outcome(), true);
     return row(job, now_ms);
   }
-  set_reason(*job.record.mutable_job(), reason("job.stopped_by", by.token_id));
+  const Reason why = by.user.empty() ? reason("job.stopped_by", by.token_id) : reason("job.stopped_by_user", by.user);
+  set_reason(*job.record.mutable_job(), why);
   if (job.record.phase() == Record::QUEUED) {
-    set_end(job, "stopped", reason("job.stopped_by", by.token_id), now_ms);
+    set_end(job, "stopped", why, now_ms);
   } else {
     end_ranks(job, "stopped", request.now());
     settle(job, now_ms);
@@ -366,6 +377,7 @@ Result<v1::Job> JobCore::extend(const v1::ExtendJobRequest& request, const Reque
     return make_error(ErrorCode::kInvalidArgument, fmt::format("duration_s: expected 0 (unlimited) to {}, got {}",
                                                                kDurationMaxS, request.duration_s()));
   }
+  VOLADOR_TRY(check_duration_maximum(settings_, request.duration_s()));
   if (job.record.phase() == Record::ENDED || job.record.phase() == Record::ENDING) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("extend {}: it ends or has ended ({})",
                                                                job.record.job().id(), job.record.job().state()));

@@ -26,6 +26,7 @@
 #include <utility>
 #include <vector>
 
+#include "jobs/job_access.h"
 #include "jobs/log_policy.h"
 #include "jobs/queue/incremental_planner.h"
 #include "jobs/queue/job_planner.h"
@@ -83,12 +84,6 @@ struct JobActions {
   bool look = false;                          // The capacity of the cluster is needed: call on_cluster() with it.
 };
 
-// Who asks.
-struct Requester {
-  std::string token_id;
-  bool operates = false;
-};
-
 // The cluster as the queue sees it, read at one time.
 struct ClusterState {
   ClusterView view;                              // Without `running`.
@@ -117,9 +112,11 @@ class JobCore {
   // is missing. kUnavailable: too many jobs. `files_bytes`: size of its archive.
   Result<v1::SubmitJobReply> submit(const v1::SubmitJobRequest& request, const Requester& by, int64_t files_bytes,
                                     int64_t now_ms);
-  Result<v1::Job> get(const std::string& job, int64_t now_ms) const;
-  v1::ListJobsReply list(const v1::ListJobsRequest& request, int64_t now_ms) const;
-  // All of them: kNotFound: no such job, or several have this name. kPermissionDenied: it belongs to another token.
+  Result<v1::Job> get(const std::string& job, const Requester& by, int64_t now_ms) const;
+  // Those that the requester may see.
+  v1::ListJobsReply list(const v1::ListJobsRequest& request, const Requester& by, int64_t now_ms) const;
+  // All of them: kNotFound: no such job that the requester may see (jobs/job_access.h), or several have this name.
+  // kPermissionDenied: the requester may not change it.
   // kInvalidArgument: its state does not allow the request; the message has the state.
   Result<v1::Job> stop(const v1::StopJobRequest& request, const Requester& by, int64_t now_ms);
   Result<void> remove(const v1::DeleteJobRequest& request, const Requester& by, int64_t now_ms);
@@ -192,10 +189,10 @@ class JobCore {
     const v1::JobSpec& spec() const { return record.job().spec(); }
   };
 
-  Job* find(const std::string& name, Error* why);
-  const Job* find(const std::string& name, Error* why) const;
+  const Job* find(const std::string& name, const Requester& by, Error* why) const;
   Result<Job*> change(const std::string& name, const Requester& by, std::string_view what);
   v1::Job row(const Job& job, int64_t now_ms) const;
+  std::string public_name(const Job& job) const;
   void event(std::string text, std::vector<std::pair<std::string, std::string>> fields);
   bool load_notice(std::string_view value);
   // Reports an event (as v1.Notification.events) of the job to those that the settings and the job name. `why`: in

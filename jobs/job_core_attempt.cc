@@ -630,7 +630,7 @@ void JobCore::settle(Job& job, int64_t now_ms) {
       record.mutable_job()->set_state("running");
       record.mutable_job()->set_started_ms(now_ms);
       update_running(job);
-      event("job runs", {{"job", record.job().id()}, {"name", job.spec().name()}});
+      event("job runs", {{"job", record.job().id()}, {"name", public_name(job)}});
       report(job, "started", now_ms);
       keep(job);
     }
@@ -726,7 +726,7 @@ UsageLedger::Run JobCore::run_of(const Job& job, int64_t until_ms) {
   UsageLedger::Run run{.from_ms = job.record.job().started_ms(),
                        .to_ms = until_ms,
                        .project = job.spec().project(),
-                       .owner = job.record.job().owner(),
+                       .owner = owner_name(job.record.job()),
                        .held = {}};
   for (const auto& [node, resources] : job.held) run.held += resources;
   return run;
@@ -805,7 +805,7 @@ void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int
   unseen_.erase(record.number());
   dequeue(record.number());
   ended_.push_back(record.number());
-  event("job ended", {{"job", shown.id()}, {"name", job.spec().name()}, {"state", state}, {"why", shown.reason()}});
+  event("job ended", {{"job", shown.id()}, {"name", public_name(job)}, {"state", state}, {"why", shown.reason()}});
   report(job, state, now_ms);
   keep(job);
   actions_.look = true;

@@ -72,7 +72,7 @@ QueuedJob JobCore::queued(const Job& job) const {
   out.number = static_cast<JobNumber>(job.record.number());
   out.priority = parse_job_priority(spec.priority()).value_or(JobPriority::kNormal);
   out.project = spec.project();
-  out.owner = job.record.job().owner();
+  out.owner = owner_name(job.record.job());
   out.nodes = spec.nodes();
   out.per_node = resources_of(spec).value_or(ResourceSet());
   out.submitted_ms = job.record.job().submitted_ms();
@@ -106,7 +106,7 @@ void JobCore::update_running(const Job& job) {
       {.number = number,
        .started_ms = shown.started_ms() != 0 ? shown.started_ms() : shown.submitted_ms(),
        .limit_ms = job.spec().duration_s() * 1000,
-       .predicted_ms = predictor_.predict(shown.owner(), job.spec().project(), job.spec().duration_s() * 1000),
+       .predicted_ms = predictor_.predict(owner_name(shown), job.spec().project(), job.spec().duration_s() * 1000),
        .project = job.spec().project(),
        .held = job.held,
        .priority = parse_job_priority(job.spec().priority()).value_or(JobPriority::kNormal),
@@ -136,7 +136,7 @@ void JobCore::add_held(JobNumber running, int sign) {
 }
 
 void JobCore::record_run(const Job& job, int64_t run_ms) {
-  const std::string& owner = job.record.job().owner();
+  const std::string& owner = owner_name(job.record.job());
   predictor_.record(owner, job.spec().project(), run_ms, job.spec().duration_s() * 1000);
   planner_.repredict(predictor_, owner, job.spec().project());
 }
@@ -228,13 +228,13 @@ void JobCore::plan(int64_t now_ms) {
 // Ends the queued alternatives of a job that has begun.
 void JobCore::stop_alternatives(const Job& job, int64_t now_ms) {
   const std::string one_of = job.spec().one_of();
-  const std::string owner = job.record.job().owner();
   if (one_of.empty()) return;
   std::vector<int64_t> others;
   for (const int64_t number : open_) {
     const Job& other = jobs_.at(number);
     const bool is_queued = other.record.phase() == Record::QUEUED;
-    if (is_queued && other.spec().one_of() == one_of && other.record.job().owner() == owner) others.push_back(number);
+    if (is_queued && other.spec().one_of() == one_of && same_owner(other.record.job(), job.record.job()))
+      others.push_back(number);
   }
   const Reason why = reason("job.other_started", job.record.job().id());
   for (const int64_t number : others) set_end(jobs_.at(number), "stopped", why, now_ms);
@@ -244,9 +244,9 @@ void JobCore::stop_alternatives(const Job& job, int64_t now_ms) {
 void JobCore::preempt(Job& job, int64_t by, int64_t now_ms) {
   Record& record = job.record;
   if (record.phase() != Record::PLACING && record.phase() != Record::RUNNING) return;
-  const v1::JobSpec& other = jobs_.at(by).spec();
+  const Job& other = jobs_.at(by);
   record.mutable_job()->set_preemptions(record.job().preemptions() + 1);
-  set_reason(*record.mutable_job(), reason("job.preempted", job_id(by), other.name(), other.priority()));
+  set_reason(*record.mutable_job(), reason("job.preempted", job_id(by), public_name(other), other.spec().priority()));
   event("job is preempted", {{"job", record.job().id()}, {"by", job_id(by)}});
   report(job, "preempted", now_ms);
   end_ranks(job, "queued", false);

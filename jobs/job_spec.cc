@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "jobs/environment/environment.h"
+#include "jobs/job_access.h"
 #include "jobs/launch/command_check.h"
 #include "jobs/launch/launch.h"
 #include "jobs/log_policy.h"
@@ -157,6 +158,8 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   if (spec.stop_signal().starts_with("SIG")) spec.set_stop_signal(spec.stop_signal().substr(3));
   VOLADOR_TRY(check_text("pool", spec.pool(), kNameBytesMax));
   if (spec.pool().empty()) spec.set_pool(std::string(kDefaultPool));
+  if (const auto access = parse_job_access(spec.access()); !access) return make_error(access.error());
+  if (spec.access().empty()) spec.set_access("read");
   VOLADOR_TRY(check_text("one_of", spec.one_of(), kNameBytesMax));
   VOLADOR_TRY(check_text("batch", spec.batch(), kNameBytesMax));
   if (spec.batch().empty() && (spec.batch_index() != 0 || spec.batch_size() != 0))

@@ -295,6 +295,20 @@ void emit_resources(YAML::Emitter& out, const google::protobuf::Map<std::string,
   out << YAML::EndMap;
 }
 
+// Without the maxima that are not set.
+void emit_maxima(YAML::Emitter& out, const v1::JobMaxima& maxima) {
+  out << YAML::Key << "maxima" << YAML::Value << YAML::BeginMap;
+  const auto emit = [&out](const char* field, int64_t value) {
+    if (value != 0) out << YAML::Key << field << YAML::Value << value;
+  };
+  emit("restarts", maxima.restarts());
+  emit("resumes", maxima.resumes());
+  emit("graceful_s", maxima.graceful_s());
+  emit("debug_s", maxima.debug_s());
+  emit("duration_s", maxima.duration_s());
+  out << YAML::EndMap;
+}
+
 // Writes "list: {name: {…}}", if the list has entries. `fields` writes the fields of one.
 template <class Entries, class Fields>
 void emit_named(YAML::Emitter& out, const char* list, const Entries& entries, const Fields& fields) {
@@ -399,11 +413,17 @@ std::string yaml_of(const v1::QueueSettings& settings) {
       emit_resources(out, project.limits());
     }
     if (project.urgent_jobs() > 0) out << YAML::Key << "urgent_jobs" << YAML::Value << project.urgent_jobs();
+    if (project.members().empty()) return;
+    out << YAML::Key << "members" << YAML::Value << YAML::Flow << YAML::BeginSeq;
+    for (const std::string& member : project.members()) out << member;
+    out << YAML::EndSeq;
   });
   emit_named(out, "environments", settings.environments(), [&](const v1::Environment& environment) {
     out << YAML::Key << "source" << YAML::Value << environment.source();
   });
   emit_notifications(out, settings);
+  if (settings.has_maxima()) emit_maxima(out, settings.maxima());
+  if (settings.private_jobs()) out << YAML::Key << "private_jobs" << YAML::Value << true;
   out << YAML::Key << "version" << YAML::Value << settings.version();
   out << YAML::EndMap;
   return std::string(out.c_str()) + "\n";

@@ -10,6 +10,7 @@
 
 #include "jobs/notify/notice_settings.h"
 #include "runtime/nearest_word.h"
+#include "runtime/security/user.h"
 
 namespace volador::jobs {
 namespace {
@@ -64,6 +65,23 @@ Result<void> check_project(const v1::Project& project) {
   if (project.urgent_jobs() < 0)
     return bad_setting(
         fmt::format("{}: urgent_jobs: expected 0 (no limit) or more, got {}", where, project.urgent_jobs()));
+  if (project.members_size() > kSettingsEntriesMax)
+    return bad_setting(
+        fmt::format("{}: members: expected at most {}, got {}", where, kSettingsEntriesMax, project.members_size()));
+  for (const std::string& member : project.members())
+    VOLADOR_TRY(security::check_user_name(where + ": members", member));
+  return {};
+}
+
+Result<void> check_maxima_setting(const v1::JobMaxima& maxima) {
+  for (const auto& [field, value] :
+       std::initializer_list<std::pair<std::string_view, int64_t>>{{"restarts", maxima.restarts()},
+                                                                   {"resumes", maxima.resumes()},
+                                                                   {"graceful_s", maxima.graceful_s()},
+                                                                   {"debug_s", maxima.debug_s()},
+                                                                   {"duration_s", maxima.duration_s()}}) {
+    if (value < 0) return bad_setting(fmt::format("maxima: {}: expected 0 (no limit) or more, got {}", field, value));
+  }
   return {};
 }
 
@@ -106,6 +124,7 @@ Result<v1::QueueSettings> checked_settings(const v1::QueueSettings& given) {
     }
   }
   VOLADOR_TRY(check_notifications(settings));
+  VOLADOR_TRY(check_maxima_setting(settings.maxima()));
   if (settings.preemption().empty()) settings.set_preemption("never");
   if (settings.preemption() != "never" && !preempts_from(settings.preemption()))
     return bad_setting(

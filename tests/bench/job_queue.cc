@@ -265,7 +265,7 @@ int run(int jobs, int nodes, bool planner_only) {
   all.set_limit(1);
   all.set_state("queued");
   now_ms += 100'000;
-  (void)core.list(all, now_ms);
+  (void)core.list(all, {.token_id = "bench", .operates = true}, now_ms);
   fmt::print("queue_eta       {:.0f} ms  the expected starts of all queued jobs\n", ms_since(begin));
   return 0;
 }

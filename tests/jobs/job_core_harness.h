@@ -199,13 +199,13 @@ class JobCoreTest : public testing::Test {
   }
   std::vector<std::string> listed(const v1::ListJobsRequest& request) {
     std::vector<std::string> ids;
-    const v1::ListJobsReply reply = core_->list(request, now_);
+    const v1::ListJobsReply reply = core_->list(request, kCoreRoot, now_);
     for (const v1::Job& each : reply.jobs()) ids.push_back(each.id());
     return ids;
   }
 
   v1::Job job(const std::string& id) {
-    auto found = core_->get(id, now_);
+    auto found = core_->get(id, kCoreRoot, now_);
     EXPECT_TRUE(found) << found.error().message;
     return found.value_or(v1::Job());
   }

@@ -706,7 +706,7 @@ TEST_F(JobCoreOnTwoNodesTest, AJobIsDeletedOnlyAfterItsEnd) {
   EXPECT_THAT(refused.error().message, HasSubstr("it is running; stop it first"));
   exits(id, 0);
   EXPECT_TRUE(remove(id));
-  EXPECT_EQ(core_->get(id, now_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(core_->get(id, kCoreRoot, now_).error().code, ErrorCode::kNotFound);
   EXPECT_EQ(remove(id).error().code, ErrorCode::kNotFound);
   for (const auto& [key, value] : rows_) EXPECT_NE(key.first, kJobsTable);
 }
@@ -721,13 +721,13 @@ TEST_F(JobCoreOnTwoNodesTest, AJobIsFoundByIdNumberAndName) {
   EXPECT_EQ(job("digits").id(), "job-1");
   EXPECT_EQ(job("job-2").spec().name(), "job-2");
   for (const char* unknown : {"job-3", "3", "digit", "", "-1", "job-", "job-1x"}) {
-    const auto missing = core_->get(unknown, now_);
+    const auto missing = core_->get(unknown, kCoreRoot, now_);
     ASSERT_FALSE(missing) << unknown;
     EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
     EXPECT_THAT(missing.error().message, HasSubstr(fmt::format("no job \"{}\"", unknown)));
   }
   submit(spec);
-  const auto several = core_->get("digits", now_);
+  const auto several = core_->get("digits", kCoreRoot, now_);
   ASSERT_FALSE(several);
   EXPECT_EQ(several.error().code, ErrorCode::kNotFound);
   EXPECT_THAT(several.error().message, HasSubstr("the name of 2 jobs, from job-1 to job-3"));
@@ -762,7 +762,7 @@ TEST_F(JobCoreOnTwoNodesTest, ListsAreFilteredAndHaveTheNewestFirst) {
   v1::ListJobsRequest limited;
   limited.set_limit(2);
   EXPECT_THAT(listed(limited), ElementsAre("job-3", "job-2"));
-  EXPECT_EQ(core_->list(limited, now_).total(), 3);
+  EXPECT_EQ(core_->list(limited, kCoreRoot, now_).total(), 3);
 }
 
 TEST_F(JobCoreOnTwoNodesTest, ADryRunForeseesTheStartAndLeavesNothingBehind) {

@@ -79,6 +79,7 @@ TEST(JobSpecTest, GivenValuesAreKept) {
   spec.set_project("vision");
   spec.set_pool("a100");
   spec.set_stop_signal("USR1");
+  spec.set_access("write");
   const auto checked = checked_spec(spec);
   ASSERT_TRUE(checked) << checked.error().message;
   EXPECT_EQ(checked->DebugString(), spec.DebugString());

@@ -24,10 +24,12 @@ pools:
   a100: {projects: [vision], note: the large ones}
   old:
 projects:
-  vision: {weight: 2, limits: {gpus: 16, memory: 512GiB}, urgent_jobs: 4}
+  vision: {weight: 2, limits: {gpus: 16, memory: 512GiB}, urgent_jobs: 4, members: [mei, jo.kim]}
   speech: {limits: {gpus: 0}}
 environments:
   cuda12: {source: /opt/conda/envs/cuda12}
+maxima: {restarts: 5, graceful: 10min, duration: 2h}
+private_jobs: true
 )",
                                      "queue.yaml");
   EXPECT_TRUE(settings) << settings.error().message;
@@ -76,6 +78,10 @@ TEST(QueueSettingsTest, RulesOfTheFields) {
   EXPECT_THAT(settings_error([](auto& s) { (*s.mutable_projects(0)->mutable_limits())["gpus"] = -2; }),
               HasSubstr("projects: vision: limits: expected"));
   EXPECT_THAT(settings_error([](auto& s) { s.mutable_projects(0)->set_urgent_jobs(-1); }), HasSubstr("urgent_jobs"));
+  EXPECT_THAT(settings_error([](auto& s) { s.mutable_projects(0)->add_members("Mei"); }),
+              HasSubstr("projects: vision: members: \"Mei\" is no name of a user"));
+  EXPECT_THAT(settings_error([](auto& s) { s.mutable_maxima()->set_debug_s(-1); }),
+              HasSubstr("maxima: debug_s: expected 0 (no limit) or more, got -1"));
   EXPECT_THAT(settings_error([](auto& s) { s.set_preemption("always"); }),
               HasSubstr("preemption: expected never, urgent or very_urgent, got \"always\""));
   EXPECT_THAT(settings_error([](auto& s) { s.mutable_environments(0)->set_source("cuda11"); }),

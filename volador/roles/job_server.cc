@@ -41,7 +41,7 @@ constexpr auto kStoreJobsAgainAfter = 1s;
 constexpr size_t kEventsATurn = 512;
 
 jobs::Requester requester_of(const security::Principal& by) {
-  return {.token_id = by.token_id, .operates = by.role == security::Role::kOperator};
+  return {.token_id = by.token_id, .user = by.user, .operates = by.role == security::Role::kOperator};
 }
 
 std::string without_port(const std::string& address) { return address.substr(0, address.rfind(':')); }
@@ -471,12 +471,12 @@ void JobServer::serve_on(operations::Registry& registry) {
       },
       true);
   impl->serve<v1::GetJobRequest, v1::Job>(registry, "Jobs/GetJob",
-                                          [impl](const Principal&, const v1::GetJobRequest& request) {
-                                            return impl->core.get(request.job(), impl->now_ms());
+                                          [impl](const Principal& by, const v1::GetJobRequest& request) {
+                                            return impl->core.get(request.job(), requester_of(by), impl->now_ms());
                                           });
   impl->serve<v1::ListJobsRequest, v1::ListJobsReply>(
-      registry, "Jobs/ListJobs", [impl](const Principal&, const v1::ListJobsRequest& request) {
-        return Result<v1::ListJobsReply>(impl->core.list(request, impl->now_ms()));
+      registry, "Jobs/ListJobs", [impl](const Principal& by, const v1::ListJobsRequest& request) {
+        return Result<v1::ListJobsReply>(impl->core.list(request, requester_of(by), impl->now_ms()));
       });
   impl->serve<v1::StopJobRequest, v1::StopJobReply>(
       registry, "Jobs/StopJob", [impl, in_job](const Principal& by, const v1::StopJobRequest& request) {
