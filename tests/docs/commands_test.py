@@ -84,6 +84,15 @@ class Commands(unittest.TestCase):
         self.assertIn("by-name failed: on node", ran.stdout)
         self.assertIn('password: "***"', ran.stdout)
 
+    def test_the_guide_of_users_runs(self):
+        self.addCleanup(self.run_lines, "volador stop --all --yes")
+        page = (ROOT / "docs" / "guides" / "users.md").read_text()
+        text = "".join(re.findall(r"^```sh\n(.*?)^```$", page, re.S | re.M))
+        ran = self.run_lines(text.replace("--head", "--head --port=0 --no-dashboard"))
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertIn("user kim, with token", ran.stdout)
+        self.assertIn("member of vision", ran.stdout)
+
     def test_flags_of_scripts_units_and_manifests_exist(self):
         started = self.run_lines("volador start --help").stdout
         texts = {path: path.read_text() for path in DEPLOY.rglob("*") if path.is_file()}
