@@ -364,7 +364,7 @@ export const zh: Record<Key, string> = {
   "users.disable": "停用",
   "users.enable": "启用",
   "users.delete": "删除",
-  "users.change.title": "{act} {user}？",
+  "users.change.title": "{act}用户 {user}？",
   "users.disable.explain": "该用户将无法登录，其令牌会被拒绝，直到重新启用。",
   "users.enable.explain": "该用户可以重新登录，未被吊销的令牌恢复有效。",
   "users.delete.explain": "该用户的令牌会被吊销，使用它们的程序会断开连接。其作业会保留。此操作不可撤销。",
