@@ -115,6 +115,18 @@ await run_all("web_page", {
     await page.waitForSelector("input[name=token]");
     await page.context().close();
   },
+  "a wrong password is refused with what to do, a right one leads in and shows who is signed in": async () => {
+    const page = await (await browser.newContext({ locale: "en-US" })).newPage();
+    await page.goto(still.url + "/");
+    await page.fill("input[name=user]", "mei");
+    await page.fill("input[name=password]", "wrong horse");
+    await page.press("input[name=password]", "Enter");
+    await until("the refusal", async () => (await page.textContent("[role=alert]")).includes("volador user password"));
+    await page.fill("input[name=password]", "correct horse");
+    await page.press("input[name=password]", "Enter");
+    await until("the user's name", async () => (await page.textContent(".who")).includes("mei"));
+    await page.context().close();
+  },
   "a login link leads in once; an old one says how to get another": async () => {
     const page = await (await browser.newContext({ locale: "en-US" })).newPage();
     await page.goto(still.url + "/login?key=old");
