@@ -475,6 +475,12 @@ Result<ActorId> JobCore::rank_for_commands(const std::string& name, int rank, co
   if (!found) return make_error(found.error());
   const Job& job = **found;
   const v1::Job& shown = job.record.job();
+  if (!by.operates && !is_owner(shown, by)) {
+    return make_error(ErrorCode::kPermissionDenied,
+                      fmt::format("run a command in {}: only its owner and operators may, whatever access it gives to "
+                                  "others; ask {}",
+                                  shown.id(), owner_name(shown)));
+  }
   const auto refuse = [&](const std::string& why) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("run a command in {}: {}", shown.id(), why));
   };

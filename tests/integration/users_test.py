@@ -224,6 +224,14 @@ class Users(unittest.TestCase):
         _, _, operator = self.http("POST", "/api/v1/session", {"user": "ops", "password": PASSWORDS["ops"]})
         rows = self.http("GET", "/api/v1/users", cookie=operator)[1]["rows"]
         self.assertNotIn("argon2", json.dumps(rows))
+        # The settings of the queue come back as they were read, members and maxima included.
+        queue = self.http("GET", "/api/v1/job_queue", cookie=operator)[1]["settings"]
+        queue["projects"] = [{"name": "vision", "members": ["mei"]}]
+        status, body, _ = self.http("POST", "/api/v1/job_queue", {"settings": queue}, operator)
+        self.assertEqual(status, 200, body)
+        queue = self.http("GET", "/api/v1/job_queue", cookie=operator)[1]["settings"]
+        self.assertEqual(queue["projects"][0]["members"], ["mei"])
+        self.assertEqual(self.http("POST", "/api/v1/job_queue", {"settings": {**queue, "projects": []}}, operator)[0], 200)
         self.assertEqual(self.http("DELETE", "/api/v1/session", cookie=cookie)[0], 200)
         self.assertEqual(self.http("GET", "/api/v1/session", cookie=cookie)[0], 401)
 

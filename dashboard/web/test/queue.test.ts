@@ -85,6 +85,10 @@ test("an entry of the settings is replaced in its place, added at the end, or re
   assert.equal(names(with_entry(settings, "pools", "a100", { name: "a100", projects: [], note: "" })), "a100,old");
   assert.equal(names(with_entry(settings, "pools", "", { name: "new", projects: [], note: "" })), "a100,old,new");
   assert.equal(names(with_entry(settings, "pools", "a100", null)), "old");
+  const shared = with_entry({ ...settings, projects: [{ name: "vision", weight: 1, limits: {}, urgent_jobs: 0, note: "", members: ["mei"] }], maxima: { restarts: 2, resumes: 0 }, private_jobs: true },
+    "projects", "vision", { name: "vision", weight: 2, limits: {}, urgent_jobs: 0, note: "" });
+  assert.deepEqual(shared.projects[0].members, ["mei"], "what the form does not have is kept");
+  assert.ok(/members: \[mei\][\s\S]*maxima:\n  restarts: 2\nprivate_jobs: true\n/.test(settings_yaml(shared)));
   assert.equal(names(with_entry(settings, "pools", "unknown", null)), "a100,old");
   assert.equal(with_entry(settings, "pools", "a100", null).version, 7);
   assert.equal(settings.pools.length, 2);

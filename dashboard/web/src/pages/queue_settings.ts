@@ -3,12 +3,12 @@ import type { Resources } from "../live/protocol";
 import { yaml_bytes, yaml_list, yaml_text, yaml_value } from "./yaml_text";
 
 export interface Pool { name: string; projects: string[]; note: string }
-export interface Project { name: string; weight: number; limits: Resources; urgent_jobs: number; note: string }
+export interface Project { name: string; weight: number; limits: Resources; urgent_jobs: number; note: string; members?: string[] }
 export interface Environment { name: string; source: string; note: string }
 // Secrets are "***".
 export interface Notification { name: string; kind: string; url: string; secret: string; addresses: string[]; events: string[]; projects: string[] }
 export interface MailServer { host: string; port: number; security: string; user: string; password: string; from: string }
-export interface QueueSettings { pools: Pool[]; projects: Project[]; environments: Environment[]; preemption: string; version: number; notifications?: Notification[]; mail?: MailServer | null }
+export interface QueueSettings { pools: Pool[]; projects: Project[]; environments: Environment[]; preemption: string; version: number; notifications?: Notification[]; mail?: MailServer | null; maxima?: Record<string, number> | null; private_jobs?: boolean }
 export interface PoolState { pool: Pool; nodes: string[]; total: Resources; free: Resources; running: number; queued: number }
 export interface ProjectState { project: Project; used: Resources; running: number; queued: number; urgent: number }
 export interface QueueReply { settings: QueueSettings; pools: PoolState[]; projects: ProjectState[] }
@@ -16,11 +16,12 @@ export interface QueueReply { settings: QueueSettings; pools: PoolState[]; proje
 export const kPreemptions = ["never", "very_urgent", "urgent"];
 export type List = "pools" | "projects" | "environments";
 
-// The settings with an entry in place of the one named `before`; "": a further one. `entry` null: without it.
+// The settings with an entry in place of the one named `before`, whose members that the form does not have are kept; "": a further
+// one. `entry` null: without it.
 export function with_entry<L extends List>(settings: QueueSettings, list: L, before: string, entry: QueueSettings[L][number] | null): QueueSettings {
   const all = settings[list] as { name: string }[];
   const at = all.findIndex((one) => one.name === before);
-  const rest = at < 0 ? [...all, ...(entry ? [entry] : [])] : [...all.slice(0, at), ...(entry ? [entry] : []), ...all.slice(at + 1)];
+  const rest = at < 0 ? [...all, ...(entry ? [entry] : [])] : [...all.slice(0, at), ...(entry ? [{ ...all[at], ...entry }] : []), ...all.slice(at + 1)];
   return { ...settings, [list]: rest };
 }
 
@@ -78,6 +79,7 @@ export function settings_yaml(settings: QueueSettings): string {
       `weight: ${project.weight || 1}`,
       ...(limits.length ? ["limits:", ...limits.map(([name, amount]) => `  ${yaml_text(name)}: ${name === "memory" ? yaml_bytes(amount) : amount}`)] : []),
       ...(project.urgent_jobs > 0 ? [`urgent_jobs: ${project.urgent_jobs}`] : []),
+      ...(project.members?.length ? [`members: ${yaml_list(project.members)}`] : []),
     ];
   });
   list("environments", settings.environments, (environment) => [`source: ${yaml_text(environment.source)}`]);
@@ -96,6 +98,9 @@ export function settings_yaml(settings: QueueSettings): string {
     if (port) lines.push(`  port: ${port}`);
     put("  ", { security, user, password, from });
   }
+  const maxima = Object.entries(settings.maxima ?? {}).filter(([, most]) => most > 0);
+  if (maxima.length) lines.push("maxima:", ...maxima.map(([field, most]) => `  ${field}: ${most}`));
+  if (settings.private_jobs) lines.push("private_jobs: true");
   lines.push(`version: ${settings.version}`);
   return lines.join("\n") + "\n";
 }
