@@ -37,6 +37,9 @@ export interface JobSpec {
   batch_size: number;
   output: string;
   notify?: string[];
+  min_nodes?: number;
+  max_resumes?: number;
+  teardown?: string;
 }
 
 export interface JobRank {
@@ -79,6 +82,10 @@ export interface Job {
   start?: JobStart;
   earlier: JobRank[];
   preemptions: number;
+  resumes?: number;
+  nodes?: number;  // Of the newest attempt of an elastic job.
+  avoids?: string[];
+  labels?: string[];
 }
 
 export const kJobStates = ["queued", "running", "succeeded", "failed", "stopped", "expired"];
