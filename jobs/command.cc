@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -169,7 +170,10 @@ struct Command::Impl {
   std::mutex mutex;
   bool is_ready = false;                   // The setup has succeeded.
   std::vector<Deferred<void>> wait_ready;  // Until then.
-  fs::path link;                           // To the job's folder; empty: not made.
+  bool is_kept = false;                    // The command has failed, and users may look at what it left.
+  bool is_ended = false;
+  std::condition_variable ended;
+  fs::path link;  // To the job's folder; empty: not made.
   std::thread waiter;
 
   void prepare();
@@ -184,6 +188,8 @@ struct Command::Impl {
   }
   void set_ready();
   void run();
+  // Until the rank is ended.
+  void keep_for_users(int code);
   void tear_down(std::optional<int> code);
   // Prepares the job's environment for the setup and the command. Returns an exit code; 0: it is ready.
   int use_environment();
@@ -388,6 +394,16 @@ void Command::Impl::tear_down(std::optional<int> code) {
   if (ended != 0) say(fmt::format("volador: the teardown ended with exit code {}", ended));
 }
 
+void Command::Impl::keep_for_users(int code) {
+  std::unique_lock lock(mutex);
+  if (is_ended || process.ending()) return;
+  is_kept = true;
+  say(fmt::format("volador: exit code {}; this rank is kept for volador job attach {}, until volador job stop {}", code,
+                  start.job, start.job));
+  matches.add_failure(code);
+  ended.wait(lock, [this] { return is_ended; });
+}
+
 void Command::Impl::run() {
   int code = copy_data();
   if (code == 0) code = use_environment();
@@ -412,6 +428,7 @@ void Command::Impl::run() {
   if (code == 0 && start.command.empty()) return;
   if (code == 0) code = process.run(start.command, streams);
   tap.reset();
+  if (code != 0 && start.kept) keep_for_users(code);
   tear_down(code);
   matches.wait_until_taken(kMatchesPatience);
   prepared = {};
@@ -434,6 +451,11 @@ Command::~Command() {
   if (impl_->environments) impl_->environments->cancel();
   if (impl_->data) impl_->data->cancel();
   impl_->process.terminate();
+  {
+    const std::lock_guard lock(impl_->mutex);
+    impl_->is_ended = true;
+  }
+  impl_->ended.notify_all();
   impl_->remote.end();
   impl_->waiter.join();
   impl_->tear_down(std::nullopt);  // For a rank whose command another one runs; the waiter ends the process otherwise.
@@ -479,7 +501,7 @@ Deferred<std::vector<LogMatch>> Command::log_matches(int64_t after) { return imp
 CommandAnswer Command::start_command(RemoteCommand command) {
   {
     const std::lock_guard lock(impl_->mutex);
-    if (!impl_->is_ready) {
+    if (!impl_->is_ready && !impl_->is_kept) {
       return answer_of(make_error(
           ErrorCode::kUnavailable,
           fmt::format("the setup of rank {} still runs; ask again when it has ended, see volador job logs {}",

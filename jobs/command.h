@@ -40,9 +40,10 @@ struct CommandStart {
   std::string output;              // Folder that is created before the start; empty: none.
   std::vector<LogRule> log_rules;  // From the job's log policies.
   std::string teardown;            // For bash; runs after the command, however that ended. Empty: none.
+  bool kept = false;               // After a failure the rank stays for commands of users until it is ended.
 };
 VOLADOR_FIELDS(CommandStart, job, rank, command, setup, env, directory, isolated, mounts, shm_bytes, files, stop_signal,
-               environment, peer_names, peer_actors, peer_nodes, peer_addresses, output, log_rules, teardown);
+               environment, peer_names, peer_actors, peer_nodes, peer_addresses, output, log_rules, teardown, kept);
 
 // Answers to the head, which runs commands for users: how it went (a code of ErrorCode; 0: well) and a message.
 struct CommandAnswer {

@@ -147,7 +147,7 @@ class JobCore {
   void on_tick(int64_t now_ms);
   // When the next job expires; none: never.
   std::optional<int64_t> deadline_ms() const;
-  // Ranks that watch their output for log policies, and how many of their matches are known.
+  // Ranks that watch their output for log policies or are kept after a failure, and how many of their matches are known.
   struct WatchedRank {
     ActorId actor;
     int64_t known = 0;
@@ -249,6 +249,8 @@ class JobCore {
   void finish(Job& job, int64_t now_ms);
   void set_end(Job& job, const std::string& state, const Reason& why, int64_t now_ms);
   Reason reason_of_failure(const Job& job) const;
+  void keep_failed(Job& job, int rank, int code, int64_t now_ms);
+  void set_reason_of_kept(Job& job);
   void drop_oldest();
   void forget(int64_t number);
   void forget_ranks(Job& job);

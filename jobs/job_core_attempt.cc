@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstdlib>
 #include <iterator>
 
 #include "jobs/command.h"
@@ -223,6 +224,7 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
   start.output = spec.output();
   start.log_rules = rules_of(spec);
   start.teardown = spec.teardown();
+  start.kept = spec.debug_s() > 0 && (job.record.final_attempt() || job.record.job().restarts() >= spec.max_restarts());
   for (const auto& [name, value] : spec.env()) start.env[name] = value;
 
   const ActorId actor = job.ranks[static_cast<size_t>(rank)].actor;
@@ -449,7 +451,7 @@ std::vector<JobCore::WatchedRank> JobCore::watched_ranks() const {
   std::vector<WatchedRank> out;
   for (const int64_t number : active_) {
     const Job& job = jobs_.at(number);
-    if (job.spec().log_policies().empty()) continue;
+    if (job.spec().log_policies().empty() && job.spec().debug_s() == 0) continue;
     for (size_t i = 0; i < job.ranks.size(); ++i) {
       if (job.ranks[i].state != protocol::ALIVE) continue;
       const auto at = static_cast<int>(i);
@@ -474,6 +476,7 @@ void JobCore::on_log_matches(ActorId rank, int64_t known, const std::vector<LogM
     if (known + static_cast<int64_t>(i) != seen[index]) continue;  // It was dealt with before.
     seen[index] += 1;
     const int policy = matches[i].policy;
+    if (policy == kRankFailed) keep_failed(job, index, std::atoi(matches[i].line.c_str()), now_ms);
     if (policy < 0 || policy >= job.spec().log_policies_size()) continue;
     apply_policy(job, job.spec().log_policies(policy), shown, matches[i].line, now_ms);
   }
@@ -568,6 +571,12 @@ void JobCore::on_tick(int64_t now_ms) {
   for (const int64_t number : std::vector<int64_t>(active_.begin(), active_.end())) {
     Job& job = jobs_.at(number);
     const int64_t limit_ms = job.spec().duration_s() * 1000;
+    if (const int64_t kept_ms = job.record.job().debug_until_ms(); kept_ms != 0) {
+      if (now_ms < kept_ms || job.record.phase() == Record::ENDING) continue;
+      end_ranks(job, "failed", false);
+      settle(job, now_ms);
+      continue;
+    }
     if (job.record.phase() != Record::RUNNING || limit_ms == 0) continue;
     if (now_ms < job.record.job().started_ms() + limit_ms) continue;
     set_reason(*job.record.mutable_job(), reason("job.expired", format_duration(std::chrono::milliseconds(limit_ms))));
@@ -586,8 +595,9 @@ std::optional<int64_t> JobCore::deadline_ms() const {
   std::optional<int64_t> first;
   for (const int64_t number : active_) {
     const Job& job = jobs_.at(number);
-    if (job.record.phase() != Record::RUNNING || job.spec().duration_s() == 0) continue;
-    const int64_t end = job.record.job().started_ms() + job.spec().duration_s() * 1000;
+    const int64_t kept_ms = job.record.job().debug_until_ms();
+    if (job.record.phase() != Record::RUNNING || (job.spec().duration_s() == 0 && kept_ms == 0)) continue;
+    const int64_t end = kept_ms != 0 ? kept_ms : job.record.job().started_ms() + job.spec().duration_s() * 1000;
     if (!first || end < *first) first = end;
   }
   return first;
@@ -649,7 +659,7 @@ void JobCore::settle(Job& job, int64_t now_ms) {
         record.mutable_job()->set_restarts(record.job().restarts() + 1);
         outcome = "queued";
       }
-      record.mutable_job()->set_exit_code(exit_code_of(*job.failed));
+      if (record.job().debug_until_ms() == 0) record.mutable_job()->set_exit_code(exit_code_of(*job.failed));
       end_ranks(job, outcome, false);
     } else if (all_dead || led) {
       record.mutable_job()->clear_reason();
@@ -680,8 +690,40 @@ Reason JobCore::reason_of_failure(const Job& job) const {
   return reason("job.rank_on_node", job.failed_rank, node, what);
 }
 
-void JobCore::end_ranks(Job& job, const std::string& outcome, bool now) {
+// A rank has failed, and stays for commands of users.
+void JobCore::keep_failed(Job& job, int rank, int code, int64_t now_ms) {
+  v1::Job& shown = *job.record.mutable_job();
+  if (job.record.phase() == Record::ENDING || shown.debug_until_ms() != 0) return;
+  shown.mutable_ranks(rank)->set_exit_code(code);
+  shown.set_exit_code(code);
+  set_reason_of_kept(job);
+  const int64_t time_ms = job.spec().debug_s() * 1000;
+  set_reason(shown, reason("job.kept", reason_of(shown), format_duration(std::chrono::milliseconds(time_ms))));
+  shown.set_debug_until_ms(now_ms + time_ms);
+  event("job failed and is kept", {{"job", shown.id()}, {"rank", std::to_string(rank)}, {"why", shown.reason()}});
+  keep(job);
+}
+
+// The reason of the failure after which it is kept.
+void JobCore::set_reason_of_kept(Job& job) {
+  v1::Job& shown = *job.record.mutable_job();
+  for (const v1::JobRank& rank : shown.ranks()) {
+    if (rank.exit_code() == 0 || rank.state() == "ended") continue;
+    const Reason what = reason("job.exit_code", rank.exit_code());
+    return set_reason(shown, shown.ranks_size() < 2 ? reason("job.on_node", rank.node(), what)
+                                                    : reason("job.rank_on_node", rank.rank(), rank.node(), what));
+  }
+}
+
+void JobCore::end_ranks(Job& job, const std::string& wanted, bool now) {
   Record& record = job.record;
+  // A job that is kept has failed, whatever ends it.
+  const bool kept = record.job().debug_until_ms() != 0;
+  const std::string outcome = kept ? "failed" : wanted;
+  if (kept) {
+    set_reason_of_kept(job);
+    record.mutable_job()->clear_debug_until_ms();
+  }
   record.set_phase(Record::ENDING);
   record.set_outcome(outcome);
   newly_ending_.push_back(record.number());

@@ -305,7 +305,8 @@ std::vector<RunningJob> JobCore::running_of_project(const Job& job) const {
 // Whether the job wants more nodes than it has, and may be asked for it now.
 bool JobCore::may_grow(const Job& job, int64_t now_ms) const {
   const protocol::JobRecord& record = job.record;
-  return job.spec().grow() && record.phase() == Record::RUNNING && record.job().ranks_size() < job.spec().nodes() &&
+  return job.spec().grow() && record.phase() == Record::RUNNING && record.job().debug_until_ms() == 0 &&
+         record.job().ranks_size() < job.spec().nodes() &&
          (record.grown_ms() == 0 || now_ms - record.grown_ms() >= kGrowAgainMs);
 }
 

@@ -173,6 +173,7 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
     return bad_spec(fmt::format("output: expected an absolute path on the nodes, got {}", spec.output()));
   if (spec.graceful_s() == 0) spec.set_graceful_s(kGracefulDefaultS);
   VOLADOR_TRY(check_number("graceful_s", spec.graceful_s(), 1, kGracefulMaxS));
+  VOLADOR_TRY(check_number("debug_s", spec.debug_s(), 0, kDebugMaxS));
   for (const std::string& text : spec.mounts()) {
     if (const auto mount = parse_mount(text); !mount) return make_error(mount.error());
   }

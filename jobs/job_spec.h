@@ -16,6 +16,7 @@ inline constexpr int kBatchMax = 10'000;  // Jobs of a batch.
 inline constexpr int64_t kDurationMaxS = int64_t{366} * 24 * 3600;
 inline constexpr int64_t kGracefulDefaultS = 30;
 inline constexpr int64_t kGracefulMaxS = 24 * 3600;
+inline constexpr int64_t kDebugMaxS = int64_t{30} * 24 * 3600;
 inline constexpr int kRestartsMax = 1000;
 inline constexpr int kResumesMax = 1000;
 inline constexpr size_t kSpecBytesMax = 256 << 10;

@@ -27,8 +27,9 @@ struct LogRule {
 };
 VOLADOR_FIELDS(LogRule, pattern, ratio_above);
 
+inline constexpr int32_t kRankFailed = -1;
 struct LogMatch {
-  int32_t policy = 0;  // Index.
+  int32_t policy = 0;  // Index. kRankFailed: the line is the exit code of a command that has failed; its rank is kept.
   std::string line;    // Its first 500 bytes.
 };
 VOLADOR_FIELDS(LogMatch, policy, line);

@@ -49,6 +49,12 @@ void LogMatches::add(size_t policy, std::string_view line) {
   answer_locked();
 }
 
+void LogMatches::add_failure(int code) {
+  const std::lock_guard lock(mutex_);
+  matches_.push_back({.policy = kRankFailed, .line = std::to_string(code)});
+  answer_locked();
+}
+
 void LogMatches::answer_locked() {
   if (!waits_ || static_cast<int64_t>(matches_.size()) <= wanted_) return;
   const auto later = std::exchange(waits_, nullptr);

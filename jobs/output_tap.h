@@ -24,6 +24,8 @@ namespace volador::jobs {
 class LogMatches {
  public:
   void add(size_t policy, std::string_view line);
+  // The command has failed, and the rank is kept: a match of kRankFailed with the exit code.
+  void add_failure(int code);
   // Answered as soon as there are matches beyond the first `after`, which the caller has. A second call before that
   // is answered with nothing.
   Deferred<std::vector<LogMatch>> beyond(int64_t after);

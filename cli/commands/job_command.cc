@@ -231,6 +231,9 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
   app->add_option("--teardown", teardown_,
                   "Command line that bash runs on each node after the command, however that ended")
       ->type_name("TEXT");
+  app->add_option("--debug", debug_,
+                  "After a failure keep its nodes and their files for this time, such as 4h, for volador job attach")
+      ->type_name("DURATION");
   app->add_option("--graceful", graceful_, "Time from the stop signal to SIGKILL when it is stopped; 30s by default")
       ->type_name("DURATION");
   app->add_option("--node", node_names_, "Only on this node; may be repeated")
@@ -352,6 +355,11 @@ tl::expected<jobs::JobSet, Failure> JobSubmitCommand::described() const {
   if (given("--restarts")) spec.set_max_restarts(restarts_);
   if (given("--max-resumes")) spec.set_max_resumes(resumes_);
   if (given("--teardown")) spec.set_teardown(teardown_);
+  if (given("--debug")) {
+    const auto seconds = seconds_of("--debug", debug_);
+    if (!seconds) return tl::unexpected(seconds.error());
+    spec.set_debug_s(*seconds);
+  }
   if (given("--graceful")) {
     const auto seconds = seconds_of("--graceful", graceful_);
     if (!seconds) return tl::unexpected(seconds.error());

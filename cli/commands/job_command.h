@@ -34,7 +34,7 @@ class JobSubmitCommand final : public ClusterCommand {
   tl::expected<jobs::JobSet, Failure> described() const;
 
   CLI::App* app_ = nullptr;
-  std::string file_, memory_, duration_, graceful_, code_, request_;
+  std::string file_, memory_, duration_, debug_, graceful_, code_, request_;
   std::vector<std::string> command_, env_, resources_, labels_;
   v1::JobSpec given_;
   std::string name_, setup_, mode_, priority_, directory_, project_, note_;

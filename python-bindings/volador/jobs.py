@@ -202,6 +202,7 @@ def submit(
     stop_signal: str = "TERM",
     output: str = "",
     notify: Sequence[str] = (),
+    debug: float = 0,
 ) -> Job:
     """Submits a job. A text as `command` is run by bash. Resources are per node: `memory` and `shm` in bytes. `code` is the folder
     that travels with the job; None: no folder. `environment` is a file of it that lists packages ("requirements.txt"), a path of
@@ -300,7 +301,7 @@ def _fields(command: str | Sequence[str], fields: Mapping[str, Any], function: s
     return {**(submit.__kwdefaults__ or {}), **fields, "command": command}
 
 
-_WITH_UNITS = {"memory": "memory_bytes", "shm": "shm_bytes", "duration": "duration_s", "graceful": "graceful_s"}
+_WITH_UNITS = {"memory": "memory_bytes", "shm": "shm_bytes", "duration": "duration_s", "graceful": "graceful_s", "debug": "debug_s"}
 
 
 def _changes(fields: Mapping[str, Any]) -> str:
@@ -342,6 +343,7 @@ def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
         "duration_s": _whole(fields["duration"]),
         "max_restarts": fields["max_restarts"],
         "graceful_s": _whole(fields["graceful"]),
+        "debug_s": _whole(fields["debug"]),
         "directory": fields["directory"],
         "node_names": list(fields["node_names"]),
         "labels": dict(fields["labels"] or {}),

@@ -250,6 +250,20 @@ class JobExecFaults(unittest.TestCase):
         for process in (pid, child):
             wait_until(f"process {process} has ended", lambda process=process: not pathlib.Path(f"/proc/{process}").exists())
 
+    def test_a_failed_job_is_kept_until_it_is_stopped(self):
+        for setup, words in ((), "left"), (("--setup=echo half > left; exit 4",), "half"):
+            code = 4 if setup else 3
+            job = self.cluster.submit("--no-code", "--debug=4h", *setup, "--", "bash", "-c", "echo left > left; exit 3")
+            kept = wait_until("it is kept", lambda job=job: (found := self.cluster.job(job))["debug_until_ms"] and found)
+            self.assertEqual((kept["state"], kept["exit_code"]), ("running", code))
+            self.assertIn(f"exited with code {code}; its nodes are kept for 4 h", kept["reason"])
+            self.assertEqual(self.cluster.must("job", "exec", job, "--", "cat", "left"), words + "\n")
+            self.cluster.must("job", "stop", job)
+            ended = self.cluster.wait_state(job, "failed", "stopped")
+            self.assertEqual((ended["state"], ended["exit_code"], ended["debug_until_ms"]), ("failed", code, 0))
+            self.assertIn(f"exited with code {code}", ended["reason"])
+            self.assertIn("this rank is kept for volador job attach", self.cluster.must("job", "logs", job))
+
     def test_a_killed_worker_ends_the_session_with_the_reason(self):
         job = self.cluster.submit("--no-code", "--", "sleep", "1000")
         node = self.cluster.wait_state(job, "running")["ranks"][0]["node"]
