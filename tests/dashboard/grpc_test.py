@@ -196,8 +196,12 @@ class Foreign(set_up.Cluster):
         loss = [{"metric": "loss", "mode": "min"}]
         holder = calls["Jobs"]("SubmitJob", spec={"command": ["sleep", "600"], "cpus": 2}).job.id  # Jobs after it stay queued.
         self.addCleanup(lambda: calls["Jobs"]("StopJob", job=holder, now=True))
+        while calls["Jobs"]("GetJob", job=holder).state != "running":
+            self.assertLess(time.monotonic(), until)
+            time.sleep(0.05)
         # For each call a request, and a different one that must not be sent with the same id.
         requests = {
+            "StartCommand": ({"job": holder, "command": ["true"]}, {"job": holder, "command": ["false"]}),
             "SubmitJob": ({"spec": {"command": ["true"], "cpus": 2, "name": "a"}}, {"spec": {"command": ["true"], "cpus": 2, "name": "b"}}),
             "SetJobPriority": ({"job": "a", "priority": "urgent"}, {"job": "a", "priority": "normal"}),
             "ExtendJob": ({"job": "a", "duration_s": 60}, {"job": "a", "duration_s": 70}),

@@ -234,7 +234,8 @@ class JobSimulation {
     std::string out;
     for (const auto& [key, record] : records_) {
       if (record.phase() != SimRecord::ENDED)
-        out += fmt::format("{} ({}); ", record.ShortDebugString(), core_->get(record.job().id(), root_, now_ms_)->reason());
+        out += fmt::format("{} ({}); ", record.ShortDebugString(),
+                           core_->get(record.job().id(), root_, now_ms_)->reason());
     }
     return out;
   }

@@ -83,7 +83,7 @@ export interface Job {
   earlier: JobRank[];
   preemptions: number;
   resumes?: number;
-  nodes?: number;  // Of the newest attempt of an elastic job.
+  nodes?: number;  // Number of nodes of the newest attempt of an elastic job.
   avoids?: string[];
   labels?: string[];
 }
