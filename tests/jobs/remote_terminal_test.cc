@@ -142,12 +142,14 @@ TEST_F(UserCommandTest, ACallerThatIsGoneHangsUpTheTerminal) {
 TEST_F(UserCommandTest, OutputThatIsNotReadEndsTheCommand) {
   make_pipe("end");
   commands_.emplace(surroundings_, RemoteCommands::Limits{.reader_patience = 300ms});
-  ASSERT_TRUE(start({"bash", "-c", "trap 'echo ended > end; exit' TERM; echo up; sleep 1000 & wait"}, false));
+  ASSERT_TRUE(
+      start({"bash", "-c", "trap 'echo ended > end; exit' TERM; echo up; sleep 1000 & while :; do wait; done"}, false));
   read_until("up");
   EXPECT_EQ(read_pipe("end"), "ended\n");
   EXPECT_TRUE(take().empty());
   // Also when its output has filled everything.
-  ASSERT_TRUE(start({"bash", "-c", "trap 'echo ended > end; exit' TERM; echo up; yes & wait"}, false, "d"));
+  ASSERT_TRUE(
+      start({"bash", "-c", "trap 'echo ended > end; exit' TERM; echo up; yes & while :; do wait; done"}, false, "d"));
   EXPECT_FALSE(take(1h, "d").empty());
   EXPECT_EQ(read_pipe("end"), "ended\n");
 }
