@@ -501,6 +501,11 @@ Result<ActorId> JobCore::rank_for_commands(const std::string& name, int rank, co
   if (rank < 0 || rank >= static_cast<int>(job.ranks.size()))
     return refuse(fmt::format("rank: expected 0 to {}, got {}", job.ranks.size() - 1, rank));
   const Rank& wanted = job.ranks[static_cast<size_t>(rank)];
+  if (wanted.state == protocol::ACTOR_STATE_UNSPECIFIED) {
+    return make_error(ErrorCode::kUnavailable,
+                      fmt::format("run a command in {}: the head has started and has not found rank {} yet; ask again",
+                                  shown.id(), rank));
+  }
   if (wanted.state != protocol::ALIVE)
     return refuse(fmt::format("rank {} is {}; `volador job show {}` lists the ranks", rank, shown.ranks(rank).state(),
                               shown.id()));

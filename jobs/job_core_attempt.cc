@@ -488,8 +488,8 @@ void JobCore::apply_policy(Job& job, const v1::LogPolicy& policy, const v1::JobR
   v1::Job& shown = *job.record.mutable_job();
   const std::string name = name_of(policy);
   const bool labels = policy.action() == "label" || policy.action() == "notify" || !policy.label().empty();
-  if (labels && shown.labels_size() < kLabelsMax && std::ranges::find(shown.labels(), name) == shown.labels().end())
-    shown.add_labels(name);
+  const bool is_labelled = std::ranges::find(shown.labels(), name) != shown.labels().end();
+  if (labels && shown.labels_size() < kLabelsMax && !is_labelled) shown.add_labels(name);
   if (policy.action() == "label") return;
   event("job alert", {{"job", shown.id()},
                       {"policy", name},
@@ -497,10 +497,15 @@ void JobCore::apply_policy(Job& job, const v1::LogPolicy& policy, const v1::JobR
                       {"rank", std::to_string(rank.rank())},
                       {"node", rank.node()},
                       {"line", line}});
-  report(job, "alert", now_ms, reason("job.policy_matched", name, rank.node(), line));
+  // Later lines of the same kind change nothing, and are not reported.
+  const bool avoids = std::ranges::find(shown.avoids(), rank.node()) != shown.avoids().end();
+  const bool is_old = policy.action() == "notify"           ? is_labelled
+                      : policy.action() == "cancel_retries" ? job.record.final_attempt()
+                                                            : avoids;
+  if (!is_old) report(job, "alert", now_ms, reason("job.policy_matched", name, rank.node(), line));
   if (policy.action() == "cancel_retries") job.record.set_final_attempt(true);
   if (policy.action() != "exclude_node" && policy.action() != "move") return;
-  if (std::ranges::find(shown.avoids(), rank.node()) == shown.avoids().end()) shown.add_avoids(rank.node());
+  if (!avoids) shown.add_avoids(rank.node());
   if (policy.action() == "move") move(job, reason("job.policy_moves", name, rank.node()), now_ms);
 }
 

@@ -30,7 +30,7 @@ constexpr std::array kEventWords{
     EventWords{"expired", "expired", true},    EventWords{"preempted", "was preempted", false},
     EventWords{"alert", "has an alert", false}};
 
-const EventWords& words_of(std::string_view event) {
+const EventWords& event_words(std::string_view event) {
   const auto found = std::ranges::find(kEventWords, event, &EventWords::event);
   return found == kEventWords.end() ? kEventWords.back() : *found;
 }
@@ -45,7 +45,8 @@ bool takes(const v1::Notification& notification, std::string_view event) {
 std::string one_title(const protocol::JobNotice& notice) {
   const v1::Job& job = notice.job();
   const std::string name = plain_text(job.spec().name(), kNoticeWordBytesMax);
-  std::string out = fmt::format("{}{} {}", job.id(), name == job.id() ? "" : " " + name, words_of(notice.event()).says);
+  std::string out =
+      fmt::format("{}{} {}", job.id(), name == job.id() ? "" : " " + name, event_words(notice.event()).says);
   if (!job.reason().empty()) out += ": " + plain_text(job.reason(), kNoticeReasonBytesMax);
   return out;
 }
@@ -119,7 +120,8 @@ v1::Job job_for_notice(const v1::Job& job) {
 
 std::string notice_title(const std::vector<protocol::JobNotice>& notices) {
   if (notices.size() == 1) return one_title(notices.front());
-  const bool all_ended = std::ranges::all_of(notices, [](const auto& each) { return words_of(each.event()).is_end; });
+  const bool all_ended =
+      std::ranges::all_of(notices, [](const auto& each) { return event_words(each.event()).is_end; });
   std::vector<std::string> counts;
   for (const EventWords& word : kEventWords) {
     const auto count = std::ranges::count(notices, word.event, &protocol::JobNotice::event);

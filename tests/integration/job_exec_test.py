@@ -279,7 +279,7 @@ class JobExecFaults(unittest.TestCase):
         self.cluster.wait_state(job, "running")
         self.cluster.kill(self.cluster.pid_of("head"))
         self.cluster.start_head()
-        session, _ = self.attach(job)
+        session, _ = self.attach(job, "--wait")  # The head may not have found the rank yet.
         session.type("exit 3\n")
         self.assertEqual(session.wait(), 3)
 

@@ -386,6 +386,27 @@ TEST_F(NoticeCoreTest, ReportsStayUntilTheyAreDeliveredAndASecondLifeDeliversThe
   EXPECT_EQ(actions.settings->mail().password(), "pa55");
 }
 
+TEST_F(NoticeCoreTest, TheFirstLineOfALogPolicyIsAnAlert) {
+  node("west", 2);
+  look();
+  queue_settings(kNoticeYaml);
+  v1::JobSpec spec = core_spec(1);
+  spec.set_name("train");
+  spec.set_project("vision");
+  v1::LogPolicy& policy = *spec.add_log_policies();
+  policy.set_pattern("NaN");
+  policy.set_action("notify");
+  const std::string id = running(spec);
+  for (const int64_t known : {0, 1}) {
+    core_->on_log_matches(actor(id), known, {{.policy = 0, .line = "loss NaN"}}, now_);
+    settle();
+    EXPECT_THAT(
+        said(),
+        ElementsAre(
+            "ops-feishu: job-1 train has an alert: its output on node west matched the log policy NaN: loss NaN"));
+  }
+}
+
 TEST_F(NoticeCoreTest, SecretsAreInNoReplyAndNoEvent) {
   queue_settings(kNoticeYaml);
   EXPECT_THAT(core_->queue().DebugString(), Not(HasSubstr("K3Y")));

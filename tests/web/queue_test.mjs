@@ -101,6 +101,14 @@ await run_all("web_queue", {
     equal(wrong.join("\n"), "", "noted");
     await close();
   },
+  "a job's page has the use of its ranks over time, a line for each": async () => {
+    const { page, wrong, go, close } = await tab();
+    await go("/jobs/job-7");
+    await until("the curves", async () => (await card(page, "Resource use").locator("h3").allTextContents()).join() === "CPU cores,Private memory,GPU utilisation");
+    equal((await card(page, "Resource use").locator("section").first().locator(".legend-entry").allTextContents()).map((one) => one.trim()).join(), "0 · heron,1 · osprey", "lines of CPU cores");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+  },
   "reports of the settings are shown, and stay when others change": async () => {
     const server = await start({ trials: 40, still: true });
     const { page, wrong, go, close } = await tab({ server });

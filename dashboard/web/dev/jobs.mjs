@@ -6,7 +6,8 @@ const kSpec = { name: "", command: [], setup: "", env: {}, nodes: 1, cpus: 1, gp
 const rank_of = (rank, node, actor, state, more = {}) => ({ rank, node, actor, state, exit_code: 0, reason: "", attempt: 1, ...more });
 
 export function jobs_of(world) {
-  const [first, second] = [...world.tables.actors.values()].filter((one) => one.state === "alive").map((one) => one.id);
+  const alive = [...world.tables.actors.values()].filter((one) => one.state === "alive");
+  const [first, second] = [alive[0], alive.find((one, at) => at > 0 && one.gpus.length) ?? alive[1]].map((one) => one?.id);
   const failed = reasoned(["job.rank_on_node", 1, "osprey", ["job.exit_code", 1]]);
   const job = (number, state, spec, more = {}) => ({
     id: `job-${number}`, spec: { ...kSpec, name: `job-${number}`, ...spec }, state, reason: "", submitted_ms: world.now - 9e5 + number * 6e4, started_ms: 0, ended_ms: 0, exit_code: 0, restarts: 0, ranks: [], owner: "t-7f21c0", stopping: false, position: 0, earlier: [], preemptions: 0, ...more,

@@ -33,7 +33,7 @@ function series(query, now) {
     ? [["cpu_cores_used", 2, 14], ["memory_bytes_used", 6e9, 2e10], ...(node === "osprey" ? [0, 1, 2, 3].flatMap((gpu) => [[`gpu${gpu}_granted`, gpu < 3 ? 0.99 : 0, 1], [`gpu${gpu}_utilization_ratio`, 0.1 * gpu, 0.6 + 0.1 * gpu], [`gpu${gpu}_memory_bytes`, 1e10 * (gpu + 1), 1.4e10 * (gpu + 1)]]) : [])]
     : [["cpu_cores", 0.4, 1], ["memory_bytes", 1.4e8, 1.6e8], ["calls_per_s", 2, 9], ["call_ms", 90, 130]];
   const of = node ? "node/" + node : "actor/" + (query.get("actor") || query.get("trial"));
-  return { series: measures.map(([metric, low, high]) => ({ id: `${of}/${metric}`, kind: of.split("/")[0], name: of.split("/")[1], metric, ...wave(from, to, low, high, every) })) };
+  return { series: measures.filter(([metric]) => !query.get("name") || query.get("name") === metric).map(([metric, low, high]) => ({ id: `${of}/${metric}`, kind: of.split("/")[0], name: of.split("/")[1], metric, ...wave(from, to, low, high, every) })) };
 }
 
 // Returns { status, value }; null: another route.

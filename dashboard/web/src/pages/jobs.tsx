@@ -11,6 +11,7 @@ import { Card, Code, Empty, Facts, Failed, Head, Loading, Middle, Popover, RowLi
 import { Table, type Column } from "../ui/table";
 import { JobButtons, ManyButtons, ManyJobs } from "./job_acts";
 import { BatchBar, counts_text } from "./job_batches";
+import { RankCurves } from "./job_curves";
 import { rows_of, type JobRow } from "./job_groups";
 import { JobTerminal } from "./job_terminal";
 import { LogBox } from "./logs";
@@ -167,6 +168,7 @@ export function JobPage({ id }: { id: string }) {
                 {shows_terminal ? <JobTerminal key={chosen.actor} job={job.id} rank={chosen.rank} /> : <LogBox key={chosen.actor} filter={{ id: chosen.actor }} height={360} ended={chosen.state === "ended"} />}
               </Card>
             )}
+            {job.ranks.some((rank) => rank.actor) && <RankCurves ranks={job.ranks} ended={!["queued", "running"].includes(job.state)} />}
             {job.earlier.length > 0 && (
               <Card title={t("job.earlier")}>
                 <Table label={t("job.earlier")} bare prefix="earlier." rows={job.earlier} columns={rank_columns(true)} id={(row) => `${row.attempt}.${row.rank}`} order="-attempt" height={280} empty={null} />

@@ -15,7 +15,7 @@ export interface Steps extends Series {
   max: (number | null)[];
 }
 
-const kRanges: Record<string, number> = { hour: 3_600_000, day: 86_400_000, month: 30 * 86_400_000 };
+export const kRanges: Record<string, number> = { hour: 3_600_000, day: 86_400_000, month: 30 * 86_400_000 };
 
 // `of`: query of /api/v1/series; null: nothing is requested.
 export function use_series(of: Record<string, string> | null, range: string): Steps[] | null {
