@@ -228,8 +228,8 @@ class JobExecFaults(unittest.TestCase):
         self.cluster = Cluster()
         self.addCleanup(self.cluster.close)
 
-    def attach(self, job):
-        session = TerminalSession(self.cluster, "job", "attach", job)
+    def attach(self, job, *options):
+        session = TerminalSession(self.cluster, "job", "attach", *options, job)
         self.addCleanup(session.close)
         session.type("echo p''id $$-\n")
         session.read_until("pid ")
