@@ -262,6 +262,7 @@ class JobCore {
   std::map<int64_t, Job> jobs_;
   std::set<int64_t> open_;                       // Not ended: queued jobs and those of active_.
   std::set<int64_t> active_;                     // Open jobs that are not queued; as many as the cluster holds.
+  std::set<int64_t> growing_;                    // Those of active_ that may be given more nodes, see JobSpec.grow.
   mutable IncrementalPlanner planner_;           // The queued jobs, and the running ones: those of active_.
   std::array<std::vector<int64_t>, 3> waiting_;  // Queued jobs by priority, ascending.
   std::set<int64_t> unseen_;                     // Those of active_ whose resources the last view did not show as used.

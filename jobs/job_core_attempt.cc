@@ -110,6 +110,7 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now
   Record& record = job.record;
   dequeue(record.number());
   active_.insert(record.number());
+  if (job.spec().grow()) growing_.insert(record.number());
   unseen_.insert(record.number());
   record.set_phase(Record::PLACING);
   record.clear_outcome();
@@ -819,6 +820,7 @@ void JobCore::finish(Job& job, int64_t now_ms) {
   account(job, now_ms);
   forget_ranks(job);
   active_.erase(record.number());
+  growing_.erase(record.number());
   unseen_.erase(record.number());
   job.again_ms = now_ms;
   enqueue(job);
@@ -849,6 +851,7 @@ void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int
   if (!why.empty()) set_reason(shown, why);
   open_.erase(record.number());
   active_.erase(record.number());
+  growing_.erase(record.number());
   unseen_.erase(record.number());
   dequeue(record.number());
   ended_.push_back(record.number());

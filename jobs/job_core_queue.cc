@@ -336,10 +336,14 @@ size_t JobCore::room_of(const Job& job, int64_t now_ms) const {
 // Asks a running elastic job to save its state and to go on with more nodes, if there has been room for a while that
 // nothing in the queue waits for. One at a time: several would count on the same nodes.
 void JobCore::grow(int64_t now_ms) {
-  std::vector<int64_t> candidates;
+  if (growing_.empty()) return;
   for (const int64_t number : active_) {
-    Job& job = jobs_.at(number);
+    const Job& job = jobs_.at(number);
     if (job.record.phase() == Record::ENDING && job.record.outcome() == "queued") return;  // It needs the room first.
+  }
+  std::vector<int64_t> candidates;
+  for (const int64_t number : growing_) {
+    Job& job = jobs_.at(number);
     if (may_grow(job, now_ms)) {
       candidates.push_back(number);
     } else {
