@@ -20,6 +20,7 @@
 #include <utility>
 
 #include "jobs/job_client.h"
+#include "jobs/remote/write_whole.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/net/unique_fd.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
@@ -34,19 +35,6 @@ constexpr size_t kInputAtOnce = size_t{256} << 10;
 constexpr std::chrono::seconds kHeadPatience{60};  // After that the rank ends a command whose output has no reader.
 constexpr milliseconds kFirstPause{20};
 constexpr milliseconds kLongestPause{500};
-
-// Writes all to a descriptor that may not block. False: it has no reader any more.
-bool write_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
-    if (wrote > 0) bytes.remove_prefix(static_cast<size_t>(wrote));
-    if (wrote >= 0 || errno == EINTR) continue;
-    if (errno != EAGAIN) return false;
-    pollfd room{fd, POLLOUT, 0};
-    ::poll(&room, 1, -1);
-  }
-  return true;
-}
 
 // Passes signals of this process on as bytes, while it exists. One at a time.
 class SignalPipe {
@@ -270,7 +258,7 @@ Result<int> JobSession::pass_output_on() {
     heard = Steady::now();
     told = false;
     wait = kFirstPause;
-    if (!write_all(STDOUT_FILENO, reply->output()) || !write_all(STDERR_FILENO, reply->error())) {
+    if (!jobs::write_whole(STDOUT_FILENO, reply->output()) || !jobs::write_whole(STDERR_FILENO, reply->error())) {
       stop(128 + SIGPIPE);
       return 128 + SIGPIPE;
     }

@@ -14,6 +14,7 @@
 #include <thread>
 #include <utility>
 
+#include "jobs/remote/write_whole.h"
 #include "runtime/net/unique_fd.h"
 
 namespace volador::jobs {
@@ -24,15 +25,6 @@ constexpr int kTapPipeBytes = 1 << 20;
 constexpr size_t kReportedLineBytes = 500;
 constexpr size_t kMatchesMax = 1000;  // Kept for the head; later ones are dropped.
 constexpr std::chrono::seconds kReportAgain{60};
-
-void write_whole_output(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(fd, bytes.data(), bytes.size());
-    if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return;
-    bytes.remove_prefix(static_cast<size_t>(written));
-  }
-}
 
 }  // namespace
 
@@ -96,7 +88,7 @@ struct OutputTap::Stream {
       const ssize_t got = ::read(from.get(), buffer.data(), buffer.size());
       if (got > 0) {
         const std::string_view bytes(buffer.data(), static_cast<size_t>(got));
-        write_whole_output(to, bytes);
+        write_whole(to, bytes);
         matcher->feed(bytes, found);
         continue;
       }

@@ -20,6 +20,7 @@
 
 #include "jobs/remote/rsh_frames.h"
 #include "jobs/remote/ssh_arguments.h"
+#include "jobs/remote/write_whole.h"
 #include "runtime/net/socket.h"
 #include "runtime/net/unique_fd.h"
 #include "runtime/result.h"
@@ -31,19 +32,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kSshFailed = 255;
-
-// Writes all to a descriptor that may not block. False: it has no reader any more.
-bool write_whole(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t wrote = ::write(fd, bytes.data(), bytes.size());
-    if (wrote > 0) bytes.remove_prefix(static_cast<size_t>(wrote));
-    if (wrote >= 0 || errno == EINTR) continue;
-    if (errno != EAGAIN) return false;
-    pollfd room{fd, POLLOUT, 0};
-    ::poll(&room, 1, -1);
-  }
-  return true;
-}
 
 int ssh_failure(const std::string& message) {
   write_whole(STDERR_FILENO, message + "\n");
