@@ -52,7 +52,7 @@ class Access(Cluster):
                     answer = visitor.ask(method, path)
                     if who == "nobody":
                         self.assertEqual(answer.status, 401)
-                    elif who in ("driver", "join") or (who == "viewer" and access == "operator"):
+                    elif who in ("driver", "join") or (who == "viewer" and access in ("user", "operator")):
                         self.assertEqual(answer.status, 403)
                     else:  # Whatever it says to such a request, it lets it through and is no fault of ours.
                         self.assertNotIn(answer.status, (401, 403))
