@@ -107,8 +107,8 @@ try {
       const { token } = JSON.parse(cli("token", "create", "--role=viewer", "--json"));
       const viewer = await open_page("en-US");
       await viewer.goto(url);
-      await viewer.fill("input", token);
-      await viewer.click("button[type=submit]");
+      await viewer.fill("input[name=token]", token);
+      await viewer.click("form:has(input[name=token]) button");
       await until("the overview", async () => (await viewer.textContent("h1")) === "page");
       await go(viewer, `/jobs/${job}`);
       await until("the log", async () => (await viewer.locator(".logs").count()) === 1);
