@@ -39,6 +39,16 @@ void fill(const StartForecast& forecast, v1::JobStart& out) {
   out.set_ahead(forecast.ahead);
 }
 
+// `may`: what only the owner and operators may do.
+tl::unexpected<Error> refused_access(const v1::Job& job, const Requester& by, std::string_view what,
+                                     std::string_view may) {
+  return make_error(
+      ErrorCode::kPermissionDenied,
+      fmt::format("{} {}: it was submitted by {}, this request comes with {}; only its owner and operators may {}",
+                  what, job.id(), job.user().empty() ? "token " + job.owner() : "user " + job.user(),
+                  by.user.empty() ? "token " + by.token_id : "a token of user " + by.user, may));
+}
+
 }  // namespace
 
 std::string job_id(int64_t number) { return fmt::format("job-{}", number); }
@@ -185,13 +195,8 @@ Result<JobCore::Job*> JobCore::change(const std::string& name, const Requester& 
   if (job == nullptr) return make_error(why);
   const v1::Job& shown = job->record.job();
   if (access_to(shown, settings_, by) == JobAccess::kWrite) return job;
-  return make_error(
-      ErrorCode::kPermissionDenied,
-      fmt::format(
-          "{} {}: it was submitted by {}, this request comes with {}; only its owner and operators may change it, "
-          "and others of its project if it was submitted with --access=write",
-          what, shown.id(), shown.user().empty() ? "token " + shown.owner() : "user " + shown.user(),
-          by.user.empty() ? "token " + by.token_id : "a token of user " + by.user));
+  return refused_access(shown, by, what,
+                        "change it, and others of its project if it was submitted with --access=write");
 }
 
 // The job's name, for events and for the reasons of other jobs, which everyone sees; its id if not all may see the job.
@@ -471,17 +476,13 @@ Result<v1::QueueSettings> JobCore::set_queue(const v1::QueueSettings& given) {
   return without_secrets(settings_);
 }
 
-Result<ActorId> JobCore::rank_for_commands(const std::string& name, int rank, const Requester& by) {
-  const auto found = change(name, by, "run a command in");
-  if (!found) return make_error(found.error());
-  const Job& job = **found;
+Result<ActorId> JobCore::rank_for_commands(const std::string& name, int rank, const Requester& by) const {
+  Error unknown;
+  const Job* found = find(name, by, &unknown);
+  if (found == nullptr) return make_error(unknown);
+  const Job& job = *found;
   const v1::Job& shown = job.record.job();
-  if (!by.operates && !is_owner(shown, by)) {
-    return make_error(ErrorCode::kPermissionDenied,
-                      fmt::format("run a command in {}: only its owner and operators may, whatever access it gives to "
-                                  "others; ask {}",
-                                  shown.id(), owner_name(shown)));
-  }
+  if (!by.operates && !is_owner(shown, by)) return refused_access(shown, by, "run a command in", "do so");
   const auto refuse = [&](const std::string& why) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("run a command in {}: {}", shown.id(), why));
   };

@@ -124,7 +124,7 @@ class JobCore {
   Result<v1::Job> extend(const v1::ExtendJobRequest& request, const Requester& by, int64_t now_ms);
 
   // The actor of a rank in which users may run commands. Errors as above; the job must run.
-  Result<ActorId> rank_for_commands(const std::string& job, int rank, const Requester& by);
+  Result<ActorId> rank_for_commands(const std::string& job, int rank, const Requester& by) const;
 
   v1::GetQueueReply queue() const;
   // kInvalidArgument: see UsageLedger::usage().

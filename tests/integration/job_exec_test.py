@@ -187,7 +187,7 @@ class JobExec(unittest.TestCase):
         viewer = json.loads(self.cluster.must("token", "create", "--role=viewer", "--json"))["token"]
         refused = self.exec("--", "true", VOLADOR_TOKEN=driver)
         self.assertEqual(refused.returncode, 5)
-        self.assertIn(f"run a command in {self.job}: it was submitted with token", refused.stderr)
+        self.assertIn(f"run a command in {self.job}: it was submitted by token", refused.stderr)
         self.assertEqual(self.exec("--", "true", VOLADOR_TOKEN=viewer).returncode, 5)
         own = json.loads(self.cluster.run("job", "submit", "--no-code", "--json", "--", "sleep", "1000", VOLADOR_TOKEN=driver).stdout)["id"]
         self.cluster.wait_state(own, "running")

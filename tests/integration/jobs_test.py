@@ -292,7 +292,7 @@ class Jobs(unittest.TestCase):
         job = self.cluster.submit("--no-code", "--", "sleep", "30")
         refused = self.cluster.run("job", "stop", job, VOLADOR_TOKEN=driver)
         self.assertEqual(refused.returncode, 5)
-        self.assertIn("it was submitted with token", refused.stderr)
+        self.assertIn("it was submitted by token", refused.stderr)
         own = json.loads(self.cluster.run("job", "submit", "--no-code", "--json", "--", "sleep", "30", VOLADOR_TOKEN=driver).stdout)["id"]
         urgent = self.cluster.run("job", "submit", "--no-code", "--priority=very_urgent", "--", "true", VOLADOR_TOKEN=driver)
         self.assertIn("very_urgent is for operators", urgent.stderr)

@@ -94,6 +94,18 @@ TEST_F(JobAccessTest, OwnerAndOperatorsHaveAllAccess) {
   }
 }
 
+TEST_F(JobAccessTest, OnlyTheOwnerAndOperatorsRunCommands) {
+  // The job does not run: whoever may is told that (kInvalidArgument).
+  const auto code = [&](const std::string& access, const Requester& by) {
+    return core_->rank_for_commands(job_with(access), 0, by).error().code;
+  };
+  for (const std::string access : {"none", "read", "write"}) {
+    EXPECT_EQ(code(access, kMeiElsewhere), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code(access, kRoot), ErrorCode::kInvalidArgument);
+    EXPECT_EQ(code(access, kKim), access == "none" ? ErrorCode::kNotFound : ErrorCode::kPermissionDenied);
+  }
+}
+
 TEST_F(JobAccessTest, TheErrorOfAHiddenJobIsThatOfNone) {
   const std::string job = job_with("none");
   std::string hidden = core_->get(job, kKim, now_).error().message;
