@@ -37,7 +37,7 @@ class FullDisk(unittest.TestCase):
                 size[:] = work.output.stat().st_size, time.monotonic()
             return time.monotonic() - size[1] > 1.5 and work.ended() > begin + 200
 
-        machines.wait_until("the program's output meets the full disk", output_is_stuck, 30, work.said)
+        machines.wait_until("the program's output meets the full disk", output_is_stuck, 120, work.said)
         os.kill(cluster.head_pid(), signal.SIGKILL)
         machines.wait_until("the killed head is gone", lambda: not cluster.head_pid(), 10)
         # Leases end after 3.5 s: the actors are parked, so that no call ends any more.

@@ -170,7 +170,7 @@ try {
       await page.click("dialog button[type=submit]");
       await until("the limit", async () => (await page.locator("tbody tr:has-text('vision')").allTextContents()).join().includes("0 / 1.5"));
       const { settings } = await answer("/api/v1/job_queue");
-      equal(JSON.stringify(settings.projects), JSON.stringify([{ name: "vision", weight: 1, limits: { cpus: 1.5 }, urgent_jobs: 0, note: "" }]), "what the head keeps");
+      equal(JSON.stringify(settings.projects), JSON.stringify([{ name: "vision", weight: 1, limits: { cpus: 1.5 }, urgent_jobs: 0, note: "", members: [] }]), "what the head keeps");
       equal(cli("job", "queue", "--yaml"), await page.locator(".yaml pre").first().textContent(), "the same file from the command line");
       await go("/jobs");
       await page.click(".page-head button.primary");
