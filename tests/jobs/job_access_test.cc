@@ -95,7 +95,7 @@ TEST_F(JobAccessTest, OwnerAndOperatorsHaveAllAccess) {
 }
 
 TEST_F(JobAccessTest, OnlyTheOwnerAndOperatorsRunCommands) {
-  // The job does not run: whoever may is told that (kInvalidArgument).
+  // The job does not run, which those who may are told (kInvalidArgument).
   const auto code = [&](const std::string& access, const Requester& by) {
     return core_->rank_for_commands(job_with(access), 0, by).error().code;
   };
