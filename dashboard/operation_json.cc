@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "dashboard/base64.h"
+#include "runtime/base64.h"
 
 namespace volador::dashboard {
 namespace {

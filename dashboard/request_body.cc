@@ -6,7 +6,7 @@
 #include <limits>
 #include <nlohmann/json.hpp>
 
-#include "dashboard/base64.h"
+#include "runtime/base64.h"
 #include "runtime/nearest_word.h"
 
 namespace volador::dashboard {

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "runtime/base64.h"
 #include "runtime/utf8.h"
 
 namespace volador::jobs {
@@ -28,15 +29,6 @@ std::string hmac_sha256(std::string_view key, std::string_view message) {
   HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(message.data()),
        message.size(), out, &size);
   return {reinterpret_cast<const char*>(out), size};
-}
-
-std::string base64(std::string_view bytes) {
-  std::string out((bytes.size() + 2) / 3 * 4 + 1, '\0');
-  const int size =
-      EVP_EncodeBlock(reinterpret_cast<unsigned char*>(out.data()),
-                      reinterpret_cast<const unsigned char*>(bytes.data()), static_cast<int>(bytes.size()));
-  out.resize(static_cast<size_t>(size));
-  return out;
 }
 
 std::string hex(std::string_view bytes) {

@@ -5,10 +5,10 @@
 #include <string>
 #include <string_view>
 
-namespace volador::dashboard {
+namespace volador {
 
 std::string base64(std::string_view bytes);
 // No value: another character, a length that is no multiple of 4, or padding elsewhere than at the end.
 std::optional<std::string> from_base64(std::string_view text);
 
-}  // namespace volador::dashboard
+}  // namespace volador

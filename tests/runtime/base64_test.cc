@@ -1,4 +1,4 @@
-#include "dashboard/base64.h"
+#include "runtime/base64.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-namespace volador::dashboard {
+namespace volador {
 namespace {
 
 TEST(Base64, TextsOfTheStandardAreMetInBothDirections) {
@@ -30,4 +30,4 @@ TEST(Base64, OtherTextsAreRefused) {
 }
 
 }  // namespace
-}  // namespace volador::dashboard
+}  // namespace volador
