@@ -110,9 +110,7 @@ void JobCore::start(int64_t now_ms) {
       enqueue(job);
       continue;
     }
-    active_.insert(number);
-    if (job.spec().grow()) growing_.insert(number);
-    unseen_.insert(number);
+    activate(job);
     job.begun_ms = now_ms;
     if (!record.group_id().empty()) by_group_[record.group_id()] = number;
     const auto held = resources_of(job.spec()).value_or(ResourceSet());
@@ -552,6 +550,7 @@ void JobCore::check_invariants() const {
   for (const int64_t number : active_) {
     const Job& job = jobs_.at(number);
     VOLADOR_CHECK(job.spec().grow() == growing_.contains(number), job_id(number));
+    VOLADOR_CHECK(is_watched(job.spec()) == watched_.contains(number), job_id(number));
     const int nodes = job.record.job().ranks_size();
     const int least = is_elastic(job.spec()) ? job.spec().min_nodes() : job.spec().nodes();
     VOLADOR_CHECK(nodes >= least && nodes <= job.spec().nodes(), job_id(number));

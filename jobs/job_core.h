@@ -226,6 +226,9 @@ class JobCore {
   std::set<std::string> awaited_pools() const;
   size_t room_of(const Job& job, int64_t now_ms) const;
   std::vector<RunningJob> running_of_project(const Job& job) const;
+  // Enters the job into the sets of active jobs, and takes it out of them.
+  void activate(const Job& job);
+  void deactivate(int64_t number);
   void begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms);
   void spawn_ranks(Job& job, const std::vector<std::string>& nodes);
   void send_requests(Job& job);
@@ -260,10 +263,11 @@ class JobCore {
   DriverId driver_;
   std::string program_;
   std::map<int64_t, Job> jobs_;
-  std::set<int64_t> open_;                       // Not ended: queued jobs and those of active_.
-  std::set<int64_t> active_;                     // Open jobs that are not queued; as many as the cluster holds.
-  std::set<int64_t> growing_;                    // Those of active_ that may be given more nodes, see JobSpec.grow.
-  mutable IncrementalPlanner planner_;           // The queued jobs, and the running ones: those of active_.
+  std::set<int64_t> open_;              // Not ended: queued jobs and those of active_.
+  std::set<int64_t> active_;            // Open jobs that are not queued; as many as the cluster holds.
+  std::set<int64_t> growing_;           // Those of active_ that may be given more nodes, see JobSpec.grow.
+  std::set<int64_t> watched_;           // Those of active_ whose ranks report to the head, see watched_ranks().
+  mutable IncrementalPlanner planner_;  // The queued jobs, and the running ones: those of active_.
   std::array<std::vector<int64_t>, 3> waiting_;  // Queued jobs by priority, ascending.
   std::set<int64_t> unseen_;                     // Those of active_ whose resources the last view did not show as used.
   std::vector<int64_t> newly_ending_;            // Since the last plan.

@@ -106,12 +106,22 @@ std::string_view state_name(protocol::ActorState state) {
 
 // ---- starting ----
 
+void JobCore::activate(const Job& job) {
+  const int64_t number = job.record.number();
+  active_.insert(number);
+  unseen_.insert(number);
+  if (job.spec().grow()) growing_.insert(number);
+  if (is_watched(job.spec())) watched_.insert(number);
+}
+
+void JobCore::deactivate(int64_t number) {
+  for (std::set<int64_t>* each : {&active_, &unseen_, &growing_, &watched_}) each->erase(number);
+}
+
 void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now_ms) {
   Record& record = job.record;
   dequeue(record.number());
-  active_.insert(record.number());
-  if (job.spec().grow()) growing_.insert(record.number());
-  unseen_.insert(record.number());
+  activate(job);
   record.set_phase(Record::PLACING);
   record.clear_outcome();
   record.clear_group_id();
@@ -450,9 +460,8 @@ bool JobCore::has_failed_node(const Job& job) const {
 
 std::vector<JobCore::WatchedRank> JobCore::watched_ranks() const {
   std::vector<WatchedRank> out;
-  for (const int64_t number : active_) {
+  for (const int64_t number : watched_) {
     const Job& job = jobs_.at(number);
-    if (job.spec().log_policies().empty() && job.spec().debug_s() == 0) continue;
     for (size_t i = 0; i < job.ranks.size(); ++i) {
       if (job.ranks[i].state != protocol::ALIVE) continue;
       const auto at = static_cast<int>(i);
@@ -819,9 +828,7 @@ void JobCore::finish(Job& job, int64_t now_ms) {
   const Reason why = reason_of(record.job());
   account(job, now_ms);
   forget_ranks(job);
-  active_.erase(record.number());
-  growing_.erase(record.number());
-  unseen_.erase(record.number());
+  deactivate(record.number());
   job.again_ms = now_ms;
   enqueue(job);
   record.set_phase(Record::QUEUED);
@@ -850,9 +857,7 @@ void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int
   }
   if (!why.empty()) set_reason(shown, why);
   open_.erase(record.number());
-  active_.erase(record.number());
-  growing_.erase(record.number());
-  unseen_.erase(record.number());
+  deactivate(record.number());
   dequeue(record.number());
   ended_.push_back(record.number());
   event("job ended", {{"job", shown.id()}, {"name", public_name(job)}, {"state", state}, {"why", shown.reason()}});

@@ -105,6 +105,8 @@ Result<NodeCounts> parse_node_counts(std::string_view text) {
   return bad_spec(fmt::format("nodes: expected a number such as 4, or 2-4 for an elastic job, got \"{}\"", text));
 }
 
+bool is_watched(const v1::JobSpec& spec) { return !spec.log_policies().empty() || spec.debug_s() > 0; }
+
 bool is_elastic(const v1::JobSpec& spec) { return spec.min_nodes() > 0 && spec.min_nodes() < spec.nodes(); }
 
 Result<ResourceSet> resources_of(const v1::JobSpec& spec) {

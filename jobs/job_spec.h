@@ -41,6 +41,8 @@ struct NodeCounts {
 Result<NodeCounts> parse_node_counts(std::string_view text);
 // Whether the job may start on fewer than its nodes; `spec` was checked.
 bool is_elastic(const v1::JobSpec& spec);
+// Whether its ranks report to the head while they run: matches of log policies, and failures after which they are kept.
+bool is_watched(const v1::JobSpec& spec);
 
 // Resources that each node of the job uses. kInvalidArgument: as ResourceSet::from.
 Result<ResourceSet> resources_of(const v1::JobSpec& spec);
