@@ -1,15 +1,15 @@
 // Resource use of a job over time, a line for each rank: what the command and its children took, and the GPUs that the rank has.
-import { useEffect, useState } from "preact/hooks";
+import { useState } from "preact/hooks";
 import { call } from "../api";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { dash_of, type Line } from "../charts/lines";
 import { t } from "../i18n";
-import { head_now, use_topic } from "../live/use";
+import { use_topic } from "../live/use";
 import { query } from "../router";
 import { Card, num, share, size } from "../ui/parts";
 import type { JobRank } from "./job_rows";
-import { RangeSelect, kRanges, type Steps } from "./usage";
+import { RangeSelect, kRanges, use_range, type Steps } from "./usage";
 
 const kRanks = 16;  // With a line of their own.
 interface Asked { rank: number; of: Record<string, string>; label: string }
@@ -18,23 +18,11 @@ interface Found extends Asked { series: Steps }
 // The series of all queries, asked for again now and then.
 function use_found(asked: Asked[], range: string): Found[] | null {
   const [found, set_found] = useState<Found[] | null>(null);
-  const key = JSON.stringify(asked);
-  useEffect(() => {
-    let gone = false;
-    const load = () => {
-      if (document.visibilityState === "hidden") return;
-      const to = Math.floor(head_now());
-      const part = (one: Asked) => call<{ series: Steps[] }>("GET", "/api/v1/series?" + new URLSearchParams({ ...one.of, from_ms: String(to - kRanges[range]), to_ms: String(to), points: "300" })).then(
-        (answer) => answer.series.map((series): Found => ({ ...one, series })));
-      Promise.all((JSON.parse(key) as Asked[]).map(part)).then((all) => { if (!gone) set_found(all.flat()); }, () => undefined);  // The notice about the connection reports it.
-    };
-    load();
-    const timer = setInterval(load, range === "hour" ? 10_000 : 60_000);
-    return () => {
-      gone = true;
-      clearInterval(timer);
-    };
-  }, [key, range]);
+  use_range((times, wanted) => {
+    const part = (one: Asked) => call<{ series: Steps[] }>("GET", "/api/v1/series?" + new URLSearchParams({ ...one.of, ...times, points: "300" })).then(
+      (answer) => answer.series.map((series): Found => ({ ...one, series })));
+    Promise.all(asked.map(part)).then((all) => { if (wanted()) set_found(all.flat()); }, () => undefined);  // The notice about the connection reports it.
+  }, range, JSON.stringify(asked));
   return found;
 }
 

@@ -17,27 +17,33 @@ export interface Steps extends Series {
 
 export const kRanges: Record<string, number> = { hour: 3_600_000, day: 86_400_000, month: 30 * 86_400_000 };
 
-// `of`: query of /api/v1/series; null: nothing is requested.
-export function use_series(of: Record<string, string> | null, range: string): Steps[] | null {
-  const [rows, set_rows] = useState<Steps[] | null>(null);
-  const key = of && JSON.stringify(of);
+// Calls `load` at once and then now and then, while the page is visible. `load` gets the queries' times, and whether the result is still wanted.
+export function use_range(load: ((times: { from_ms: string; to_ms: string }, wanted: () => boolean) => void) | null, range: string, key: string | null) {
   useEffect(() => {
-    set_rows(null);
-    if (!of) return undefined;
+    if (!load) return undefined;
     let gone = false;
-    const load = () => {
+    const again = () => {
       if (document.visibilityState === "hidden") return;
       const to = Math.floor(head_now());
-      const asked = new URLSearchParams({ ...of, from_ms: String(to - kRanges[range]), to_ms: String(to), points: "400" });
-      call<{ series: Steps[] }>("GET", "/api/v1/series?" + asked).then((answer) => { if (!gone) set_rows(answer.series); }, () => undefined);  // The notice about the connection reports it.
+      load({ from_ms: String(to - kRanges[range]), to_ms: String(to) }, () => !gone);
     };
-    load();
-    const timer = setInterval(load, range === "hour" ? 10_000 : 60_000);
+    again();
+    const timer = setInterval(again, range === "hour" ? 10_000 : 60_000);
     return () => {
       gone = true;
       clearInterval(timer);
     };
   }, [key, range]);
+}
+
+// `of`: query of /api/v1/series; null: nothing is requested.
+export function use_series(of: Record<string, string> | null, range: string): Steps[] | null {
+  const [rows, set_rows] = useState<Steps[] | null>(null);
+  const key = of && JSON.stringify(of);
+  useEffect(() => set_rows(null), [key, range]);
+  use_range(of && ((times, wanted) => {
+    call<{ series: Steps[] }>("GET", "/api/v1/series?" + new URLSearchParams({ ...of, ...times, points: "400" })).then((answer) => { if (wanted()) set_rows(answer.series); }, () => undefined);  // The notice about the connection reports it.
+  }), range, key);
   return rows;
 }
 
