@@ -11,7 +11,8 @@ namespace volador::control {
 namespace {
 
 Result<security::Credentials> certify(const Channel& channel, security::Role role, const std::string& name,
-                                      const std::string& host_id, std::chrono::milliseconds timeout) {
+                                      const std::string& host_id, std::chrono::milliseconds timeout,
+                                      const std::stop_token& stop = {}) {
   auto own = security::make_key_request(role, name);
   if (!own) return make_error(own.error());
   protocol::CertifyRequest request;
@@ -19,9 +20,11 @@ Result<security::Credentials> certify(const Channel& channel, security::Role rol
   request.set_role(std::string(to_string(role)));
   request.set_host_id(host_id);
   const auto stub = protocol::Control::NewStub(channel.grpc());
-  grpc::ClientContext context;
-  set_timeout(context, timeout);
-  auto reply = ask_once(channel, *stub, &protocol::Control::Stub::Certify, context, request);
+  auto reply = repeat_while_lost(stop, [&](bool* lost) {
+    grpc::ClientContext context;
+    set_timeout(context, timeout);
+    return ask_once(channel, *stub, &protocol::Control::Stub::Certify, context, request, lost);
+  });
   if (!reply) return make_error(reply.error());
   VOLADOR_TRY(check_reply(reply->error()));
   security::Credentials out{.certificate_pem = reply->certificate_pem(),
@@ -36,8 +39,9 @@ Result<security::Credentials> certify(const Channel& channel, security::Role rol
 
 }  // namespace
 
-Result<security::Credentials> certify_host(const Channel& channel, HostId host, std::chrono::milliseconds timeout) {
-  return certify(channel, security::Role::kHost, to_string(host), raw(host), timeout);
+Result<security::Credentials> certify_host(const Channel& channel, HostId host, std::chrono::milliseconds timeout,
+                                           const std::stop_token& stop) {
+  return certify(channel, security::Role::kHost, to_string(host), raw(host), timeout, stop);
 }
 
 Result<security::Credentials> renew_node(const Channel& channel, const std::string& name,

@@ -139,9 +139,11 @@ Result<void> upload_program(const Channel& channel, const std::filesystem::path&
   return check_reply(reply);
 }
 
-Result<void> download_program(const Channel& channel, const security::Digest& sha256,
-                              const std::filesystem::path& destination, std::chrono::milliseconds timeout,
-                              int64_t bytes_max) {
+namespace {
+
+Result<void> download_once(const Channel& channel, const security::Digest& sha256,
+                           const std::filesystem::path& destination, std::chrono::milliseconds timeout,
+                           int64_t bytes_max, bool* lost) {
   std::string name = destination.string() + ".XXXXXX";
   File file(::mkostemp(name.data(), O_CLOEXEC));
   if (file.fd() < 0)
@@ -178,6 +180,7 @@ Result<void> download_program(const Channel& channel, const security::Digest& sh
     if (auto written = write_piece(file.fd(), destination, chunk.data()); !written) return give_up(written.error());
   }
   const grpc::Status status = reader->Finish();
+  *lost = connection_lost(status);
   if (!status.ok()) return make_error(from_status(status, channel.address()));
   if (hash.finish() != sha256) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -190,6 +193,15 @@ Result<void> download_program(const Channel& channel, const security::Digest& sh
   }
   temporary.path.clear();
   return {};
+}
+
+}  // namespace
+
+Result<void> download_program(const Channel& channel, const security::Digest& sha256,
+                              const std::filesystem::path& destination, std::chrono::milliseconds timeout,
+                              int64_t bytes_max) {
+  return repeat_while_lost(
+      {}, [&](bool* lost) { return download_once(channel, sha256, destination, timeout, bytes_max, lost); });
 }
 
 }  // namespace volador::control

@@ -26,7 +26,7 @@ inline constexpr int64_t kProgramBytesMax = int64_t{2} << 30;
                                           const std::stop_token& stop = {});
 
 // Downloads to `destination` (mode 0700) through a temporary file next to it and a rename. Blocks. kNotFound: the head
-// has no copy. kUnavailable: the connection, or no space; nothing is left behind. kInvalidArgument: the data does not
+// has no copy. kUnavailable: the connection (lost, and not back within 10 s), or no space; nothing is left behind. kInvalidArgument: the data does not
 // match `sha256`, or exceeds bytes_max.
 [[nodiscard]] Result<void> download_program(const Channel& channel, const security::Digest& sha256,
                                             const std::filesystem::path& destination, std::chrono::milliseconds timeout,

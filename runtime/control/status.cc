@@ -88,6 +88,12 @@ std::string clean(std::string_view text) {
 
 bool contains(std::string_view text, std::string_view part) { return text.find(part) != std::string_view::npos; }
 
+// gRPC ends a stream that way if its connection closed before the status of the call was known.
+bool stream_removed(const grpc::Status& status) {
+  return status.error_code() == grpc::StatusCode::UNKNOWN && status.error_details().empty() &&
+         contains(status.error_message(), "Stream removed");
+}
+
 // Rewords a transport error and names the next step.
 std::string transport_message(const grpc::Status& status, std::string_view address) {
   const std::string& text = status.error_message();
@@ -110,7 +116,7 @@ std::string transport_message(const grpc::Status& status, std::string_view addre
                        contains(text, "No route") ? "no route to host" : "network is unreachable");
   }
   if (contains(text, "Socket closed") || contains(text, "reset by peer") || contains(text, "GOAWAY") ||
-      contains(text, "Broken pipe")) {
+      contains(text, "Broken pipe") || stream_removed(status)) {
     return fmt::format("the connection to {} was lost.", address);
   }
   return fmt::format("{}: {}", address, text.empty() ? "no reason given" : text);
@@ -122,6 +128,11 @@ std::string transport_message(const grpc::Status& status, std::string_view addre
 bool nobody_listens(const grpc::Status& status) {
   return status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty() &&
          contains(status.error_message(), "Connection refused");
+}
+
+bool connection_lost(const grpc::Status& status) {
+  return (status.error_code() == grpc::StatusCode::UNAVAILABLE && status.error_details().empty()) ||
+         stream_removed(status);
 }
 
 grpc::Status to_status(const Error& error) {
@@ -136,7 +147,8 @@ Error from_status(const grpc::Status& status, std::string_view address) {
     std::from_chars(details.data() + kDetailsPrefix.size(), details.data() + details.size(), number);
     return {error_code_from(int64_t{number}), status.error_message()};
   }
-  return {code_of(status.error_code()), transport_message(status, address)};
+  const ErrorCode code = connection_lost(status) ? ErrorCode::kUnavailable : code_of(status.error_code());
+  return {code, transport_message(status, address)};
 }
 
 }  // namespace volador::control

@@ -24,4 +24,7 @@ Error from_status(const grpc::Status& status, std::string_view address);
 // Whether the machine was reached and no server listens at the address.
 bool nobody_listens(const grpc::Status& status);
 
+// Whether the connection ended before an answer came, so that a request that may be repeated is worth a repetition.
+bool connection_lost(const grpc::Status& status);
+
 }  // namespace volador::control

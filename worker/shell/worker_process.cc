@@ -127,7 +127,7 @@ class WorkerProcess {
   std::mutex certify_mutex_;
   std::condition_variable certify_wake_;
   std::deque<std::pair<HostId, std::function<void(Result<security::Credentials>)>>> certify_queue_;
-  bool certify_closed_ = false;
+  std::stop_source certify_stop_;
   std::thread certifier_;
 
   std::unique_ptr<net::IoLoop> loop_;
@@ -272,7 +272,7 @@ void WorkerProcess::certify(HostId host, std::function<void(Result<security::Cre
   {
     const std::lock_guard guard(certify_mutex_);
     certify_queue_.emplace_back(host, std::move(done));
-    if (!certifier_.joinable() && !certify_closed_) certifier_ = std::thread([this] { certify_loop(); });
+    if (!certifier_.joinable() && !certify_stop_.stop_requested()) certifier_ = std::thread([this] { certify_loop(); });
   }
   certify_wake_.notify_one();
 }
@@ -280,12 +280,12 @@ void WorkerProcess::certify(HostId host, std::function<void(Result<security::Cre
 void WorkerProcess::certify_loop() {
   std::unique_lock lock(certify_mutex_);
   for (;;) {
-    certify_wake_.wait(lock, [this] { return certify_closed_ || !certify_queue_.empty(); });
-    if (certify_closed_) return;
+    certify_wake_.wait(lock, [this] { return certify_stop_.stop_requested() || !certify_queue_.empty(); });
+    if (certify_stop_.stop_requested()) return;
     auto [host, done] = std::move(certify_queue_.front());
     certify_queue_.pop_front();
     lock.unlock();
-    done(control::certify_host(*channel(), host, kCertifyPatience));
+    done(control::certify_host(*channel(), host, kCertifyPatience, certify_stop_.get_token()));
     done = nullptr;
     lock.lock();
   }
@@ -586,7 +586,7 @@ WorkerProcess::~WorkerProcess() {
   port_.reset();
   {
     const std::lock_guard guard(certify_mutex_);
-    certify_closed_ = true;
+    certify_stop_.request_stop();
     certify_queue_.clear();
   }
   certify_wake_.notify_all();

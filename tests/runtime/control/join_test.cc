@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "runtime/control/certify.h"
 #include "tests/runtime/control/test_head.h"
 
@@ -97,6 +99,31 @@ TEST(Certify, ANodeGetsCertificatesForItsHostsAndItsOwnNextOne) {
   const auto renewed = renew_node(channel, "node-b", std::chrono::seconds(10));
   ASSERT_TRUE(renewed) << renewed.error().message;
   EXPECT_NE(renewed->key_pem, joined->credentials.key_pem);
+}
+
+TEST(Certify, AHeadThatRestartsIsWaitedForUntilStopped) {
+  TestHead head;
+  const auto joined = join(options_for(head), SystemClock());
+  ASSERT_TRUE(joined);
+  const Channel channel(head.address(), joined->credentials);
+  const HostId host(std::array<uint8_t, 16>{1});
+  head.service().lose_next(2);
+  EXPECT_TRUE(certify_host(channel, host, std::chrono::seconds(10)));
+  head.stop();
+  std::thread restart([&head] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    head.start();
+  });
+  const auto waited = certify_host(channel, host, std::chrono::seconds(10));
+  restart.join();
+  EXPECT_TRUE(waited) << waited.error().message;
+
+  head.stop();
+  std::stop_source stop;
+  stop.request_stop();
+  const auto stopped = certify_host(channel, host, std::chrono::seconds(10), stop.get_token());
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::kUnavailable);
 }
 
 TEST(Certify, WithoutACertificateIsRefused) {

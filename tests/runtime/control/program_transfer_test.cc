@@ -84,6 +84,16 @@ TEST_F(ProgramTransfer, WhatDoesNotFitItsHashIsThrownAway) {
   EXPECT_EQ(files(), 0U);
 }
 
+TEST_F(ProgramTransfer, ALostConnectionIsTriedAgain) {
+  const std::string bytes = some_bytes(3 << 20);
+  head_.service().put_program(security::raw(security::sha256(bytes)), bytes);
+  head_.service().lose_next(2);
+  const auto fetched = download_program(channel_, security::sha256(bytes), folder_ / "copy", 10s);
+  ASSERT_TRUE(fetched) << fetched.error().message;
+  EXPECT_EQ(read("copy"), bytes);
+  EXPECT_EQ(files(), 1U);
+}
+
 TEST_F(ProgramTransfer, AnUnknownProgramAndOneAboveTheLimitLeaveNothingBehind) {
   const auto unknown = download_program(channel_, security::sha256("?"), folder_ / "copy", 10s);
   ASSERT_FALSE(unknown);

@@ -31,6 +31,12 @@ TEST(Status, ForeignStatusesNameWhatWasTried) {
   EXPECT_FALSE(nobody_listens({grpc::StatusCode::UNAVAILABLE, "Socket closed"}));
   EXPECT_FALSE(nobody_listens(to_status({ErrorCode::kUnavailable, "Connection refused"})))
       << "a head that says so is there";
+  const grpc::Status removed(grpc::StatusCode::UNKNOWN, "Stream removed");
+  EXPECT_TRUE(connection_lost(removed));
+  EXPECT_EQ(from_status(removed, "10.0.0.1:6380").code, ErrorCode::kUnavailable);
+  EXPECT_THAT(from_status(removed, "10.0.0.1:6380").message, HasSubstr("connection to 10.0.0.1:6380 was lost"));
+  EXPECT_FALSE(connection_lost(to_status({ErrorCode::kUnavailable, "no space left"}))) << "an answer of the head";
+  EXPECT_FALSE(connection_lost(to_status({ErrorCode::kApplication, "Stream removed"})));
   const auto late = from_status({grpc::StatusCode::DEADLINE_EXCEEDED, "Deadline Exceeded"}, "10.0.0.1:6380");
   EXPECT_EQ(late.code, ErrorCode::kTimeout);
   EXPECT_THAT(late.message, HasSubstr("10.0.0.1:6380"));

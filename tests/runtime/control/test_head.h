@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,6 +48,7 @@ class TestService final : public protocol::Control::Service {
 
   grpc::Status Certify(grpc::ServerContext* context, const protocol::CertifyRequest* request,
                        protocol::JoinReply* reply) override {
+    if (auto lost = next_lost()) return *lost;
     auto peer = peer_of(context);
     if (!peer) return to_status(peer.error());
     auto certificate = authority_.sign(
@@ -117,6 +119,7 @@ class TestService final : public protocol::Control::Service {
 
   grpc::Status GetProgram(grpc::ServerContext*, const protocol::ProgramRequest* request,
                           grpc::ServerWriter<protocol::ProgramChunk>* writer) override {
+    if (auto lost = next_lost()) return *lost;
     std::string bytes;
     {
       const std::scoped_lock lock(mutex_);
@@ -139,6 +142,11 @@ class TestService final : public protocol::Control::Service {
     const std::scoped_lock lock(mutex_);
     programs_[name] = bytes;
   }
+  // The next `count` requests for a certificate or a program end as on a connection that closes.
+  void lose_next(int count) {
+    const std::scoped_lock lock(mutex_);
+    lost_ = count;
+  }
   // Stops (or resumes) reading messages of clients.
   void set_reading(bool reading) {
     const std::scoped_lock lock(mutex_);
@@ -152,6 +160,12 @@ class TestService final : public protocol::Control::Service {
   }
 
  private:
+  std::optional<grpc::Status> next_lost() {
+    const std::scoped_lock lock(mutex_);
+    if (lost_ == 0) return std::nullopt;
+    --lost_;
+    return grpc::Status(grpc::StatusCode::UNKNOWN, "Stream removed");
+  }
   static Result<security::PeerIdentity> peer_of(grpc::ServerContext* context) {
     const auto values = context->auth_context()->FindPropertyValues("x509_pem_cert");
     if (values.empty()) return make_error(ErrorCode::kUnauthenticated, "show a certificate: join first");
@@ -174,6 +188,7 @@ class TestService final : public protocol::Control::Service {
   std::vector<protocol::ClientMessage> received_;
   std::map<std::string, std::string> programs_;
   bool reading_ = true;
+  int lost_ = 0;
 };
 
 class TestHead {
