@@ -72,6 +72,11 @@ Channel::Channel(std::string address, const security::Credentials& credentials,
 
 Channel::~Channel() = default;
 
+void Channel::await_reconnection(std::chrono::milliseconds patience) const {
+  if (channel_->GetState(false) != GRPC_CHANNEL_TRANSIENT_FAILURE) return;
+  channel_->WaitForConnected(std::chrono::system_clock::now() + patience);
+}
+
 Result<void> prepare_grpc() {
   static std::mutex mutex;
   static std::shared_ptr<grpc::Channel>* kept = nullptr;  // Leaked: gRPC may be used until the process ends.

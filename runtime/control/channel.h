@@ -34,6 +34,10 @@ class Channel {
           std::chrono::milliseconds keepalive_timeout = kKeepaliveTimeout);
   ~Channel();
 
+  // Waits for a connection for up to `patience` if the last attempt at one has failed. Calls fail at once then, and in a
+  // process without other gRPC threads gRPC makes no progress on a connection unless a thread waits for it.
+  void await_reconnection(std::chrono::milliseconds patience) const;
+
   const std::string& address() const { return address_; }
   const std::shared_ptr<grpc::Channel>& grpc() const { return channel_; }
 

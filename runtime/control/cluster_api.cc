@@ -3,6 +3,8 @@
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/impl/codegen/client_unary_call.h>
 
+#include <algorithm>
+
 #include "runtime/control/unary.h"
 #include "runtime/operations/catalogue.h"
 #include "runtime/protocol/volador/v1/cluster.grpc.pb.h"
@@ -10,6 +12,8 @@
 
 namespace volador::control {
 namespace {
+
+constexpr std::chrono::milliseconds kReconnectPatience{1000};
 
 Result<std::unique_ptr<ClusterApi>> open_api(const std::string& address, const security::Fingerprint& authority,
                                              std::string bearer, std::chrono::milliseconds timeout,
@@ -62,6 +66,7 @@ Result<void> ClusterApi::call(std::string_view operation, const google::protobuf
   VOLADOR_CHECK(entry != nullptr && entry->method->input_type() == request.GetDescriptor() &&
                     entry->method->output_type() == reply.GetDescriptor(),
                 operation);
+  impl_->channel->await_reconnection(std::min(kReconnectPatience, impl_->timeout));
   grpc::ClientContext context;
   set_timeout(context, impl_->timeout);
   impl_->prepare(context);
@@ -74,6 +79,7 @@ Result<void> ClusterApi::call(std::string_view operation, const google::protobuf
 }
 
 Result<void> ClusterApi::logs(const v1::LogsRequest& request, const std::function<bool(const v1::LogLine&)>& on_line) {
+  impl_->channel->await_reconnection(kReconnectPatience);
   grpc::ClientContext context;
   impl_->prepare(context);
   const auto reader = impl_->stub->Logs(&context, request);

@@ -22,7 +22,8 @@ class LogLine;
 
 namespace volador::control {
 
-// Thread safe. Every call blocks for at most `timeout` (then kTimeout). kUnauthenticated and kPermissionDenied come
+// Thread safe. Every call blocks for at most `timeout` (then kTimeout), and for up to 1 s more if the head could not be
+// reached the last time. kUnauthenticated and kPermissionDenied come
 // from the head; kUnavailable names what was tried.
 class ClusterApi {
  public:

@@ -274,7 +274,17 @@ class JobExecFaults(unittest.TestCase):
         self.assertTrue(session.mode_is_restored())
         wait_until("the shell has ended", lambda: not pathlib.Path(f"/proc/{pid}").exists())
 
-    def test_a_shell_goes_on_after_a_restart_of_the_head(self):
+    def test_a_session_goes_on_through_a_restart_of_the_head(self):
+        job = self.cluster.submit("--no-code", "--", "sleep", "1000")
+        self.cluster.wait_state(job, "running")
+        session, pid = self.attach(job)
+        self.cluster.kill(self.cluster.pid_of("head"))
+        self.cluster.start_head()
+        session.type("echo st''ill $$-; exit 4\n")
+        session.read_until(f"still {pid}-")
+        self.assertEqual(session.wait(), 4)
+
+    def test_a_shell_can_be_opened_after_a_restart_of_the_head(self):
         job = self.cluster.submit("--no-code", "--", "sleep", "1000")
         self.cluster.wait_state(job, "running")
         self.cluster.kill(self.cluster.pid_of("head"))
