@@ -49,10 +49,10 @@ std::string first_line(std::string text) {
 }
 
 std::string asked(const std::string& question) {
-  std::fputs((question + ": ").c_str(), stderr);
   std::string answer;
   {
-    const SilentInput silent;
+    const SilentInput silent;  // Before the question, whose answer may come at once.
+    std::fputs((question + ": ").c_str(), stderr);
     answer = first_line(line_of_input());
   }
   std::fputs("\n", stderr);
