@@ -509,7 +509,7 @@ CommandAnswer Command::start_command(RemoteCommand command) {
     }
   }
   command.by_user = true;
-  if (command.words.empty()) command.words = {"sh", "-c", kShell};
+  if (command.words.empty() && command.port == 0) command.words = {"sh", "-c", kShell};
   return answer_of(impl_->remote.start(command));
 }
 

@@ -18,6 +18,7 @@
 
 #include "cli/commands/job_queue_command.h"
 #include "cli/commands/job_usage_command.h"
+#include "cli/job_forward.h"
 #include "cli/job_session.h"
 #include "cli/render/job_view.h"
 #include "cli/render/json_text.h"
@@ -141,6 +142,7 @@ JobCommand::JobCommand() {
   add(std::make_unique<JobWaitCommand>());
   add(std::make_unique<JobExecCommand>());
   add(std::make_unique<JobAttachCommand>());
+  add(std::make_unique<JobForwardCommand>());
   add(std::make_unique<JobStopCommand>());
   add(std::make_unique<JobDeleteCommand>());
   add(std::make_unique<JobCloneCommand>());
@@ -648,6 +650,39 @@ Outcome JobAttachCommand::run(const Context& context) {
                           .terminal = true,
                           .waits = wait_,
                           .input = true,
+                          .wait = wait_within(*timeout())},
+                         context.terminal);
+}
+
+CLI::App* JobForwardCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand(
+      "forward", "Open a port of this machine that leads to a port of the machine of a rank of a running job");
+  app->footer(
+      "Examples:\n"
+      "  volador job forward job-7 8888                     http://127.0.0.1:8888 shows its notebooks\n"
+      "  volador job forward job-7 9000:8888 --rank=1       another port here; the second rank\n"
+      "  volador job forward job-7 6006 -- tensorboard --logdir=runs --port=6006");
+  declare_job(*app, job_);
+  app->add_option("port", ports_, "The port there; or HERE:THERE, where 0 is any free port here")
+      ->type_name("[HERE:]PORT")
+      ->required();
+  app->add_option("command", command_, "After --: a command that runs in the job meanwhile, such as the server");
+  declare_rank(*app, rank_, wait_);
+  declare_connection(*app, "30s");
+  return app;
+}
+
+Outcome JobForwardCommand::run(const Context& context) {
+  const auto ports = parse_forwarded_ports(ports_);
+  if (!ports) return usage_error("job forward: " + ports.error().message);
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  return run_job_forward(**api,
+                         {.job = job_,
+                          .rank = rank_,
+                          .ports = *ports,
+                          .command = command_,
+                          .waits = wait_,
                           .wait = wait_within(*timeout())},
                          context.terminal);
 }

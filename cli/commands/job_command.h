@@ -1,5 +1,5 @@
-// volador job submit | list | show | logs | wait | exec | attach | stop | delete | clone | priority | extend | queue | usage: commands in
-// the cluster's queue.
+// volador job submit | list | show | logs | wait | exec | attach | forward | stop | delete | clone | priority | extend | queue |
+// usage: commands in the cluster's queue.
 #pragma once
 
 #include <memory>
@@ -111,6 +111,18 @@ class JobAttachCommand final : public ClusterCommand {
   std::string job_;
   int rank_ = 0;
   bool wait_ = false;
+};
+
+class JobForwardCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  std::string job_, ports_;
+  int rank_ = 0;
+  bool wait_ = false;
+  std::vector<std::string> command_;
 };
 
 class JobStopCommand final : public ClusterCommand {

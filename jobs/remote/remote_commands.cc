@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/net/socket.h"
 #include "runtime/net/unique_fd.h"
 #include "runtime/quantities.h"
 #include "runtime/result.h"
@@ -37,6 +39,7 @@ constexpr std::chrono::seconds kEndPatience{10};
 constexpr size_t kOutputBytes = size_t{64} << 10;
 constexpr size_t kPipeBytes = size_t{64} << 10;
 constexpr size_t kUntakenBytes = size_t{1} << 20;
+constexpr int kConnectMs = 200;
 constexpr char kEndOfInput = 4;  // Ctrl-D, for a terminal.
 
 struct Pipe {
@@ -72,6 +75,26 @@ struct TerminalPair {
   }
 };
 
+// A connection, or one that is being made.
+Result<net::UniqueFd> connect_to(int32_t port) {
+  if (port <= 0 || port > 65'535)
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("port: expected 1 to 65535, got {}", port));
+  for (const char* loopback : {"127.0.0.1", "::1"}) {
+    const auto addresses = net::resolve(loopback, static_cast<uint16_t>(port));
+    if (!addresses || addresses->empty()) continue;
+    auto connecting = net::start_connect(addresses->front());
+    if (!connecting) continue;
+    // On a loopback address the outcome is there at once, except where the listener's queue is full.
+    pollfd outcome{connecting->socket.get(), POLLOUT, 0};
+    if (connecting->in_progress && ::poll(&outcome, 1, kConnectMs) > 0 &&
+        net::take_socket_error(connecting->socket.get()) != 0)
+      continue;
+    return std::move(connecting->socket);
+  }
+  return make_error(ErrorCode::kUnavailable,
+                    fmt::format("nothing listens on port {} of 127.0.0.1 or ::1 of its machine", port));
+}
+
 void do_not_block(int fd) { ::fcntl(fd, F_SETFL, ::fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
 }  // namespace
@@ -87,8 +110,9 @@ struct RemoteCommands::Running {
   };
 
   RankProcess process;
-  Pipe in, out, err;      // With a terminal in.write and out.read are its descriptors.
-  bool terminal = false;  // Constant after the start, as the next two.
+  Pipe in, out, err;      // With a terminal or a connection in.write and out.read are its descriptors.
+  bool terminal = false;  // Constant after the start, as the next three.
+  bool connection = false;
   bool by_user = false;
   std::chrono::milliseconds reader_patience{0};
   net::UniqueFd wake{::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
@@ -108,6 +132,8 @@ struct RemoteCommands::Running {
   bool finished = false;   // The last event was told.
   std::optional<Steady::time_point> kill_at;
   std::optional<int> code;  // It has ended.
+
+  bool broken = false;  // Reading failed. Only for the thread that serves.
 
   void wake_up() const {
     const uint64_t one = 1;
@@ -220,7 +246,10 @@ void RemoteCommands::Running::write_input() {
         next.written += static_cast<size_t>(wrote);
         if (next.written < next.bytes.size()) continue;
       }
-      if (next.last) pipe.reset();
+      if (next.last) {
+        if (connection) ::shutdown(pipe.get(), SHUT_WR);
+        pipe.reset();
+      }
       inputs_bytes -= next.bytes.size();
       taken.push_back(std::move(next.taken));
       inputs.pop_front();
@@ -238,6 +267,8 @@ void RemoteCommands::Running::pass_on(net::UniqueFd& pipe, int32_t kind, bool al
     if (got < 0 && errno == EINTR) continue;
     if (got < 0 && errno == EAGAIN) return;
     if (got <= 0) {
+      if (connection && got < 0) tell({.kind = RemoteEvent::kError, .bytes = {std::strerror(errno)}, .code = 0});
+      broken |= got < 0;
       pipe.reset();
       return;
     }
@@ -300,6 +331,7 @@ void RemoteCommands::Running::serve() {
     bool has_input = false;
     {
       const std::lock_guard lock(mutex);
+      if (connection && (abandoned || !out.read)) code = broken ? 1 : 0;
       if (code) break;
       has_input = !inputs.empty();
     }
@@ -330,7 +362,14 @@ RemoteCommands::~RemoteCommands() {
 
 Result<void> RemoteCommands::Running::open_streams(const RemoteCommand& command, std::string& terminal_path) {
   terminal = command.terminal;
-  if (terminal) {
+  connection = command.port != 0;
+  if (connection) {
+    auto socket = connect_to(command.port);
+    if (!socket) return make_error(socket.error());
+    in.write = net::UniqueFd(::fcntl(socket->get(), F_DUPFD_CLOEXEC, 0));
+    out.read = std::move(*socket);
+    if (!in.write) return make_error(ErrorCode::kUnavailable, "dup: no descriptor is left");
+  } else if (terminal) {
     auto pair = TerminalPair::make(size_of(command.rows, command.columns));
     if (!pair) return make_error(pair.error());
     terminal_path = std::move(pair->path);
@@ -339,22 +378,22 @@ Result<void> RemoteCommands::Running::open_streams(const RemoteCommand& command,
     if (!in.write) return make_error(ErrorCode::kUnavailable, "dup: no descriptor is left");
   }
   for (Pipe* pipe : {&in, &out, &err}) {
-    if (terminal || (pipe == &in && !command.input)) continue;
+    if (terminal || connection || (pipe == &in && !command.input)) continue;
     auto made = Pipe::make();
     if (!made) return make_error(made.error());
     *pipe = std::move(*made);
   }
   if (!wake) return make_error(ErrorCode::kUnavailable, "eventfd: no descriptor is left");
-  accepts_input = terminal || command.input;
+  accepts_input = terminal || connection || command.input;
   return {};
 }
 
 // Before a command of a user starts: forgets those whose ends have no reader, and counts the others.
-Result<void> RemoteCommands::make_room_locked() {
+Result<void> RemoteCommands::make_room_locked(bool for_connection) {
   size_t count = 0;
   for (auto at = running_.begin(); at != running_.end();) {
     const std::shared_ptr<Running> one = (at++)->second;
-    if (!one->by_user) continue;
+    if (!one->by_user || one->connection != for_connection) continue;
     const std::lock_guard lock(one->mutex);
     if (one->finished && Steady::now() >= one->taken_at + limits_.reader_patience) {
       running_.erase(std::prev(at));
@@ -362,10 +401,10 @@ Result<void> RemoteCommands::make_room_locked() {
       ++count;
     }
   }
-  if (count < limits_.commands) return {};
+  if (count < (for_connection ? limits_.connections : limits_.commands)) return {};
   return make_error(ErrorCode::kUnavailable,
                     fmt::format("{} that users started run in this rank, the limit; end some of them first",
-                                counted(count, "command")));
+                                counted(count, for_connection ? "connection" : "command")));
 }
 
 Result<void> RemoteCommands::start(const RemoteCommand& command) {
@@ -379,7 +418,7 @@ Result<void> RemoteCommands::start(const RemoteCommand& command) {
   streams.err = running->err.write.get();
   {
     const std::lock_guard lock(mutex_);
-    if (command.by_user) VOLADOR_TRY(make_room_locked());
+    if (command.by_user) VOLADOR_TRY(make_room_locked(running->connection));
     if (ending_ || !running_.emplace(command.id, running).second) {
       return make_error(ErrorCode::kUnavailable, ending_ ? "the rank is ending and starts no further command"
                                                          : "a command with this id runs already");
@@ -393,7 +432,7 @@ Result<void> RemoteCommands::start(const RemoteCommand& command) {
     line.replace(at, command.folder.size(), own);
   const std::vector<std::string> words =
       command.words.empty() ? std::vector<std::string>{"bash", "-c", std::move(line)} : command.words;
-  const auto refusal = running->process.start(words, streams);
+  const auto refusal = running->connection ? std::nullopt : running->process.start(words, streams);
   running->in.read.reset();
   running->out.write.reset();
   running->err.write.reset();
@@ -408,6 +447,10 @@ Result<void> RemoteCommands::start(const RemoteCommand& command) {
     if (refusal) {
       code = refusal->code;
       running->tell({.kind = RemoteEvent::kError, .bytes = {"volador: " + refusal->message + "\n"}, .code = 0});
+    } else if (running->connection) {
+      running->serve();
+      running->in.write.reset();
+      code = running->code.value_or(0);
     } else {
       std::thread waiter([&running] {
         const int ended = running->process.wait(false);

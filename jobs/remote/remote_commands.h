@@ -1,4 +1,4 @@
-// Commands that other ranks of the job and its users start on a rank.
+// Commands that other ranks of the job and its users start on a rank, and connections of users to ports of its machine.
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,10 @@ struct RemoteCommand {
   int32_t rows = 0;                     // Size of the terminal; 0: 24 and 80.
   int32_t columns = 0;
   bool by_user = false;  // Its caller is no rank of the job, and RemoteCommands::Limits hold for it.
+  // Instead of a program: a connection to this TCP port of the machine, on its loopback address. 0: none.
+  int32_t port = 0;
 };
-VOLADOR_FIELDS(RemoteCommand, id, command_line, input, folder, words, terminal, rows, columns, by_user);
+VOLADOR_FIELDS(RemoteCommand, id, command_line, input, folder, words, terminal, rows, columns, by_user, port);
 
 // What a command tells its caller: output, then kEnded. kNothing: there was none while the caller waited.
 struct RemoteEvent {
@@ -50,6 +52,7 @@ class RemoteCommands {
   // For commands of users.
   struct Limits {
     size_t commands = 32;                               // That run, or whose end was not taken.
+    size_t connections = 128;                           // As for commands.
     std::chrono::milliseconds reader_patience{60'000};  // A command whose caller takes nothing so long is abandoned.
     size_t input_bytes = size_t{1} << 20;               // Given and not yet in the pipe.
   };
@@ -65,7 +68,8 @@ class RemoteCommands {
 
   // kUnavailable: end() was called, there are no descriptors, or users run too many commands. A program that cannot be executed is a command that
   // ends. A command with more than 1 MiB of output that was not taken waits when its pipes are full. Processes that
-  // it leaves behind go on.
+  // it leaves behind go on. A connection ends with code 0 when the program at the port closes its direction, and with
+  // code 1 when it breaks. kUnavailable also: nothing listens at the port.
   Result<void> start(const RemoteCommand& command);
   // `give` gets the next events once, as soon as there are any or the time is over, and nothing if there is no such
   // command. A second call before that takes its place, and the first is answered with nothing.
@@ -90,7 +94,7 @@ class RemoteCommands {
   struct Running;
   std::shared_ptr<Running> find(const std::string& id);
   void forget(const std::string& id);
-  Result<void> make_room_locked();
+  Result<void> make_room_locked(bool for_connection);
 
   const RankSurroundings& surroundings_;
   const Limits limits_;

@@ -58,12 +58,14 @@ class Commands(unittest.TestCase):
         blocks = re.findall(r"^```sh\n(.*?)^```$", page, re.S | re.M)
         yaml = re.search(r"^```yaml\n(.*?)^```$", page, re.S | re.M)[1]
         text = "".join(blocks).replace("--head", "--head --port=0 --no-dashboard")
+        text = text.replace("18080", str(free_port())).replace("18081", str(free_port()))
         text += f"cat > job.yaml <<'END'\n{yaml}END\nvolador job submit --file=job.yaml --name=from-yaml --follow\n"
         ran = self.run_lines(text)
         self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
         self.assertGreaterEqual(ran.stdout.count("gpus 0"), 2)
         self.assertIn("starts now", ran.stdout)
         self.assertIn("no node has any cpus free", ran.stdout)
+        self.assertIn("a page of the job", ran.stdout)
 
     def test_the_guide_of_the_queue_runs(self):
         self.addCleanup(self.run_lines, "volador stop --all --yes")

@@ -61,6 +61,10 @@ Result<jobs::RemoteCommand> checked_command(const v1::StartCommandRequest& reque
   if (bytes > kCommandBytes)
     return invalid(fmt::format("command: expected at most {}, got {}; put it into a file of the job",
                                format_bytes(kCommandBytes), format_bytes(static_cast<int64_t>(bytes))));
+  if (request.port() < 0 || request.port() > 65'535)
+    return invalid(fmt::format("port: expected 1 to 65535, got {}", request.port()));
+  if (request.port() != 0 && (bytes > 0 || request.terminal()))
+    return invalid("port: a connection has no command and no terminal; leave them out");
   if (!request.command().empty() && request.command(0).empty()) return invalid("command: the program has no name");
   SystemRandom random;
   return jobs::RemoteCommand{.id = "c" + to_string(new_id<RequestId>(random)),
@@ -69,7 +73,8 @@ Result<jobs::RemoteCommand> checked_command(const v1::StartCommandRequest& reque
                              .words = {request.command().begin(), request.command().end()},
                              .terminal = request.terminal(),
                              .rows = request.rows(),
-                             .columns = request.columns()};
+                             .columns = request.columns(),
+                             .port = request.port()};
 }
 
 Result<jobs::CommandInput> checked_input(const v1::WriteCommandRequest& request) {
@@ -135,7 +140,9 @@ void JobCommands::serve_on(operations::Registry& registry) {
                   {{"job", request.job()},
                    {"rank", std::to_string(request.rank())},
                    {"by", by.name},
-                   {"program", request.command().empty() ? "a shell" : request.command(0)}});
+                   {"program", request.port() != 0         ? fmt::format("a connection to port {}", request.port())
+                               : request.command().empty() ? "a shell"
+                                                           : request.command(0)}});
         calls.call<&jobs::Command::start_command, jobs::CommandAnswer>(
             rank, kAnswerPatience,
             [done, request, id = command->id](const Result<jobs::CommandAnswer>& answer) {
