@@ -19,10 +19,10 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     reportCompressedSize: false,
     rollupOptions: {
-      // The terminal is loaded when it is opened; everything else is one file.
+      // The terminal and the form of jobs are loaded when they are opened; everything else is one file.
       output: {
         entryFileNames: "assets/app.js",
-        chunkFileNames: "assets/terminal.js",
+        chunkFileNames: ({ name }) => `assets/${name === "screen" ? "terminal" : name}.js`,
         assetFileNames: ({ names }) => (names[0] === "screen.css" ? "assets/terminal.css" : "assets/app[extname]"),
       },
     },

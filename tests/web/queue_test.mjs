@@ -246,6 +246,63 @@ await run_all("web_queue", {
     await close();
     await server.close();
   },
+  "what a job needs, who may see it and its alternatives are in a closed part of the form": async () => {
+    const server = await start({ trials: 40, still: true });
+    const { page, wrong, go, close } = await tab({ server });
+    await go("/jobs");
+    await page.click(".page-head button.primary");
+    await page.fill("dialog textarea", "python3 train.py");
+    equal(await page.locator("dialog details").getAttribute("open"), null, "closed at first");
+    await page.click("dialog summary");
+    await field(page, "Fewest nodes").locator("input").fill("2");
+    await until("the refusal at its field", async () => (await field(page, "Fewest nodes").textContent()).includes("expected 1 to the job's nodes (1), got 2"));
+    await page.locator("dialog .field:has(span:text-is('Nodes')) input").fill("2");
+    await field(page, "Fewest nodes").locator("input").fill("1");
+    await page.click("dialog label.check >> text=continue on more nodes");
+    await field(page, "Only on nodes with the labels").locator("input").fill("zone");
+    await until("how to write labels", async () => (await field(page, "Only on nodes with the labels").textContent()).includes("zone=a, disk=ssd."));
+    await field(page, "Only on nodes with the labels").locator("input").fill("zone=a");
+    await field(page, "Custom resources").locator("input").fill("licence=2");
+    await field(page, "After the command").locator("textarea").fill("./clean.sh");
+    await field(page, "Keep its nodes").locator("input").fill("60");
+    await field(page, "Resumes after").locator("input").fill("3");
+    await field(page, "Log policies").locator("textarea").fill("notify: loss is nan");
+    await field(page, "Access of others").locator("select").selectOption("none");
+    await field(page, "Reports to").locator("input").fill("ops-feishu");
+    await field(page, "Alternatives").locator("textarea").fill("gpus=2,cpus=99");
+    await until("the refusal of the alternative", async () => (await field(page, "Alternatives").textContent()).includes("gpus=2,cpus=99: never: it needs 99 CPUs"));
+    await field(page, "Alternatives").locator("textarea").fill("gpus=2,pool=a100");
+    equal(await page.locator("dialog .yaml pre").first().textContent(), `command: "python3 train.py"
+access: none
+teardown: ./clean.sh
+nodes: 2
+min_nodes: 1
+grow: true
+debug: 3600s
+max_resumes: 3
+labels:
+  zone: a
+resources:
+  licence: 2
+notify: [ops-feishu]
+log_policies:
+  - pattern: "loss is nan"
+    action: notify
+alternatives:
+  - {}
+  - {gpus: 2, pool: a100}
+`, "the job as a file");
+    await until("no refusal", async () => (await page.locator("dialog .field-error").count()) === 0 && (await page.textContent("dialog .prediction")) === "starts now");
+    wrong.length = 0;  // The browser notes the refusals.
+    await page.click("dialog button[type=submit]");
+    await until("the page of the first", async () => (await page.textContent(".toasts")).includes("2 alternatives are submitted."));
+    const [second, first] = await page.evaluate(async () => (await (await fetch("/api/v1/jobs")).json()).rows.map((one) => one.spec));
+    equal(JSON.stringify([first.access, first.debug_s, first.max_resumes, first.min_nodes, first.grow, first.labels, first.resources, first.teardown]), JSON.stringify(["none", 3600, 3, 1, true, { zone: "a" }, { licence: 2 }, "./clean.sh"]), "what was submitted");
+    equal(JSON.stringify([first.gpus, first.pool, second.gpus, second.pool, second.access, second.one_of === first.one_of]), JSON.stringify([0, "default", 2, "a100", "none", true]), "the alternative");
+    equal(wrong.join("\n"), "", "noted");
+    await close();
+    await server.close();
+  },
   "a queued job is dragged to another priority, or changed by its button from the keyboard": async () => {
     const server = await start({ trials: 40, still: true });
     const { page, wrong, go, close } = await tab({ server });
@@ -324,6 +381,10 @@ await run_all("web_queue", {
       await page.click("dialog summary");
       await page.waitForSelector(".field-error");
       await look("form");
+      for (const [name, heading] of [["form-more", 0], ["form-ends", 2]]) {
+        await page.locator("dialog .further h3").nth(heading).evaluate((one) => one.scrollIntoView());
+        await look(name);
+      }
       check(wrong.every((one) => one.includes("404")), wrong.join("\n"));
       await close();
     }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { field_of, job_yaml, kForm, spec_of, task_of, variables_of } from "../src/pages/job_form";
+import { field_of, job_yaml, jobs_of, kForm, spec_of, task_of, variables_of, wrong_of } from "../src/pages/job_form";
 import { by_day, by_owner, days_until, rows_of_days, total_of, usage_csv, type UsageRow } from "../src/pages/job_usage_rows";
 import { by_priority, counts_of, rows_of } from "../src/pages/job_groups";
 import type { Job } from "../src/pages/job_rows";
@@ -148,6 +148,63 @@ test("a job as YAML has what is not the default", () => {
   assert.equal(job_yaml(spec_of({ ...kForm, command: "cd x\nmake", gpus: "2", minutes: "90", memory: "16", env: "A=1\nB=x: y", mounts: "/a:/b", pool: "a100", stop_signal: "USR1" })),
     'command: |-\n  cd x\n  make\npool: a100\nstop_signal: USR1\ngpus: 2\nmemory: 16GiB\nduration: 5400s\nmounts:\n  - /a:/b\nenv:\n  A: "1"\n  B: "x: y"\n');
   assert.equal(job_yaml({ command: ["python3", "a b.py"] }), 'command: [python3, "a b.py"]\n');
+});
+
+test("a job's labels, resources, policies and times are in what is sent and in its YAML", () => {
+  const form = {
+    ...kForm, command: "make", nodes: "4", min_nodes: "2", grow: "1", labels: "zone=a, disk=ssd", node_names: "heron，osprey", resources: "licence=2", shm: "8", teardown: "rm -rf /tmp/x", max_resumes: "3", debug: "90", graceful: "60",
+    log_policies: "notify: loss is nan\nmove CUDA error: (.*)", access: "none", note: "of mei", notify: "mei@example.org, ops", parameter_servers: "2",
+  };
+  const spec = spec_of(form);
+  assert.deepEqual([spec.min_nodes, spec.grow, spec.labels, spec.node_names, spec.resources, spec.shm_bytes, spec.max_resumes, spec.debug_s, spec.graceful_s], [2, true, { zone: "a", disk: "ssd" }, ["heron", "osprey"], { licence: 2 }, 2 ** 33, 3, 5400, 60]);
+  assert.deepEqual([spec.log_policies, spec.access, spec.notify, spec.parameter_servers], [[{ pattern: "loss is nan", action: "notify" }, { pattern: "CUDA error: (.*)", action: "move" }], "none", ["mei@example.org", "ops"], undefined]);
+  assert.equal(spec_of({ ...form, mode: "tensorflow" }).parameter_servers, 2);
+  assert.equal(job_yaml(spec), `command: make
+access: none
+note: "of mei"
+teardown: "rm -rf /tmp/x"
+nodes: 4
+min_nodes: 2
+grow: true
+shm: 8GiB
+graceful: 60s
+debug: 5400s
+max_resumes: 3
+labels:
+  zone: a
+  disk: ssd
+resources:
+  licence: 2
+node_names: [heron, osprey]
+notify: ["mei@example.org", ops]
+log_policies:
+  - pattern: "loss is nan"
+    action: notify
+  - pattern: "CUDA error: (.*)"
+    action: move
+`);
+});
+
+test("alternatives differ from the form as those of the command line do", () => {
+  const form = { ...kForm, command: "make", gpus: "8", alternatives: "gpus=2, pool=old,memory=512MiB\n\nnodes=2-4,duration=1h30min,max_restarts=1" };
+  const jobs = jobs_of(form, "1f");
+  assert.deepEqual([jobs.kind, jobs.size, jobs.line(0), jobs.line(1)], ["alternatives", 3, "", "gpus=2, pool=old,memory=512MiB"]);
+  const [first, second, third] = [0, 1, 2].map(jobs.spec);
+  assert.deepEqual([first.gpus, first.pool, first.one_of], [8, "default", "1f"]);
+  assert.deepEqual([second.gpus, second.pool, second.memory_bytes, second.one_of, second.nodes], [2, "old", 2 ** 29, "1f", 1]);
+  assert.deepEqual([third.gpus, third.nodes, third.min_nodes, third.duration_s, third.max_restarts], [8, 4, 2, 5400, 1]);
+  assert.ok(job_yaml(spec_of(form), ["gpus=2, pool=old", "environment=a b"]).endsWith('gpus: 8\nalternatives:\n  - {}\n  - {gpus: 2, pool: old}\n  - {environment: "a b"}\n'));
+  assert.deepEqual([jobs_of({ ...form, alternatives: "" }, "1f").kind, jobs_of({ ...form, alternatives: "", array: "4" }, "1f").size], ["one", 4]);
+});
+
+test("what the form cannot send is said at its field", () => {
+  assert.equal(wrong_of(kForm), null);
+  assert.equal(wrong_of({ ...kForm, labels: "zone" })?.at, "labels");
+  assert.equal(wrong_of({ ...kForm, resources: "licence=much" })?.at, "resources");
+  for (const [line, what] of [["gpus=2,gpu=1", "gpu=1"], ["memory=16 apples", "memory=16 apples"], ["duration=4", "duration=4"], ["cpus=-1", "cpus=-1"], ["pool", "pool"]]) assert.deepEqual(wrong_of({ ...kForm, alternatives: line }), { at: "alternatives", key: "job.alternatives.form", what });
+  assert.equal(wrong_of({ ...kForm, alternatives: "gpus=2", array: "3" })?.key, "job.alternatives.array");
+  assert.equal(wrong_of({ ...kForm, alternatives: "gpus=2" }), null);
+  assert.deepEqual(["log_policies, number 1: action: expected …", "shm_bytes: expected …", "resources.custom: \"a b\" is no name", "min_nodes: expected …"].map(field_of), ["log_policies", "shm", "resources", "min_nodes"]);
 });
 
 const job = (id: number, more: { batch?: string; state?: string; priority?: string; position?: number; stopping?: boolean } = {}) =>

@@ -38,6 +38,12 @@ export interface JobSpec {
   output: string;
   notify?: string[];
   min_nodes?: number;
+  grow?: boolean;
+  parameter_servers?: number;
+  shm_bytes?: number;
+  graceful_s?: number;
+  debug_s?: number;
+  log_policies?: { pattern: string; action: string }[];
   max_resumes?: number;
   teardown?: string;
 }

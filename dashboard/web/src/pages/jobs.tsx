@@ -17,7 +17,7 @@ import { JobTerminal } from "./job_terminal";
 import { LogBox } from "./logs";
 import { command_text, job_name, kJobStates, nodes_of, priority_word, resources_of, start_text, state_of_job, time_run, why_text, type Job, type JobRank } from "./job_rows";
 import type { QueueReply } from "./queue_settings";
-import { Submit } from "./submit_form";
+import { Submit } from "./submit";
 
 const kRows = 2000;  // The newest; the head keeps more.
 const kBatchRows = 10_000;  // A batch has no more.
