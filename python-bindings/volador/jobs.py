@@ -203,10 +203,25 @@ def submit(
     output: str = "",
     notify: Sequence[str] = (),
     debug: float = 0,
+    min_nodes: int = 0,
+    grow: bool = False,
+    max_resumes: int = 0,
+    teardown: str = "",
+    log_policies: Sequence[Mapping[str, Any]] = (),
+    access: str = "read",
+    parameter_servers: int = 0,
 ) -> Job:
     """Submits a job. A text as `command` is run by bash. Resources are per node: `memory` and `shm` in bytes. `code` is the folder
     that travels with the job; None: no folder. `environment` is a file of it that lists packages ("requirements.txt"), a path of
     the nodes, an image or a name. Times are in seconds; duration 0: unlimited. docs/guides/jobs.md describes the fields.
+
+    min_nodes: an elastic job starts on the nodes that are free, at least so many and at most `nodes`; with `grow` it is asked to
+    save, and goes on with more when they are free. max_resumes: times that it is asked to save and goes on elsewhere when a node of
+    it fails or is drained; not together with max_restarts. debug: its nodes keep its surroundings for this time after a failure.
+    teardown: a command line for bash on each node after the command, however it ended. log_policies: maps such as {"pattern":
+    "loss is nan", "action": "notify"}; actions are label, notify, exclude_node, cancel_retries and move. access: what others of its
+    project may do, none, read or write. notify: mail addresses and names of the queue's notifications. parameter_servers: of the
+    nodes, for mode "tensorflow".
 
     Raises ValueError: a field is wrong; volador.exceptions.InfeasibleError: no node can ever run it."""
     return _submit_set(locals(), [], [], 0)[0]
@@ -356,6 +371,13 @@ def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
         "stop_signal": fields["stop_signal"],
         "output": fields["output"],
         "notify": list(fields["notify"]),
+        "min_nodes": fields["min_nodes"],
+        "grow": fields["grow"],
+        "max_resumes": fields["max_resumes"],
+        "teardown": fields["teardown"],
+        "log_policies": [dict(policy) for policy in fields["log_policies"]],
+        "access": fields["access"],
+        "parameter_servers": fields["parameter_servers"],
     }
 
 

@@ -122,6 +122,39 @@ def test_a_batch_and_alternatives(tmp_path):
         jobs.submit_batch("true", tasks=2, gpu=1)
 
 
+def test_submit_takes_each_field_of_a_job(tmp_path):
+    policy = {"pattern": "loss is (nan)", "action": "label", "label": "diverged"}
+    job = jobs.submit(
+        "echo loss is nan",
+        code=None,
+        nodes=3,
+        min_nodes=1,
+        grow=True,
+        cpus=0.5,
+        max_resumes=2,
+        teardown=f"touch {tmp_path}/down",
+        debug=0.5,
+        log_policies=[policy],
+        access="none",
+        graceful=5,
+        note="of a test",
+    )
+    spec = job.spec
+    assert (spec["min_nodes"], spec["grow"], spec["max_resumes"], int(spec["debug_s"]), spec["access"]) == (1, True, 2, 1, "none")
+    assert spec["log_policies"] == [{**policy, "ratio_above": 0}]
+    assert job.wait(30).state == "succeeded", job.logs()
+    assert (tmp_path / "down").exists()
+    with pytest.raises(ValueError, match="parameter_servers: only mode tensorflow has them"):
+        jobs.submit("true", code=None, parameter_servers=1)
+    with pytest.raises(ValueError, match="access: expected none, read or write"):
+        jobs.submit("true", code=None, access="all")
+    with pytest.raises(ValueError, match="max_resumes: a job either resumes or restarts"):
+        jobs.predict(max_resumes=1, max_restarts=1)
+    # Fields of JobSpec that have another way: the set's functions, and the hash of the code folder.
+    given = set(jobs._spec({**jobs.submit.__kwdefaults__, "command": "true"}))
+    assert set(spec) - given == {"files_sha256", "one_of", "batch", "batch_index", "batch_size"}
+
+
 def test_usage_counts_what_ran():
     before = sum(row["cpu_hours"] for row in jobs.usage() if row["project"] == "counted")
     jobs.submit(["sleep", "0.5"], code=None, cpus=2, project="counted").wait(30)
