@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "cli/local_processes.h"
 #include "runtime/access_file.h"
 #include "runtime/clock.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/logins.h"
+#include "runtime/process_file.h"
 #include "runtime/security/token.h"
 #include "runtime/settings.h"
 
@@ -16,31 +16,6 @@ namespace {
 
 bool head_runs_here(const Paths& paths, const std::string& cluster) {
   return running_process(paths.cluster(cluster).head().pid()).has_value();
-}
-
-// Returns the access data that the head of that address left on this machine, if it runs here.
-std::optional<ClusterAccess> access_of_address(const Paths& paths, const std::string& address) {
-  for (const std::string& cluster : local_clusters(paths)) {
-    auto access = load_access(paths, cluster);
-    if (access && access->address == address) return *access;
-  }
-  return std::nullopt;
-}
-
-// Takes the token of the sign-in at the target's address, if none is set.
-tl::expected<void, Failure> use_login(Target& target, const std::vector<Login>& logins) {
-  if (!target.token.empty()) return {};
-  const auto login = login_at(logins, target.address);
-  if (!login) return {};
-  if (login->expires_ms != 0 && unix_ms(SystemClock().wall()) >= login->expires_ms) {
-    return fail(
-        Error{ErrorCode::kUnauthenticated,
-              fmt::format("the sign-in of {} at {} has expired: sign in again with `volador login --user={}`, or "
-                          "forget it with `volador logout`",
-                          login->user, login->address, login->user)});
-  }
-  target.token = login->token;
-  return {};
 }
 
 }  // namespace
@@ -56,56 +31,14 @@ tl::expected<std::string, Failure> token_of(const Config& config) {
   return *token;
 }
 
-tl::expected<Target, Failure> find_target(const Config& config, const Paths& paths) {
-  auto token = token_of(config);
-  if (!token) return tl::unexpected(token.error());
-  Target target{.token = *token};
-  auto logins = load_logins(paths);
-  if (!logins) return fail_here(logins.error());
-  const bool cluster_named = is_cluster_named(config);
-  if (config.is_set("address") && !cluster_named) {
-    target.address = config.text("address");
-    auto access = access_of_address(paths, target.address);
-    if (access) target.local_cluster = access->cluster;
-    if (auto used = use_login(target, *logins); !used) return tl::unexpected(used.error());
-    if (target.token.empty() && access) target.token = access->token;
-    if (target.token.empty())
-      return fail(
-          Error{ErrorCode::kUnauthenticated,
-                fmt::format("no token for the cluster at {}: sign in with `volador login`, or set VOLADOR_TOKEN or "
-                            "--token-file to one that `volador token create --role=operator` printed on the "
-                            "head's machine",
-                            target.address)});
-    return target;
-  }
-
-  auto cluster = cluster_named ? Result<std::string>(config.text("cluster")) : load_current_cluster(paths);
-  if (!cluster && cluster.error().code == ErrorCode::kNotFound && !logins->empty()) {
-    target.address = logins->front().address;
-    if (auto used = use_login(target, *logins); !used) return tl::unexpected(used.error());
-    return target;
-  }
-  if (!cluster && cluster.error().code == ErrorCode::kNotFound)
-    return fail(ExitCode::kUnreachable,
-                Error{ErrorCode::kUnavailable,
-                      "no cluster is known here: start one with `volador start --head`, or name one by "
-                      "--address and --token (VOLADOR_ADDRESS, VOLADOR_TOKEN)"});
-  if (!cluster) return fail_here(cluster.error());
-  auto access = load_access(paths, *cluster);
-  if (!access && access.error().code == ErrorCode::kNotFound &&
-      std::filesystem::exists(paths.cluster(*cluster).nodes()))
-    return fail(
-        {ErrorCode::kNotFound,
-         fmt::format(
-             "this machine only has a worker of cluster {}: ask on its head's machine, or set VOLADOR_ADDRESS and "
-             "VOLADOR_TOKEN to what `volador token create --role=operator` prints there",
-             *cluster)});
-  if (!access) return fail(access.error());
-  target.address = access->address;
-  if (auto used = use_login(target, *logins); !used) return tl::unexpected(used.error());
-  if (target.token.empty()) target.token = access->token;
-  target.local_cluster = access->cluster;
-  return target;
+tl::expected<ClusterTarget, Failure> find_target(const Config& config, const Paths& paths) {
+  auto given = with_settings({}, config);
+  if (!given) return fail(ExitCode::kConfig, given.error());
+  auto target = find_cluster(*given, paths, unix_ms(SystemClock().wall()));
+  if (target) return std::move(*target);
+  // A damaged file is no error of the command line.
+  if (target.error().code == ErrorCode::kInvalidArgument) return fail_here(target.error());
+  return fail(target.error());
 }
 
 tl::expected<SignInPlace, Failure> find_sign_in_place(const Config& config, const Paths& paths) {
@@ -115,7 +48,7 @@ tl::expected<SignInPlace, Failure> find_sign_in_place(const Config& config, cons
   std::optional<ClusterAccess> access;
   if (config.is_set("address") && !is_cluster_named(config)) {
     place.address = config.text("address");
-    access = access_of_address(paths, place.address);
+    access = access_at(paths, place.address);
   } else {
     auto cluster = is_cluster_named(config) ? Result<std::string>(config.text("cluster")) : load_current_cluster(paths);
     auto found = cluster ? load_access(paths, *cluster) : make_error(cluster.error());
@@ -134,7 +67,7 @@ tl::expected<SignInPlace, Failure> find_sign_in_place(const Config& config, cons
   return place;
 }
 
-tl::expected<std::unique_ptr<control::ClusterApi>, Failure> connect(const Target& target, const Paths& paths,
+tl::expected<std::unique_ptr<control::ClusterApi>, Failure> connect(const ClusterTarget& target, const Paths& paths,
                                                                     std::chrono::milliseconds timeout) {
   if (!target.local_cluster.empty() && !head_runs_here(paths, target.local_cluster))
     return fail(

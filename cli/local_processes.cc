@@ -11,6 +11,7 @@
 #include <system_error>
 
 #include "head/journal/directory_lock.h"
+#include "runtime/cluster_processes.h"
 #include "runtime/stop_signal.h"
 #include "worker/hosts/leftovers.h"
 
@@ -23,15 +24,6 @@ using std::chrono::steady_clock;
 namespace {
 
 constexpr size_t kPidFileBytesMax = 256;
-
-std::vector<std::string> folders_in(const fs::path& directory) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end; !error && entry != end; entry.increment(error))
-    if (entry->is_directory(error)) names.push_back(entry->path().filename().native());
-  std::sort(names.begin(), names.end());
-  return names;
-}
 
 // A process handle that is safe against reuse of the pid.
 class Handle {
@@ -104,8 +96,6 @@ std::string describe(const Leftover& left) {
       left.processes_ended == 0 ? std::string() : fmt::format("; {} of its processes still ran", left.processes_ended));
 }
 
-std::vector<std::string> local_clusters(const Paths& paths) { return folders_in(paths.clusters()); }
-
 std::vector<LocalProcess> running_processes(const Paths& paths, const std::string& cluster) {
   std::vector<LocalProcess> processes;
   const ClusterPaths files = paths.cluster(cluster);
@@ -113,7 +103,7 @@ std::vector<LocalProcess> running_processes(const Paths& paths, const std::strin
     if (auto record = running_process(pid_file))
       processes.push_back({.role = role, .cluster = cluster, .node = node, .record = *record, .pid_file = pid_file});
   };
-  for (const std::string& node : folders_in(files.nodes()))
+  for (const std::string& node : local_nodes(paths, cluster))
     add(LocalProcess::Role::kWorker, node, files.node(node).pid());
   add(LocalProcess::Role::kHead, "", files.head().pid());
   return processes;
@@ -160,7 +150,7 @@ std::optional<Leftover> remove_leftovers_of_head(const ClusterPaths& cluster) {
 Result<std::vector<Leftover>> remove_leftovers(const Paths& paths, const std::string& cluster) {
   std::vector<Leftover> all;
   const ClusterPaths files = paths.cluster(cluster);
-  for (const std::string& node : folders_in(files.nodes())) {
+  for (const std::string& node : local_nodes(paths, cluster)) {
     auto left = worker::remove_leftovers(paths, cluster, node);
     if (!left) return make_error(left.error());
     if (*left)

@@ -24,8 +24,6 @@ struct LocalProcess {
 // Returns "worker a (pid 4711)".
 std::string describe(const LocalProcess& process);
 
-// Returns every cluster that has a folder on this machine, sorted.
-std::vector<std::string> local_clusters(const Paths& paths);
 // Returns the running processes of one cluster, workers first.
 std::vector<LocalProcess> running_processes(const Paths& paths, const std::string& cluster);
 

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "runtime/cluster_processes.h"
+
 namespace volador {
 
 namespace {
@@ -45,6 +47,14 @@ Result<ClusterAccess> load_access(const Paths& paths, std::string_view cluster) 
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("{} is damaged; `volador start --head` writes it anew", file.native()));
   return access;
+}
+
+std::optional<ClusterAccess> access_at(const Paths& paths, const std::string& address) {
+  for (const std::string& cluster : local_clusters(paths)) {
+    auto access = load_access(paths, cluster);
+    if (access && access->address == address) return std::move(*access);
+  }
+  return std::nullopt;
 }
 
 Result<void> save_current_cluster(const Paths& paths, std::string_view cluster) {

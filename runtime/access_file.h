@@ -2,6 +2,7 @@
 // name of the cluster started last. Written by the head's process, read by volador::init and the command line.
 #pragma once
 
+#include <optional>
 #include <string>
 
 #include "runtime/paths.h"
@@ -22,6 +23,9 @@ struct ClusterAccess {
 [[nodiscard]] Result<void> save_access(const Paths& paths, const ClusterAccess& access);
 // kNotFound: no such cluster, or none of its heads was started here. kInvalidArgument: the file has other contents.
 [[nodiscard]] Result<ClusterAccess> load_access(const Paths& paths, std::string_view cluster);
+
+// That of the local cluster whose head has this address; null: there is none. Damaged files are passed over.
+std::optional<ClusterAccess> access_at(const Paths& paths, const std::string& address);
 
 // The cluster started last on this machine.
 [[nodiscard]] Result<void> save_current_cluster(const Paths& paths, std::string_view cluster);

@@ -1,5 +1,5 @@
-// Where this user of the machine is signed in: logins.json in Volador's home, 0600. Written by `volador login`, read by
-// the command line.
+// Where this user of the machine is signed in: logins.json in Volador's home, 0600. Written by `volador login`, read
+// by commands and programs; see runtime/cluster_target.h.
 #pragma once
 
 #include <cstdint>

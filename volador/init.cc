@@ -9,10 +9,10 @@
 #include <thread>
 #include <utility>
 
-#include "runtime/access_file.h"
 #include "runtime/actor/cluster_session.h"
 #include "runtime/actor/host_runtime.h"
 #include "runtime/cluster_processes.h"
+#include "runtime/cluster_target.h"
 #include "runtime/control/client_link.h"
 #include "runtime/control/join.h"
 #include "runtime/control/program_transfer.h"
@@ -75,22 +75,6 @@ void play_role(const Embedding* embedding) {
             fmt::format("VOLADOR_ROLE: expected nothing, got \"{}\": it is for Volador itself, unset it", role)});
 }
 
-// Address and token of a cluster.
-struct Access {
-  std::string address;
-  std::string token;
-  std::string cluster = {};  // Its name, if it was started on this machine.
-};
-
-// Access to the named cluster of this machine, by default the last one started; kNotFound: there is none.
-Result<Access> access_of_this_machine(const Paths& paths, const std::string& cluster = {}) {
-  auto name = cluster.empty() ? load_current_cluster(paths) : Result<std::string>(cluster);
-  if (!name) return make_error(std::move(name).error());
-  auto access = load_access(paths, *name);
-  if (!access) return make_error(std::move(access).error());
-  return Access{access->address, access->token, access->cluster};
-}
-
 constexpr milliseconds kHeadWait{30'000};
 constexpr milliseconds kHeadWaitMax = std::chrono::hours(24);
 constexpr milliseconds kHeadRetry{200};
@@ -114,12 +98,13 @@ Result<milliseconds> head_wait(const InitOptions& options) {
 // Calls `connect` until it succeeds, fails for another reason than an unreachable head, or `wait` has passed. Stops at
 // once if the head is not expected to return.
 template <class Connect>
-Result<void> connect_to_known(const Paths& paths, const Access& access, milliseconds wait, Connect&& connect) {
+Result<void> connect_to_known(const Paths& paths, const ClusterTarget& access, milliseconds wait, Connect&& connect) {
   const auto end = std::chrono::steady_clock::now() + wait;
   bool told = false;
   while (true) {
     auto connected = connect();
-    if (connected || connected.error().code != ErrorCode::kUnavailable || !is_head_expected(paths, access.cluster))
+    if (connected || connected.error().code != ErrorCode::kUnavailable ||
+        !is_head_expected(paths, access.local_cluster))
       return connected;
     if (std::chrono::steady_clock::now() + kHeadRetry > end) {
       return make_error(ErrorCode::kUnavailable,
@@ -128,13 +113,13 @@ Result<void> connect_to_known(const Paths& paths, const Access& access, millisec
                                     "stopped: {3}. Start the head again with `volador start --head --cluster={0}`, end "
                                     "the cluster with `volador stop`, or set "
                                     "VOLADOR_ADDRESS=local to run this program in a private cluster.",
-                                    access.cluster, access.address, std::chrono::duration<double>(wait).count(),
+                                    access.local_cluster, access.address, std::chrono::duration<double>(wait).count(),
                                     connected.error().message));
     }
     if (!std::exchange(told, true)) {
       write_to_stderr(
           fmt::format("volador: waiting up to {:g} s for the head of cluster \"{}\" at {}, which does not answer\n",
-                      std::chrono::duration<double>(wait).count(), access.cluster, access.address));
+                      std::chrono::duration<double>(wait).count(), access.local_cluster, access.address));
     }
     std::this_thread::sleep_for(kHeadRetry);
   }
@@ -174,7 +159,7 @@ struct Cluster::Impl {
   }
 
   // `embedding`: null unless the executable is an interpreter.
-  Result<void> connect(const Access& access, const InitOptions& options, const Embedding* embedding) {
+  Result<void> connect(const ClusterTarget& access, const InitOptions& options, const Embedding* embedding) {
     auto token = security::parse_token(access.token);
     if (!token) return make_error(std::move(token).error());
     auto program = describe_program(embedding);
@@ -185,7 +170,7 @@ struct Cluster::Impl {
     join.role = security::Role::kDriver;
     join.name = program->name;
     auto joined = control::join(join, clock);
-    if (!joined) return make_error(std::move(joined).error());
+    if (!joined) return make_error(with_sign_in(std::move(joined).error(), access));
     address = access.address;
     name = joined->cluster_name;
 
@@ -311,46 +296,30 @@ Cluster connect_program(const InitOptions& given, const Embedding* embedding) {
         Error{ErrorCode::kInvalidArgument,
               "volador::init() was called before in this process and its Cluster still lives; use that one"});
   auto impl = std::make_unique<Cluster::Impl>();
-  Access access{options.address, options.token};
   unsetenv("VOLADOR_TOKEN");  // Children of this process do not need it.
 
-  if (!access.address.empty() && access.address != "local") {
-    const auto known = access_of_this_machine(paths);
-    const bool is_known = known && known->address == access.address;
-    if (access.token.empty()) {
-      if (!is_known) {
-        throw Exception(
-            Error{ErrorCode::kUnauthenticated,
-                  fmt::format("no token for the cluster at {}: set VOLADOR_TOKEN to the one that `volador start "
-                              "--head` printed there, or that `volador token create --role=driver` prints there",
-                              access.address)});
-      }
-      access.token = known->token;
-    }
-    const auto connect = [&] {
-      impl = std::make_unique<Cluster::Impl>();
-      return impl->connect(access, options, embedding);
-    };
-    if (is_known) access.cluster = known->cluster;
-    value_or_throw(is_known ? connect_to_known(paths, access, value_or_throw(head_wait(options)), connect) : connect());
-    return Cluster(std::move(impl));
-  }
-  if (access.address.empty()) {
-    auto known = access_of_this_machine(paths, settings.cluster);
-    if (!known && !settings.cluster.empty()) throw Exception(known.error());
-    if (known) {
-      if (!access.token.empty()) known->token = access.token;
-      const milliseconds wait = value_or_throw(head_wait(options));
-      const auto connected = connect_to_known(paths, *known, wait, [&] {
+  const bool is_named = !options.address.empty() || !settings.cluster.empty();
+  if (options.address != "local") {
+    const auto target = find_cluster({.address = options.address, .cluster = settings.cluster, .token = options.token},
+                                     paths, unix_ms(impl->clock.wall()));
+    const bool none_here =
+        !target && (target.error().code == ErrorCode::kUnavailable || target.error().code == ErrorCode::kNotFound);
+    if (!target && (is_named || !none_here)) throw Exception(target.error());
+    if (target) {
+      const auto connect = [&] {
         impl = std::make_unique<Cluster::Impl>();
-        return impl->connect(*known, options, embedding);
-      });
+        return impl->connect(*target, options, embedding);
+      };
+      const bool is_local = !target->local_cluster.empty();
+      const auto connected =
+          is_local ? connect_to_known(paths, *target, value_or_throw(head_wait(options)), connect) : connect();
       if (connected) return Cluster(std::move(impl));
       // A stopped cluster is normal for a program that starts its own.
-      if (connected.error().code != ErrorCode::kUnavailable || is_head_expected(paths, known->cluster))
-        throw Exception(connected.error());
+      const bool is_stopped = is_local && connected.error().code == ErrorCode::kUnavailable &&
+                              !is_head_expected(paths, target->local_cluster);
+      if (!options.address.empty() || !is_stopped) throw Exception(connected.error());
       log::debug("driver", "the cluster started last on this machine does not answer; starting a private one",
-                 {{"address", known->address}, {"error", connected.error().message}});
+                 {{"address", target->address}, {"error", connected.error().message}});
       impl = std::make_unique<Cluster::Impl>();
     }
   }
@@ -361,12 +330,13 @@ Cluster connect_program(const InitOptions& given, const Embedding* embedding) {
   local.object_store_memory = options.object_store_memory;
   local.object_spill_limit = options.object_spill_limit;
   impl->local = value_or_throw(LocalCluster::start(local, embedding));
-  if (access.address.empty()) {
+  if (options.address.empty()) {
     write_to_stderr(
         "volador: no cluster runs here: this program has a private one, which ends with it (`volador start --head` "
         "starts one that stays; VOLADOR_ADDRESS=local asks for a private one)\n");
   }
-  value_or_throw(impl->connect(value_or_throw(access_of_this_machine(impl->local->paths())), options, embedding));
+  const auto own = find_cluster({}, impl->local->paths(), unix_ms(impl->clock.wall()));
+  value_or_throw(impl->connect(value_or_throw(own), options, embedding));
   return Cluster(std::move(impl));
 }
 

@@ -15,14 +15,14 @@ namespace volador {
 // num_cpus, num_gpus, memory_threshold, object_store_memory and object_spill_limit.
 struct InitOptions {
   // host:port of a head, or "local" for a private cluster of this process. Default: VOLADOR_ADDRESS or `address` of
-  // volador.yaml, else the last cluster started on this machine and not stopped, else a private cluster, which a line
-  // on stderr announces.
+  // volador.yaml, else the last cluster started on this machine and not stopped, else where `volador login` signed in
+  // last, else a private cluster, which a line on stderr announces.
   std::string address = {};
   // Time to wait for the head of a cluster that was started on this machine and not stopped, if it does not respond: it
   // may have been killed and be restarting. 0: do not wait. Default: VOLADOR_HEAD_WAIT ("30s"), else 30 s.
   std::optional<std::chrono::milliseconds> head_wait = {};
-  // Default: VOLADOR_TOKEN, else `token` or `token_file` of volador.yaml, else the file that `volador start --head` wrote
-  // for its user on this machine.
+  // Default: VOLADOR_TOKEN, else `token` or `token_file` of volador.yaml, else that of the sign-in at the address (`volador
+  // login`), else the file that `volador start --head` wrote for its user on this machine.
   std::string token = {};
   std::string actor_namespace = {};     // Namespace of actor names. Default: VOLADOR_NAMESPACE, else "default".
   std::optional<double> num_cpus = {};  // For a private cluster. Default: the machine's CPUs.

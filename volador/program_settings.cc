@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "runtime/cluster_target.h"
 #include "runtime/settings.h"
 #include "volador/local_cluster.h"
 
@@ -10,16 +11,11 @@ namespace volador {
 Result<ProgramSettings> apply_settings(InitOptions given, const Config& config) {
   ProgramSettings out{.options = std::move(given)};
   InitOptions& options = out.options;
-  if (options.address.empty()) {
-    const bool by_cluster = is_cluster_named(config);
-    if (by_cluster) out.cluster = config.text("cluster");
-    if (!by_cluster && config.is_set("address")) options.address = config.text("address");
-  }
-  if (options.token.empty()) {
-    auto token = token_setting(config);
-    if (!token) return make_error(std::move(token).error());
-    options.token = std::move(*token);
-  }
+  auto target = with_settings({.address = options.address, .token = options.token}, config);
+  if (!target) return make_error(std::move(target).error());
+  options.address = std::move(target->address);
+  options.token = std::move(target->token);
+  out.cluster = std::move(target->cluster);
   if (!options.num_cpus && config.is_set("num_cpus")) options.num_cpus = config.real("num_cpus");
   if (!options.num_gpus && config.is_set("num_gpus")) options.num_gpus = static_cast<int>(config.integer("num_gpus"));
   if (!options.memory_threshold) options.memory_threshold = config.real("memory_threshold");

@@ -16,6 +16,7 @@
 #include "cli/render/cluster_view.h"
 #include "head/shell/cluster_identity.h"
 #include "runtime/access_file.h"
+#include "runtime/cluster_processes.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/net/loopback.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"

@@ -9,6 +9,7 @@
 
 #include "cli/local_processes.h"
 #include "runtime/access_file.h"
+#include "runtime/cluster_processes.h"
 #include "runtime/quantities.h"
 
 namespace volador::cli {

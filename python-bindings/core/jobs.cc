@@ -21,12 +21,13 @@
 #include "jobs/job_set.h"
 #include "jobs/job_yaml.h"
 #include "python-bindings/core/gil.h"
-#include "runtime/access_file.h"
 #include "runtime/clock.h"
+#include "runtime/cluster_target.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/operations/catalogue.h"
 #include "runtime/paths.h"
 #include "runtime/security/token.h"
+#include "volador/program_settings.h"
 
 namespace volador::python {
 namespace {
@@ -35,27 +36,20 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kCallTimeout{30'000};
 
-// Address and token of the cluster started last on this machine.
-Result<ClusterAccess> access_here() {
-  auto paths = Paths::from(PathEnvironment::of_this_process());
-  if (!paths) return make_error(paths.error());
-  auto name = load_current_cluster(*paths);
-  if (!name) {
-    return make_error(ErrorCode::kUnavailable,
-                      "no cluster is known here: start one with `volador start --head`, or set VOLADOR_ADDRESS and "
-                      "VOLADOR_TOKEN");
-  }
-  return load_access(*paths, *name);
-}
-
-// Address and token, completed by those of this machine's cluster where one is missing.
-std::tuple<std::string, std::string> jobs_access(std::string address, std::string token) {
-  if (address.empty() || token.empty()) {
-    const auto access = value_or_raise(access_here());
-    if (address.empty()) address = access.address;
-    if (token.empty()) token = access.token;
-  }
-  return {std::move(address), std::move(token)};
+// Address and token as programs find them, and the user of the sign-in that the token is from. `address` and `token`:
+// empty, or what comes before the settings.
+std::tuple<std::string, std::string, std::string> jobs_access(const std::string& address, const std::string& token) {
+  const auto find = [&]() -> Result<ClusterTarget> {
+    auto paths = Paths::from(PathEnvironment::of_this_process());
+    if (!paths) return make_error(paths.error());
+    auto config = load_program_settings(*paths);
+    if (!config) return make_error(config.error());
+    auto given = with_settings({.address = address, .token = token}, *config);
+    if (!given) return make_error(given.error());
+    return find_cluster(*given, *paths, unix_ms(SystemClock().wall()));
+  };
+  const ClusterTarget target = value_or_raise(find());
+  return {target.address, target.token, target.user};
 }
 
 Result<std::unique_ptr<control::ClusterApi>> connect(const std::string& address, const std::string& token) {
@@ -78,7 +72,8 @@ Result<std::string> json_text(const google::protobuf::Message& message) {
 // Messages are JSON texts with the .proto names of the fields; 64-bit integers are texts.
 class JobsApi {
  public:
-  JobsApi(const std::string& address, const std::string& token) {
+  JobsApi(const std::string& address, const std::string& token, const std::string& user)
+      : target_{.address = address, .user = user} {
     auto connected = [&] {
       const WithoutGil released;
       return connect(address, token);
@@ -99,7 +94,11 @@ class JobsApi {
           factory->GetPrototype(entry->method->output_type())->New());
       const auto parsed = google::protobuf::util::JsonStringToMessage(request, asked.get());
       if (!parsed.ok()) return make_error(ErrorCode::kInvalidArgument, std::string(parsed.message()));
-      VOLADOR_TRY(api_->call(operation, *asked, *reply));
+      const auto called = api_->call(operation, *asked, *reply);
+      // Why another user's job is not theirs needs no word about the sign-in.
+      if (!called && called.error().code == ErrorCode::kUnauthenticated)
+        return make_error(with_sign_in(called.error(), target_));
+      if (!called) return make_error(called.error());
       return json_text(*reply);
     }());
   }
@@ -125,6 +124,7 @@ class JobsApi {
   control::ClusterApi& api() { return *api_; }
 
  private:
+  const ClusterTarget target_;  // Without its token.
   std::unique_ptr<control::ClusterApi> api_;
 };
 
@@ -194,7 +194,7 @@ void bind_jobs(nb::module_& module) {
   module.def("jobs_of_set", &jobs_of_set, nb::arg("base"), nb::arg("alternatives"), nb::arg("tasks"), nb::arg("array"));
   module.def("queue_settings_of", &queue_settings_of, nb::arg("yaml"));
   nb::class_<JobsApi>(module, "JobsApi")
-      .def(nb::init<std::string, std::string>(), nb::arg("address"), nb::arg("token"))
+      .def(nb::init<std::string, std::string, std::string>(), nb::arg("address"), nb::arg("token"), nb::arg("user"))
       .def("call", &JobsApi::call, nb::arg("operation"), nb::arg("request"))
       .def("send_code", &JobsApi::send_code, nb::arg("folder"), nb::arg("environment") = "")
       .def("wait", &JobsApi::wait, nb::arg("job"), nb::arg("seconds"));

@@ -62,8 +62,8 @@ def init(
     """Connects this process to a cluster.
 
     address: host:port of a head; "local" for a private cluster of this process. Default: VOLADOR_ADDRESS, else the last
-    cluster started on this machine, else a private one. token: default VOLADOR_TOKEN, else the file that `volador start
-    --head` wrote. num_cpus, num_gpus, object_store_memory (bytes): of a private cluster. log_to_driver: prints what
+    cluster started on this machine, else where `volador login` signed in last, else a private one. token: default
+    VOLADOR_TOKEN, else that of the sign-in at the address, else the file that `volador start --head` wrote. num_cpus, num_gpus, object_store_memory (bytes): of a private cluster. log_to_driver: prints what
     actors and tasks print.
 
     Raises UnavailableError (no head; the message lists what was tried), UnauthenticatedError, InvalidArgumentError.

@@ -291,11 +291,11 @@ _connections: dict[tuple[str, ...], _core.JobsApi] = {}
 
 
 def _connect() -> _core.JobsApi:
-    """A connection to the cluster of VOLADOR_ADDRESS, else to the one started last on this machine."""
-    address, token = _core.jobs_access(os.environ.get("VOLADOR_ADDRESS", ""), os.environ.get("VOLADOR_TOKEN", ""))
-    key = (str(os.getpid()), address, token)  # A connection does not survive a fork.
+    """A connection to the cluster that volador.init() without arguments connects to, but to no private one."""
+    address, token, user = _core.jobs_access(os.environ.get("VOLADOR_ADDRESS", ""), os.environ.get("VOLADOR_TOKEN", ""))
+    key = (str(os.getpid()), address, token, user)  # A connection does not survive a fork.
     if key not in _connections:
-        _connections[key] = _core.JobsApi(address, token)
+        _connections[key] = _core.JobsApi(address, token, user)
     return _connections[key]
 
 

@@ -94,6 +94,23 @@ class Users(unittest.TestCase):
         self.refused(self.volador("status", f"--address={self.address}", VOLADOR_TOKEN=token), 5, "was revoked")
         self.refused(self.volador("logout", f"--address={self.address}", user="other"), 6, "is not signed in")
 
+    def test_a_program_uses_the_sign_in_and_names_it_when_it_is_refused(self):
+        self.must("user", "add", "ada", "--role=user", "--password-file", self.file(PASSWORDS["mei"]))
+        self.assertEqual(self.sign_in("ada", password=PASSWORDS["mei"]).returncode, 0)
+
+        def program(user, **more):
+            return self.home.run(BIN / "hello_actor", cwd=self.home.path, VOLADOR_HOME=str(self.home.path / f"home-{user}"), **more)
+
+        for ran in (program("ada"), program("ada", VOLADOR_ADDRESS=self.address)):
+            self.assertEqual(ran.returncode, 0, ran.stderr)
+            self.assertNotIn("private", ran.stderr)
+        self.must("user", "set", "ada", "--disable")
+        for ran in (program("ada"), program("ada", VOLADOR_ADDRESS=self.address)):
+            self.assertNotEqual(ran.returncode, 0)
+            self.assertIn(f"the token is from the sign-in of ada at {self.address}: sign in again with `volador login --user=ada`", ran.stderr)
+        self.assertIn(f"no token for the cluster at {self.address}: sign in with `volador login`", program("new", VOLADOR_ADDRESS=self.address).stderr)
+        self.must("user", "delete", "ada", "--yes")
+
     def test_the_password_comes_from_the_terminal_and_is_not_shown(self):
         access = json.loads((self.home.path / "volador/clusters/heron/access.json").read_text())
         main, terminal = pty.openpty()
