@@ -83,7 +83,8 @@ struct ResultsView::Impl final : dashboard::ClusterPort {
   // ---- Queries of the dashboard ----
 
   operations::Registry& registry() override { return operations_registry; }
-  void logs(const std::string&, const std::string&, int, Done<dashboard::LiveClient::FoundLogs> done) override {
+  void logs(const security::Principal&, const std::string&, const std::string&, int,
+            Done<dashboard::LiveClient::FoundLogs> done) override {
     done(make_error(no_logs()));
   }
   void follow_logs(bool) override {}

@@ -283,7 +283,7 @@ void Api::logs(const Call& call, const Respond& respond) {
         problem({ErrorCode::kInvalidArgument, "logs: name an actor or trial with ?id=, or a node with ?node="}));
   const auto tail = integer_in(call.query, "tail", 100, 1, 10'000);
   if (!tail) return respond(problem(tail.error()));
-  port_.logs(id, node, static_cast<int>(*tail),
+  port_.logs(call.by, id, node, static_cast<int>(*tail),
              later<LiveClient::FoundLogs>(respond, [](const Result<LiveClient::FoundLogs>& found) {
                std::string body = "{\"lines\":[";
                for (const v1::LogLine& line : found->lines) body += (body.back() == '[' ? "" : ",") + line_json(line);

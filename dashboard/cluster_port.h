@@ -11,6 +11,7 @@
 #include "runtime/files/remote_file.h"
 #include "runtime/files/run_files.h"
 #include "runtime/result.h"
+#include "runtime/security/principal.h"
 
 namespace volador {
 class DurationHistogram;
@@ -30,8 +31,9 @@ class ClusterPort {
   virtual ~ClusterPort() = default;
   // The operations called by the HTTP API: Cluster, Studies, Jobs and Users.
   virtual operations::Registry& registry() = 0;
-  // The newest lines of an actor or trial (id), or of a node.
-  virtual void logs(const std::string& id, const std::string& node, int tail, Done<LiveClient::FoundLogs> done) = 0;
+  // The newest lines of an actor or trial (id), or of a node, as far as `by` may see them.
+  virtual void logs(const security::Principal& by, const std::string& id, const std::string& node, int tail,
+                    Done<LiveClient::FoundLogs> done) = 0;
   // While on, each line written by actors is passed to Dashboard::add_log_lines.
   virtual void follow_logs(bool on) = 0;
   // Access to run files that this machine cannot read, through a process of the cluster that can. Errors: those of that

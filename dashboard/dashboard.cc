@@ -84,7 +84,7 @@ class Dashboard::Impl::Client final : public SocketEvents, public std::enable_sh
       dashboard_.logs_followed = true;
       dashboard_.cluster.follow_logs(true);
     }
-    dashboard_.cluster.logs(wanted.id, wanted.node, kTail,
+    dashboard_.cluster.logs(principal_of(who_.visitor, {}), wanted.id, wanted.node, kTail,
                             [&dashboard = dashboard_, self = weak_from_this(),
                              id = wanted.subscription](Result<LiveClient::FoundLogs> found) {
                               dashboard.server->post([self, id, found = std::move(found)] {

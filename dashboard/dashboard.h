@@ -57,7 +57,7 @@ class Dashboard {
   std::string login_link(const Visitor& visitor);
 
   // A client without a WebSocket that gets the same messages: `socket` receives them, `first` is its first message
-  // ({"op":"sub",…}). It is disconnected when its token ends. The caller must report the events, on any thread. Thread
+  // ({"op":"sub",…}). It sees what the visitor may see, and is disconnected when its token ends. The caller must report the events, on any thread. Thread
   // safe.
   struct Follower {
     std::function<void()> on_written, on_closed;

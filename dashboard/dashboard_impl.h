@@ -16,6 +16,9 @@ namespace volador::dashboard {
 // Headers of every response.
 const std::vector<std::pair<std::string, std::string>>& guarding_headers();
 
+// The sender of a request that the visitor makes. `peer`: its address without a port; empty: unknown.
+security::Principal principal_of(const Visitor& visitor, const std::string& peer);
+
 struct Dashboard::Impl final : HttpHandler {
   Impl(DashboardOptions o, ClusterPort& p, const Clock& c)
       : options(std::move(o)),

@@ -163,7 +163,7 @@ std::optional<HttpResponse> Dashboard::Impl::check_change(const HttpRequest& req
                        "a change by cookie needs the header X-Volador-Request: 1 and comes from the page itself"});
 }
 
-static security::Principal principal_of(const Visitor& visitor, const std::string& peer) {
+security::Principal principal_of(const Visitor& visitor, const std::string& peer) {
   const auto role = visitor.access == Access::kOperator ? security::TokenRole::kOperator
                     : visitor.access == Access::kUser   ? security::TokenRole::kDriver
                                                         : security::TokenRole::kViewer;

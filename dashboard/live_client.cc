@@ -194,8 +194,10 @@ void LiveClient::give_logs(int64_t subscription, const Result<FoundLogs>& found)
   }
   at->second.waits = false;
   at->second.rows = model_.table(Topic::kLogs).now();
-  at->second.wanted = [actor = found->actor + "@", node = "@" + at->second.node](std::string_view group) {
-    return actor.size() > 1 ? group.starts_with(actor) : group.ends_with(node);
+  at->second.wanted = [actor = found->actor + "@", node = "@" + at->second.node,
+                       shows = found->shows](std::string_view group) {
+    const bool of_these = actor.size() > 1 ? group.starts_with(actor) : group.ends_with(node);
+    return of_these && (!shows || shows(group.substr(0, group.find('@'))));
   };
   std::vector<std::string> rows;
   for (const v1::LogLine& line : found->lines) rows.push_back(line_json(line));

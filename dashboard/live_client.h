@@ -40,6 +40,8 @@ class LiveClient {
   struct FoundLogs {
     std::string actor;  // In hex; empty for a node.
     std::vector<v1::LogLine> lines;
+    // Whether the client may see later lines of the actor, in hex. Null: of all actors.
+    std::function<bool(std::string_view actor)> shows = {};
   };
   void give_logs(int64_t subscription, const Result<FoundLogs>& found);
 

@@ -43,6 +43,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+// The message is the cause of the actor's death, which everyone sees: it has nothing of the job's specification.
 [[noreturn]] void refuse(ErrorCode code, std::string message) { throw Exception(Error{code, std::move(message)}); }
 
 // Path of this program in an isolated job.
@@ -206,17 +207,21 @@ void Command::Impl::prepare() {
   for (const auto& [name, content] : start.files) write_file(made / name, content);
   directory = folder / "code";
   if (archive != nullptr && *archive != '\0') {
-    if (const auto unpacked = unpack_archive(archive, directory, {}, Durability::kProcess); !unpacked)
-      refuse(unpacked.error().code, "the code folder cannot be unpacked: " + unpacked.error().message);
+    if (const auto unpacked = unpack_archive(archive, directory, {}, Durability::kProcess); !unpacked) {
+      say("volador: the code folder cannot be unpacked: " + unpacked.error().message);
+      refuse(unpacked.error().code, "the code folder cannot be unpacked; volador job logs shows why");
+    }
   } else if (start.directory.empty()) {
     fs::create_directories(directory);
   }
   if (!start.directory.empty()) {
     directory = fs::path(start.directory).is_absolute() ? fs::path(start.directory) : directory / start.directory;
     if (!fs::is_directory(directory)) {
-      refuse(ErrorCode::kInvalidArgument,
-             fmt::format("directory: {} is no folder on node {}; create it there, or submit the code with --code",
-                         directory.string(), self().node_name));
+      refuse(
+          ErrorCode::kInvalidArgument,
+          fmt::format("directory: the job's folder does not exist on node {}; create it there, or submit the code with "
+                      "--code",
+                      self().node_name));
     }
   }
   std::map<std::string, std::string> env = start.env;
@@ -224,7 +229,7 @@ void Command::Impl::prepare() {
     std::error_code failed;
     fs::create_directories(start.output, failed);
     if (failed) {
-      refuse(ErrorCode::kInvalidArgument, fmt::format("output: {} cannot be created on node {}: {}", start.output,
+      refuse(ErrorCode::kInvalidArgument, fmt::format("output: the job's folder cannot be created on node {}: {}",
                                                       self().node_name, failed.message()));
     }
     env["VOLADOR_OUTPUT_DIR"] = start.output;

@@ -41,6 +41,15 @@ bool is_owner(const v1::Job& job, const Requester& by) {
   return job.user().empty() ? job.owner() == by.token_id : job.user() == by.user;
 }
 
+v1::Job access_part(const v1::Job& job) {
+  v1::Job part;
+  part.set_owner(job.owner());
+  part.set_user(job.user());
+  part.mutable_spec()->set_project(job.spec().project());
+  part.mutable_spec()->set_access(job.spec().access());
+  return part;
+}
+
 const std::string& owner_name(const v1::Job& job) { return job.user().empty() ? job.owner() : job.user(); }
 
 bool same_owner(const v1::Job& one, const v1::Job& other) {

@@ -32,6 +32,8 @@ Result<JobAccess> parse_job_access(std::string_view text);
 // private. To a project without members everyone belongs.
 JobAccess access_to(const v1::Job& job, const v1::QueueSettings& settings, const Requester& by);
 bool is_owner(const v1::Job& job, const Requester& by);
+// The part of a job that decides who has which access to it.
+v1::Job access_part(const v1::Job& job);
 // The user's name, else the id of the token: for usage and predictions.
 const std::string& owner_name(const v1::Job& job);
 // Whether both have the same owner.

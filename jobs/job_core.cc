@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <iterator>
 
 #include "jobs/job_spec.h"
 #include "jobs/notify/notice_settings.h"
@@ -99,6 +100,7 @@ bool JobCore::load(std::string_view table, std::string_view key, std::string_vie
 void JobCore::start(int64_t now_ms) {
   std::vector<std::pair<int64_t, int64_t>> ends;
   for (auto& [number, job] : jobs_) {
+    tell_actors(job);
     Record& record = job.record;
     if (record.phase() == Record::ENDED) {
       ends.emplace_back(record.job().ended_ms(), number);
@@ -136,8 +138,13 @@ void JobCore::use_program(const std::string& sha256) {
   actions_.rows.push_back({std::string(kJobsHeadTable), "program", program_});
 }
 
-void JobCore::event(std::string text, std::vector<std::pair<std::string, std::string>> fields) {
+void JobCore::event(std::string text, Fields fields) {
   actions_.events.push_back({.text = std::move(text), .fields = std::move(fields)});
+}
+
+void JobCore::event_of(const Job& job, std::string text, Fields fields, Fields details) {
+  if (seen_by_all(job.record.job(), settings_)) std::ranges::move(details, std::back_inserter(fields));
+  event(std::move(text), std::move(fields));
 }
 
 void JobCore::keep(Job& job) {
@@ -155,7 +162,19 @@ void JobCore::drop_oldest() {
 void JobCore::forget(int64_t number) {
   actions_.rows.push_back({std::string(kJobsTable), key_of(number), std::nullopt});
   if (number == last_) actions_.rows.push_back({std::string(kJobsHeadTable), "last", std::to_string(last_)});
+  actions_.actors.push_back({.number = number, .access = {}, .actors = {}});
   jobs_.erase(number);
+}
+
+void JobCore::tell_actors(const Job& job) {
+  const v1::Job& shown = job.record.job();
+  JobActors told{.number = job.record.number(), .access = access_part(shown), .actors = {}};
+  for (const auto* ranks : {&shown.earlier(), &shown.ranks()}) {
+    for (const v1::JobRank& rank : *ranks) {
+      if (const auto actor = parse_id<ActorId>(rank.actor())) told.actors.push_back(*actor);
+    }
+  }
+  if (!told.actors.empty()) actions_.actors.push_back(std::move(told));
 }
 
 // ---- requests ----

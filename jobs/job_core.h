@@ -74,6 +74,13 @@ struct JobEvent {
   Reason why = {};  // Data of the field "why".
 };
 
+// The actors that are or were ranks of a job, as far as the job's record has them.
+struct JobActors {
+  int64_t number = 0;
+  v1::Job access;               // See access_part().
+  std::vector<ActorId> actors;  // Empty: the job was dropped.
+};
+
 // Everything that one event produces. The rows become durable before the messages are sent.
 struct JobActions {
   std::vector<JobRow> rows;
@@ -81,6 +88,7 @@ struct JobActions {
   std::vector<JobEvent> events;
   std::vector<protocol::JobNotice> notices;   // To be delivered when the rows are durable; see on_reported().
   std::optional<v1::QueueSettings> settings;  // With their secrets, if they changed.
+  std::vector<JobActors> actors;              // Jobs whose actors changed.
   bool look = false;                          // The capacity of the cluster is needed: call on_cluster() with it.
 };
 
@@ -193,7 +201,11 @@ class JobCore {
   Result<Job*> change(const std::string& name, const Requester& by, std::string_view what);
   v1::Job row(const Job& job, int64_t now_ms) const;
   std::string public_name(const Job& job) const;
-  void event(std::string text, std::vector<std::pair<std::string, std::string>> fields);
+  void tell_actors(const Job& job);
+  using Fields = std::vector<std::pair<std::string, std::string>>;
+  void event(std::string text, Fields fields);
+  // Without the details if not all may see the job, since everyone sees the events.
+  void event_of(const Job& job, std::string text, Fields fields, Fields details);
   bool load_notice(std::string_view value);
   // Reports an event (as v1.Notification.events) of the job to those that the settings and the job name. `why`: in
   // place of the job's reason.

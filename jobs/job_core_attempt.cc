@@ -180,6 +180,7 @@ void JobCore::spawn_ranks(Job& job, const std::vector<std::string>& nodes) {
     rank.set_node(nodes[i]);
     rank.set_actor(to_string(actor));
   }
+  tell_actors(job);
 }
 
 protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vector<std::string>& nodes) const {
@@ -436,8 +437,8 @@ std::string JobCore::resume(Job& job, const Reason& why) {
   }
   shown.set_resumes(shown.resumes() + 1);
   set_reason(shown, why);
-  event("job goes on elsewhere",
-        {{"job", shown.id()}, {"resume", fmt::format("{} of {}", shown.resumes(), most)}, {"why", why.text()}});
+  event_of(job, "job goes on elsewhere",
+           {{"job", shown.id()}, {"resume", fmt::format("{} of {}", shown.resumes(), most)}}, {{"why", why.text()}});
   return "queued";
 }
 
@@ -501,12 +502,10 @@ void JobCore::apply_policy(Job& job, const v1::LogPolicy& policy, const v1::JobR
   const bool is_labelled = std::ranges::find(shown.labels(), name) != shown.labels().end();
   if (labels && shown.labels_size() < kLabelsMax && !is_labelled) shown.add_labels(name);
   if (policy.action() == "label") return;
-  event("job alert", {{"job", shown.id()},
-                      {"policy", name},
-                      {"action", policy.action()},
-                      {"rank", std::to_string(rank.rank())},
-                      {"node", rank.node()},
-                      {"line", line}});
+  event_of(
+      job, "job alert",
+      {{"job", shown.id()}, {"action", policy.action()}, {"rank", std::to_string(rank.rank())}, {"node", rank.node()}},
+      {{"policy", name}, {"line", line}});
   // Later lines of the same kind change nothing, and are not reported.
   const bool avoids = std::ranges::find(shown.avoids(), rank.node()) != shown.avoids().end();
   const bool is_old = policy.action() == "notify"           ? is_labelled
@@ -715,7 +714,8 @@ void JobCore::keep_failed(Job& job, int rank, int code, int64_t now_ms) {
   const int64_t time_ms = job.spec().debug_s() * 1000;
   set_reason(shown, reason("job.kept", reason_of(shown), format_duration(std::chrono::milliseconds(time_ms))));
   shown.set_debug_until_ms(now_ms + time_ms);
-  event("job failed and is kept", {{"job", shown.id()}, {"rank", std::to_string(rank)}, {"why", shown.reason()}});
+  event_of(job, "job failed and is kept", {{"job", shown.id()}, {"rank", std::to_string(rank)}},
+           {{"why", shown.reason()}});
   keep(job);
 }
 
@@ -834,8 +834,8 @@ void JobCore::finish(Job& job, int64_t now_ms) {
   record.set_phase(Record::QUEUED);
   record.clear_outcome();
   record.mutable_job()->set_state("queued");
-  event("job is queued again",
-        {{"job", record.job().id()}, {"restart", std::to_string(record.job().restarts())}, {"why", why.text()}});
+  event_of(job, "job is queued again",
+           {{"job", record.job().id()}, {"restart", std::to_string(record.job().restarts())}}, {{"why", why.text()}});
   keep(job);
   actions_.look = true;
 }
@@ -860,7 +860,8 @@ void JobCore::set_end(Job& job, const std::string& state, const Reason& why, int
   deactivate(record.number());
   dequeue(record.number());
   ended_.push_back(record.number());
-  event("job ended", {{"job", shown.id()}, {"name", public_name(job)}, {"state", state}, {"why", shown.reason()}});
+  event_of(job, "job ended", {{"job", shown.id()}, {"name", public_name(job)}, {"state", state}},
+           {{"why", shown.reason()}});
   report(job, state, now_ms);
   keep(job);
   actions_.look = true;

@@ -222,14 +222,15 @@ void ActorRequests::on_find(const ClientRef& client, DriverId driver, const Acto
   life_.reply_when_settled(client, message.request_id(), actor->id);
 }
 
-void ActorRequests::on_watch(const ClientRef& client, const protocol::WatchActor& message) {
+void ActorRequests::on_watch(const ClientRef& client, DriverId driver, const Actor* owner,
+                             const protocol::WatchActor& message) {
   const auto id = id_from_raw<ActorId>(message.actor_id());
   if (message.unwatch()) {
     client_module_.unwatch(client, id);
     return;
   }
-  if (actors_.find(id) != nullptr && !client_module_.watch(client, id)) return;
-  tell(client, id);
+  if (find_for(driver, owner, id) != nullptr && !client_module_.watch(client, id)) return;
+  tell(client, driver, owner, id);
 }
 
 void ActorRequests::on_checkpoint(const ClientRef& client, const Actor* actor,
@@ -258,9 +259,17 @@ void ActorRequests::on_waits(const Actor* actor, bool waits) {
   if (moved) context_.changes.node(actor->incarnation->node);
 }
 
-void ActorRequests::tell(const ClientRef& client, ActorId id) {
+const Actor* ActorRequests::find_for(DriverId driver, const Actor* owner, ActorId id) const {
+  const Actor* actor = actors_.find(id);
+  const ActorGuard* guard = context_.options.guard.get();
+  if (actor == nullptr || guard == nullptr || actor->spec.owner().token_id() != guard->token_id()) return actor;
+  return check_owner(requester(clients_, driver, owner), actor->spec.owner(), "call", actor->display()) ? actor
+                                                                                                        : nullptr;
+}
+
+void ActorRequests::tell(const ClientRef& client, DriverId driver, const Actor* owner, ActorId id) {
   protocol::HeadMessage message;
-  if (const Actor* actor = actors_.find(id)) {
+  if (const Actor* actor = find_for(driver, owner, id)) {
     *message.mutable_actor() = life_.info_of(*actor);
   } else {
     message.mutable_actor()->set_actor_id(raw(id));

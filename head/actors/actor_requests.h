@@ -40,14 +40,14 @@ class ActorRequests {
   void on_spawn(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
   void on_kill(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::KillActor& message);
   void on_find(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::FindActor& message);
-  void on_watch(const ClientRef& client, const protocol::WatchActor& message);
+  void on_watch(const ClientRef& client, DriverId driver, const Actor* owner, const protocol::WatchActor& message);
   // Stores a checkpoint from a host; ActorHosts::sender() admits only the incarnation that may commit. The reply is
   // sent when the row is durable.
   void on_checkpoint(const ClientRef& client, const Actor* actor, const protocol::KeepCheckpoint& message);
   // Lends the CPUs of a waiting actor in a group to other actors of its bundle.
   void on_waits(const Actor* actor, bool waits);
-  // Sends the actor's state; unknown actors are reported as dead.
-  void tell(const ClientRef& client, ActorId id);
+  // Sends the actor's state; unknown actors, and those that are guarded from the sender, are reported as dead.
+  void tell(const ClientRef& client, DriverId driver, const Actor* owner, ActorId id);
 
   struct Killed {
     ActorId actor;
@@ -60,6 +60,9 @@ class ActorRequests {
   Result<Killed> kill(std::string_view name, bool restart, std::string_view by);
 
  private:
+  // The actor as the sender may know it: null also for one of the guard's token (Options::guard), whose address only
+  // programs of that token and of operators get, since one can call an actor with its address.
+  const Actor* find_for(DriverId driver, const Actor* owner, ActorId id) const;
   Result<void> spawn(DriverId driver, const Actor* owner, const protocol::SpawnActor& message);
   Result<void> check_spec(const protocol::ActorSpec& spec, const std::string& program) const;
   // Checks whether a current node, or the actor's bundle, could ever hold the actor.

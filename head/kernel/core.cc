@@ -228,10 +228,10 @@ void HeadCore::dispatch(const ClientRef& client, DriverId driver, const Actor* o
       actor_requests_.on_find(client, driver, owner, message.find());
       break;
     case protocol::ClientMessage::kWatch:
-      actor_requests_.on_watch(client, message.watch());
+      actor_requests_.on_watch(client, driver, owner, message.watch());
       break;
     case protocol::ClientMessage::kFailedCall:
-      actor_requests_.tell(client, id_from_raw<ActorId>(message.failed_call().actor_id()));
+      actor_requests_.tell(client, driver, owner, id_from_raw<ActorId>(message.failed_call().actor_id()));
       break;
     case protocol::ClientMessage::kCheckpoint:
       actor_requests_.on_checkpoint(client, owner, message.checkpoint());

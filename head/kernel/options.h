@@ -5,8 +5,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
 
+#include "head/kernel/actor_guard.h"
 #include "runtime/ids.h"
 #include "runtime/protocol/checkpoint_limit.h"
 #include "runtime/result.h"
@@ -93,6 +95,7 @@ struct Options {
   // If unset, the driver's program checks.
   std::function<Result<void>(const std::string& space, const std::string& like, const std::string& config)>
       check_config = {};
+  std::shared_ptr<const ActorGuard> guard = {};  // Null: everyone who reads the cluster may look into all actors.
 };
 
 }  // namespace volador::head

@@ -5,8 +5,44 @@
 #include "head/kernel/wire.h"
 
 namespace volador::head {
+namespace {
 
-Result<LogSource> Lookups::find_log_source(std::string_view id) const {
+// The actor itself, or that of the trial; nil: neither.
+ActorId actor_of(const Named& named) {
+  const bool of_trial = named.trial != nullptr && !named.trial->actor_id().empty();
+  return of_trial ? id_from_raw<ActorId>(named.trial->actor_id()) : named.actor;
+}
+
+}  // namespace
+
+bool Lookups::shows(ActorId id, const security::Principal& by) const {
+  const ActorGuard* const guard = context_.options.guard.get();
+  if (guard == nullptr || by.role == security::Role::kOperator) return true;
+  const Actor* const actor = tables_.actors.find(id);
+  if (actor != nullptr && actor->spec.owner().token_id() != guard->token_id()) return true;
+  return guard->shows(id, by).value_or(actor == nullptr);
+}
+
+bool Lookups::shows_files_of(std::string_view short_id, const security::Principal& by) const {
+  if (context_.options.guard == nullptr || by.role == security::Role::kOperator) return true;
+  const auto first = parse_id<ActorId>(fmt::format("{:0<32}", short_id));
+  if (!first) return false;
+  bool known = false;
+  const auto& all = tables_.actors.all();
+  for (auto at = all.lower_bound(*first); at != all.end() && to_string(at->first).starts_with(short_id); ++at) {
+    if (!shows(at->first, by)) return false;
+    known = true;
+  }
+  return known;
+}
+
+Result<void> Lookups::check_shown(std::string_view id, const security::Principal& by) const {
+  const auto named = names_.resolve(id);
+  if (!named || shows(actor_of(*named), by)) return {};
+  return make_error(Names::unknown(id));
+}
+
+Result<LogSource> Lookups::find_log_source(std::string_view id, const security::Principal& by) const {
   const auto named = names_.resolve(id);
   if (!named) return make_error(named.error());
   if (!named->group.is_nil()) {
@@ -18,12 +54,9 @@ Result<LogSource> Lookups::find_log_source(std::string_view id) const {
                      .actor = {},
                      .display = names_.in_words(*named),
                      .writers = {}};
-  ActorId actor_id = named->actor;
-  std::string node;
-  if (named->trial != nullptr) {
-    node = named->trial->node_name();
-    if (!named->trial->actor_id().empty()) actor_id = id_from_raw<ActorId>(named->trial->actor_id());
-  }
+  const ActorId actor_id = actor_of(*named);
+  if (!shows(actor_id, by)) return make_error(Names::unknown(id));
+  std::string node = named->trial == nullptr ? "" : named->trial->node_name();
   const Actor* actor = tables_.actors.find(actor_id);
   if (actor != nullptr) {
     if (actor->incarnation) {
@@ -51,11 +84,12 @@ Result<LogSource> Lookups::find_log_source(std::string_view id) const {
   return source;
 }
 
-Result<RunningActor> Lookups::find_running(std::string_view id) const {
+Result<RunningActor> Lookups::find_running(std::string_view id, const security::Principal& by) const {
   const auto named = names_.resolve(id);
   if (!named) return make_error(named.error());
-  const bool of_trial = named->trial != nullptr && !named->trial->actor_id().empty();
-  const Actor* actor = tables_.actors.find(of_trial ? id_from_raw<ActorId>(named->trial->actor_id()) : named->actor);
+  const ActorId actor_id = actor_of(*named);
+  if (!shows(actor_id, by)) return make_error(Names::unknown(id));
+  const Actor* actor = tables_.actors.find(actor_id);
   if (actor == nullptr && named->trial != nullptr) {
     return make_error(ErrorCode::kUnavailable, fmt::format("{} has no process now", names_.in_words(*named)));
   }

@@ -11,6 +11,7 @@
 #include "head/read_model/names.h"
 #include "head/read_model/wait_reasons.h"
 #include "runtime/result.h"
+#include "runtime/security/principal.h"
 
 namespace volador::head {
 
@@ -54,10 +55,19 @@ class Lookups {
   Lookups(const Context& context, const Tables& tables, const WaitReasons& reasons, const Names& names)
       : context_(context), tables_(tables), reasons_(reasons), names_(names) {}
 
-  // Errors as for Names::resolve(); also kNotFound: it has never run.
-  Result<LogSource> find_log_source(std::string_view id) const;
-  // kUnavailable: it has no process; the message says why. Other errors as for Names::resolve().
-  Result<RunningActor> find_running(std::string_view id) const;
+  // Errors as for Names::resolve(), also for an actor that the guard hides from `by`; kNotFound: it has never run. The
+  // default of `by` here and below is a caller to whom the guard shows nothing.
+  Result<LogSource> find_log_source(std::string_view id, const security::Principal& by = {}) const;
+  // kUnavailable: it has no process; the message says why. Other errors as for Names::resolve(), also for an actor that
+  // the guard hides from `by`.
+  Result<RunningActor> find_running(std::string_view id, const security::Principal& by = {}) const;
+  // Whether `by` may look into the actor: see ActorGuard. An actor that neither head nor guard knows is shown.
+  bool shows(ActorId actor, const security::Principal& by) const;
+  // The same for all actors whose ids start with these digits, as log files are named: files of actors that the head has
+  // forgotten are shown to operators only, if there is a guard.
+  bool shows_files_of(std::string_view short_id, const security::Principal& by) const;
+  // kNotFound as for a name of nothing: the guard hides the named actor, or the trial's actor, from `by`.
+  Result<void> check_shown(std::string_view id, const security::Principal& by) const;
   // kNotFound: no such experiment, or it has no files; kInfeasible: no reader is connected; the message says where the
   // files are.
   Result<RunFilesPlace> find_run_files(std::string_view experiment) const;

@@ -48,6 +48,12 @@ void Names::add_actors_named(std::string_view text, std::vector<Named>& found) c
   for (const Actor* actor : all) one(*actor);
 }
 
+Error Names::unknown(std::string_view text) {
+  return {ErrorCode::kNotFound, fmt::format("\"{}\": no actor, trial, placement group or node has this name or id; see "
+                                            "volador list actors, trials, groups or nodes",
+                                            text)};
+}
+
 Result<Named> Names::trial_of_run(std::string_view text) const {
   const size_t slash = text.find('/');
   const auto run = tables_.experiments.resolve(text.substr(0, slash));
@@ -88,11 +94,7 @@ Result<Named> Names::resolve(std::string_view text) const {
   }
   if (found.size() == 1) return found.front();
   if (found.empty() && of_run) return make_error(std::move(*of_run));
-  if (found.empty()) {
-    return make_error(ErrorCode::kNotFound, fmt::format("\"{}\": no actor, trial, placement group or node has this "
-                                                        "name or id; see volador list actors, trials, groups or nodes",
-                                                        text));
-  }
+  if (found.empty()) return make_error(unknown(text));
   std::string matches;
   for (size_t i = 0; i < std::min(found.size(), kListedMax); ++i) matches += "\n  " + in_words(found[i]);
   if (found.size() > kListedMax) matches += fmt::format("\n  and {} more", found.size() - kListedMax);

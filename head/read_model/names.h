@@ -26,6 +26,8 @@ class Names {
   // Resolves a name, id, prefix of an id, run/trial or namespace/name; a whole name takes precedence over a prefix of
   // an id. kNotFound: none or several match; the message lists them.
   Result<Named> resolve(std::string_view text) const;
+  // The error of resolve() for a text that denotes nothing.
+  static Error unknown(std::string_view text);
   // "actor 3f2a91c0 (Learner, alive)", for messages.
   std::string in_words(const Named& named) const;
 

@@ -72,13 +72,13 @@ class Operations : public std::enable_shared_from_this<Operations> {
   void serve_tokens();
 
  private:
-  // Registers an operation that reads the core's state: question(core, now, request) returns the reply or an error.
+  // Registers an operation that reads the core's state: question(core, now, by, request) returns the reply or an error.
   template <class Request, class Reply, class Question>
   void read(std::string_view name, Question question) {
     registry_.serve<Request, Reply>(
-        name, [self = shared_from_this(), question](const Principal&, const Request& request, Done<Reply> done) {
-          self->parts_.runner.ask([question, request, done = std::move(done)](const HeadCore& core, BootTime now) {
-            done(question(core, now, request));
+        name, [self = shared_from_this(), question](const Principal& by, const Request& request, Done<Reply> done) {
+          self->parts_.runner.ask([question, by, request, done = std::move(done)](const HeadCore& core, BootTime now) {
+            done(question(core, now, by, request));
           });
         });
   }
@@ -107,12 +107,12 @@ class Operations : public std::enable_shared_from_this<Operations> {
           listing->done(std::move(listing->reply));
         });
   }
-  // Registers an operation answered by nodes: ask(runner, request, done).
+  // Registers an operation answered by nodes: ask(runner, by, request, done).
   template <class Request, class Reply, class Ask>
   void ask(std::string_view name, Ask ask_nodes) {
     registry_.serve<Request, Reply>(
-        name, [self = shared_from_this(), ask_nodes](const Principal&, const Request& request, Done<Reply> done) {
-          ask_nodes(self->parts_.runner, request, std::move(done));
+        name, [self = shared_from_this(), ask_nodes](const Principal& by, const Request& request, Done<Reply> done) {
+          ask_nodes(self->parts_.runner, by, request, std::move(done));
         });
   }
   struct Audited {
@@ -161,22 +161,24 @@ class Operations : public std::enable_shared_from_this<Operations> {
 void Operations::serve_lists() {
   read<v1::StatusRequest, v1::StatusReply>(
       "Cluster/Status",
-      [self = shared_from_this()](const HeadCore& core, BootTime now, const auto&) -> Result<v1::StatusReply> {
+      [self = shared_from_this()](const HeadCore& core, BootTime now, const auto&,
+                                  const auto&) -> Result<v1::StatusReply> {
         v1::StatusReply reply = core.lists().status(now);
         reply.set_address(self->parts_.address());
         reply.set_uptime_ms(std::chrono::duration_cast<std::chrono::milliseconds>(now - self->parts_.started).count());
         return reply;
       });
-  read<v1::ListRequest, v1::ListNodesReply>(
-      "Cluster/ListNodes",
-      [](const HeadCore& core, BootTime now, const auto& request) { return core.lists().nodes(now, request); });
+  read<v1::ListRequest, v1::ListNodesReply>("Cluster/ListNodes",
+                                            [](const HeadCore& core, BootTime now, const auto&, const auto& request) {
+                                              return core.lists().nodes(now, request);
+                                            });
   read_in_parts<v1::ListRequest, v1::ListActorsReply, Lists::ActorsCursor>(
       "Cluster/ListActors", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
         return core.lists().add_actors(now, request, cursor, reply);
       });
   read<v1::ListRequest, v1::ListGroupsReply>(
       "Cluster/ListGroups",
-      [](const HeadCore& core, BootTime, const auto& request) { return core.lists().groups(request); });
+      [](const HeadCore& core, BootTime, const auto&, const auto& request) { return core.lists().groups(request); });
   read_in_parts<v1::ListRequest, v1::ListQueueReply, Lists::QueueCursor>(
       "Cluster/ListQueue", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
         return core.lists().add_queue(now, request, cursor, reply);
@@ -185,41 +187,44 @@ void Operations::serve_lists() {
       "Cluster/ListTrials", [](const HeadCore& core, BootTime now, const auto& request, auto& cursor, auto& reply) {
         return core.lists().add_trials(now, request, cursor, reply);
       });
-  read<v1::ExplainRequest, v1::ExplainReply>("Cluster/Explain",
-                                             [](const HeadCore& core, BootTime now, const auto& request) {
-                                               return core.explainer().explain(now, request.id());
-                                             });
+  read<v1::ExplainRequest, v1::ExplainReply>(
+      "Cluster/Explain",
+      [](const HeadCore& core, BootTime now, const auto& by, const auto& request) -> Result<v1::ExplainReply> {
+        VOLADOR_TRY(core.lookups().check_shown(request.id(), by));
+        return core.explainer().explain(now, request.id());
+      });
   read<v1::ListRequest, v1::ListAuditReply>(
-      "Cluster/ListAudit", [self = shared_from_this()](const HeadCore&, BootTime, const auto& request) {
+      "Cluster/ListAudit", [self = shared_from_this()](const HeadCore&, BootTime, const auto&, const auto& request) {
         return list_audit(self->parts_.audit, request);
       });
 }
 
 void Operations::serve_questions() {
-  ask<v1::ListRequest, v1::ListObjectsReply>("Cluster/ListObjects", [](CoreRunner& runner, const auto& request,
-                                                                       Done<v1::ListObjectsReply> done) {
-    const auto reply = std::make_shared<v1::ListObjectsReply>();
-    list_objects(runner, request.limit(), reply.get(), [reply, done = std::move(done)](const Result<void>& answered) {
-      if (!answered) return done(make_error(answered.error()));
-      done(std::move(*reply));
-    });
-  });
-  ask<v1::StackRequest, v1::StackReply>("Cluster/Stack",
-                                        [](CoreRunner& runner, const auto& request, Done<v1::StackReply> done) {
-                                          read_stack(runner, request.id(), std::move(done));
-                                        });
-  ask<v1::ListRequest, v1::NodeProcesses>("Cluster/ListProcesses",
-                                          [](CoreRunner& runner, const auto& request, Done<v1::NodeProcesses> done) {
-                                            read_processes(runner, request.filter(), std::move(done));
-                                          });
-  ask<v1::TimelineRequest, v1::TimelineReply>(
-      "Cluster/Timeline", [](CoreRunner& runner, const auto& request, Done<v1::TimelineReply> done) {
-        read_timeline(runner, request, std::move(done));
+  ask<v1::ListRequest, v1::ListObjectsReply>(
+      "Cluster/ListObjects", [](CoreRunner& runner, const auto&, const auto& request, Done<v1::ListObjectsReply> done) {
+        const auto reply = std::make_shared<v1::ListObjectsReply>();
+        list_objects(runner, request.limit(), reply.get(),
+                     [reply, done = std::move(done)](const Result<void>& answered) {
+                       if (!answered) return done(make_error(answered.error()));
+                       done(std::move(*reply));
+                     });
       });
-  ask<v1::ReadLogRequest, v1::ReadLogReply>("Cluster/ReadLog",
-                                            [](CoreRunner& runner, const auto& request, Done<v1::ReadLogReply> done) {
-                                              read_log(runner, request, std::move(done));
-                                            });
+  ask<v1::StackRequest, v1::StackReply>(
+      "Cluster/Stack", [](CoreRunner& runner, const auto& by, const auto& request, Done<v1::StackReply> done) {
+        read_stack(runner, request.id(), by, std::move(done));
+      });
+  ask<v1::ListRequest, v1::NodeProcesses>(
+      "Cluster/ListProcesses", [](CoreRunner& runner, const auto&, const auto& request, Done<v1::NodeProcesses> done) {
+        read_processes(runner, request.filter(), std::move(done));
+      });
+  ask<v1::TimelineRequest, v1::TimelineReply>(
+      "Cluster/Timeline", [](CoreRunner& runner, const auto& by, const auto& request, Done<v1::TimelineReply> done) {
+        read_timeline(runner, request, by, std::move(done));
+      });
+  ask<v1::ReadLogRequest, v1::ReadLogReply>(
+      "Cluster/ReadLog", [](CoreRunner& runner, const auto& by, const auto& request, Done<v1::ReadLogReply> done) {
+        read_log(runner, request, by, std::move(done));
+      });
 }
 
 void Operations::serve_changes() {

@@ -25,38 +25,44 @@ void HeadAccess::watch_logs(std::function<void(const protocol::LogLines&)> on_li
   parts_.runner.watch_logs(std::move(on_lines));
 }
 
-void HeadAccess::actor_of(std::string id, Done<std::string> done) {
-  parts_.runner.ask([id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime) {
-    auto source = actor_log_source(core, id);
+void HeadAccess::actor_of(std::string id, const security::Principal& by, Done<std::string> done) {
+  parts_.runner.ask([id = std::move(id), by, done = std::move(done)](const HeadCore& core, BootTime) {
+    auto source = actor_log_source(core, id, by);
     if (!source) return done(make_error(source.error()));
     done(to_string(source->actor));
   });
 }
 
-void HeadAccess::logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done) {
+bool HeadAccess::shows(ActorId actor, const security::Principal& by) const {
+  return shows_lines(parts_.guard.get(), actor, by);
+}
+
+void HeadAccess::logs(const v1::LogsRequest& request, const security::Principal& by,
+                      Done<std::vector<v1::LogLine>> done) {
   const size_t tail = tail_of(request);
-  parts_.runner.ask(
-      [this, id = request.id(), node = request.node(), tail, done = std::move(done)](const HeadCore& core, BootTime) {
-        if (node.empty()) {
-          auto source = actor_log_source(core, id);
-          if (!source) return done(make_error(source.error()));
-          std::vector<v1::LogLine> lines;
-          for (KeptLine& line : parts_.logs.tail(source->writers, tail).value_or(std::vector<KeptLine>{}))
-            lines.push_back(to_api(std::move(line)));
-          return done(std::move(lines));
-        }
-        const auto session = core.lookups().node_session(node);
-        if (!session) return done(make_error(session.error()));
-        protocol::ReadLogs read;
-        read.set_lines(static_cast<int32_t>(tail));
-        read.set_hosts(true);
-        parts_.runner.read_logs(*session, std::move(read), [this, node, done](Result<protocol::LogTails> answer) {
-          if (!answer) return done(make_error(answer.error()));
-          if (answer->error().code() == 0) return done(node_lines(*answer, node, parts_.logs));
-          done(make_error(error_code_from(int64_t{answer->error().code()}),
-                          fmt::format("node {}: {}", node, answer->error().message())));
-        });
-      });
+  parts_.runner.ask([this, id = request.id(), node = request.node(), by, tail, done = std::move(done)](
+                        const HeadCore& core, BootTime) {
+    if (node.empty()) {
+      auto source = actor_log_source(core, id, by);
+      if (!source) return done(make_error(source.error()));
+      std::vector<v1::LogLine> lines;
+      for (KeptLine& line : parts_.logs.tail(source->writers, tail).value_or(std::vector<KeptLine>{}))
+        lines.push_back(to_api(std::move(line)));
+      return done(std::move(lines));
+    }
+    const auto session = core.lookups().node_session(node);
+    if (!session) return done(make_error(session.error()));
+    protocol::ReadLogs read;
+    read.set_lines(static_cast<int32_t>(tail));
+    read.set_hosts(true);
+    read_shown_logs(parts_.runner, *session, std::move(read), by,
+                    [this, node, done](Result<protocol::LogTails> answer) {
+                      if (!answer) return done(make_error(answer.error()));
+                      if (answer->error().code() == 0) return done(node_lines(*answer, node, parts_.logs));
+                      done(make_error(error_code_from(int64_t{answer->error().code()}),
+                                      fmt::format("node {}: {}", node, answer->error().message())));
+                    });
+  });
 }
 
 void HeadAccess::list_run_files(std::string experiment, std::string trial, Done<std::vector<RunFiles::Entry>> done) {

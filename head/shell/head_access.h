@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "head/kernel/actor_guard.h"
 #include "head/shell/authorizer.h"
 #include "runtime/files/remote_file.h"
 #include "runtime/files/run_files.h"
@@ -50,6 +51,7 @@ class HeadAccess {
     const security::Authority& authority;
     const Clock& clock;
     ProgramExchange& files;
+    std::shared_ptr<const ActorGuard> guard;  // May be null.
   };
   explicit HeadAccess(Parts parts) : parts_(std::move(parts)) {}
 
@@ -66,10 +68,13 @@ class HeadAccess {
   // The files that workers fetch by hash.
   ProgramExchange& files() { return parts_.files; }
 
-  // The newest lines of an actor, a trial, or a node with its actors' output; no support for "head" or following.
-  void logs(const v1::LogsRequest& request, Done<std::vector<v1::LogLine>> done);
-  // The id, in hex, of the actor that runs or ran an actor or trial.
-  void actor_of(std::string id, Done<std::string> done);
+  // The newest lines of an actor, a trial, or a node with its actors' output, as far as `by` may see them; no support for
+  // "head" or following.
+  void logs(const v1::LogsRequest& request, const security::Principal& by, Done<std::vector<v1::LogLine>> done);
+  // The id, in hex, of the actor that runs or ran an actor or trial that `by` may see.
+  void actor_of(std::string id, const security::Principal& by, Done<std::string> done);
+  // Whether lines that the actor writes now may be shown to the principal.
+  bool shows(ActorId actor, const security::Principal& by) const;
   // See run_file_reader.h.
   void list_run_files(std::string experiment, std::string trial, Done<std::vector<RunFiles::Entry>> done);
   void open_run_file(std::string experiment, std::string trial, std::string name, Done<RemoteFile> done);

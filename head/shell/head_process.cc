@@ -215,7 +215,8 @@ Result<void> HeadProcess::Impl::load_journal() {
                                             .times = options.times,
                                             .limits = options.limits,
                                             .keep_experiments = options.keep_experiments,
-                                            .check_config = options.check_config},
+                                            .check_config = options.check_config,
+                                            .guard = options.guard},
                                     random);
   audit = std::make_unique<AuditModule>(core->context());
   core->add_module(*audit);
@@ -420,7 +421,8 @@ Result<void> HeadProcess::Impl::start() {
                                                           .logs = logs,
                                                           .authority = *authority,
                                                           .clock = clock,
-                                                          .files = *programs});
+                                                          .files = *programs,
+                                                          .guard = options.guard});
   register_operations();
   VOLADOR_TRY(serve());
   VOLADOR_TRY(publish());
@@ -455,11 +457,11 @@ void HeadProcess::Impl::register_operations() {
                          .passwords = passwords,
                          .on_revoked = [this](const std::string& token) { on_token_revoked(token); },
                          .on_limited = [this](const std::string& token) { control->close_streams_of(token); }});
-  log_lines = std::make_unique<LogService>(
-      LogService::Parts{.runner = *runner, .logs = logs, .files = *programs, .log_file = files.log()});
+  log_lines = std::make_unique<LogService>(LogService::Parts{
+      .runner = *runner, .logs = logs, .files = *programs, .log_file = files.log(), .guard = options.guard});
   cluster_service = std::make_unique<OperationService>("Cluster", registry, *authorizer);
   cluster_service->stream<v1::LogsRequest, v1::LogLine>(
-      "Logs", [this](const auto&, const v1::LogsRequest& request) { return log_lines->open(request); });
+      "Logs", [this](const auto& by, const v1::LogsRequest& request) { return log_lines->open(by, request); });
   live_service = std::make_unique<OperationService>("Live", registry, *authorizer);
   live_service->stream<v1::WatchRequest, v1::WatchReply>(
       "Watch", [this](const auto& by, const v1::WatchRequest& request) { return watches.open(by, request); });

@@ -47,7 +47,8 @@ struct HeadOptions {
   Limits limits = {};
   ProgramCacheLimits programs = {};
   std::function<Result<void>(const std::string& space, const std::string& like, const std::string& config)>
-      check_config = {};  // See Options.
+      check_config = {};                         // See Options.
+  std::shared_ptr<const ActorGuard> guard = {};  // See Options.
 };
 
 // Start information to print.

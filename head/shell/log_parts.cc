@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -85,8 +87,8 @@ void ask_for_part(CoreRunner& runner, const Result<NodeSession>& session, protoc
 
 }  // namespace
 
-Result<LogSource> actor_log_source(const HeadCore& core, std::string_view id) {
-  auto source = core.lookups().find_log_source(id);
+Result<LogSource> actor_log_source(const HeadCore& core, std::string_view id, const security::Principal& by) {
+  auto source = core.lookups().find_log_source(id, by);
   if (source && source->actor.is_nil()) {
     return make_error(ErrorCode::kNotFound,
                       fmt::format("\"{}\" is a node; ask for its log with node={}", id, source->node_name));
@@ -103,19 +105,38 @@ void read_log_of(CoreRunner& runner, const LogSource& source, v1::ReadLogRequest
   });
 }
 
-void read_log(CoreRunner& runner, v1::ReadLogRequest request, std::function<void(Result<v1::ReadLogReply>)> done) {
+void read_log(CoreRunner& runner, v1::ReadLogRequest request, const security::Principal& by,
+              std::function<void(Result<v1::ReadLogReply>)> done) {
   if (const auto sound = check(request); !sound) return done(make_error(sound.error()));
-  runner.ask([&runner, asked = std::move(request), done = std::move(done)](const HeadCore& core, BootTime) {
+  runner.ask([&runner, asked = std::move(request), by, done = std::move(done)](const HeadCore& core, BootTime) {
     protocol::ReadLog read = to_node(asked);
     std::string node = asked.node();
     if (node.empty()) {
-      const auto source = actor_log_source(core, asked.id());
+      const auto source = actor_log_source(core, asked.id(), by);
       if (!source) return done(make_error(source.error()));
       node = source->node_name;
       read.set_actor_id(raw(source->actor));
     }
     ask_for_part(runner, core.lookups().node_session(node), std::move(read), node, done);
   });
+}
+
+void read_shown_logs(CoreRunner& runner, NodeSession session, protocol::ReadLogs request, const security::Principal& by,
+                     std::function<void(Result<protocol::LogTails>)> done) {
+  runner.read_logs(
+      session, std::move(request), [&runner, by, done = std::move(done)](Result<protocol::LogTails> answer) {
+        if (!answer) return done(std::move(answer));
+        const auto tails = std::make_shared<protocol::LogTails>(std::move(*answer));
+        runner.ask([by, done, tails](const HeadCore& core, BootTime) {
+          constexpr size_t kShortId = 8;
+          auto& files = *tails->mutable_tails();
+          const auto hidden = std::ranges::remove_if(files, [&](const protocol::LogTail& tail) {
+            return tail.source() != "worker" && !core.lookups().shows_files_of(tail.source().substr(0, kShortId), by);
+          });
+          files.erase(hidden.begin(), hidden.end());
+          done(std::move(*tails));
+        });
+      });
 }
 
 }  // namespace volador::head

@@ -24,7 +24,8 @@ constexpr size_t kFileLinesMax = 1000;  // Lines of an actor's log on its node.
 
 }  // namespace
 
-grpc::ServerWriteReactor<v1::LogLine>* LogService::open(const v1::LogsRequest& request) {
+grpc::ServerWriteReactor<v1::LogLine>* LogService::open(const Result<security::Principal>& by,
+                                                        const v1::LogsRequest& request) {
   auto stream = std::make_shared<LogStream>();
   auto follower = std::make_shared<uint64_t>(0);
   auto* reactor = stream->start([this, follower] {
@@ -32,6 +33,10 @@ grpc::ServerWriteReactor<v1::LogLine>* LogService::open(const v1::LogsRequest& r
       if (*follower != 0) parts_.logs.unfollow(*follower);
     });
   });
+  if (!by) {
+    stream->finish(make_error(by.error()));
+    return reactor;
+  }
   const size_t tail = tail_of(request);
   if (request.id() == "head") {
     parts_.files.post([this, stream, tail, follow = request.follow()] { send_head_log(stream, tail, follow); });
@@ -42,16 +47,16 @@ grpc::ServerWriteReactor<v1::LogLine>* LogService::open(const v1::LogsRequest& r
       stream->finish(make_error(ErrorCode::kInvalidArgument, "logs: an id and a node were given; ask for one of them"));
       return reactor;
     }
-    parts_.runner.ask(
-        [this, stream, name = request.node(), tail, follow = request.follow()](const HeadCore& core, BootTime) {
-          send_node_logs(stream, core.lookups().node_session(name),
-                         {.name = name, .tail = tail, .follow = follow, .hosts = true});
-        });
+    parts_.runner.ask([this, stream, by = *by, name = request.node(), tail, follow = request.follow()](
+                          const HeadCore& core, BootTime) {
+      send_node_logs(stream, core.lookups().node_session(name),
+                     {.name = name, .tail = tail, .follow = follow, .hosts = true, .by = by});
+    });
     return reactor;
   }
-  parts_.runner.ask([this, stream, follower, id = request.id(), tail, follow = request.follow()](const HeadCore& core,
-                                                                                                 BootTime) {
-    auto source = core.lookups().find_log_source(id);
+  parts_.runner.ask([this, stream, follower, by = *by, id = request.id(), tail, follow = request.follow()](
+                        const HeadCore& core, BootTime) {
+    auto source = core.lookups().find_log_source(id, by);
     if (!source) return stream->finish(make_error(source.error()));
     if (source->actor.is_nil())
       return send_node_logs(stream, core.lookups().node_session(source->node_name),
@@ -59,7 +64,9 @@ grpc::ServerWriteReactor<v1::LogLine>* LogService::open(const v1::LogsRequest& r
     const auto lines = parts_.logs.tail(source->writers, tail);
     for (const KeptLine& line : lines.value_or(std::vector<KeptLine>{})) stream->send(to_api(line));
     if (follow && !stream->ended()) {
-      *follower = parts_.logs.follow(source->writers, [stream](const KeptLine& line) { stream->send(to_api(line)); });
+      *follower = parts_.logs.follow(source->writers, [this, stream, by, actor = source->actor](const KeptLine& line) {
+        if (shows_lines(parts_.guard.get(), actor, by)) stream->send(to_api(line));
+      });
       return;
     }
     if (lines) return stream->finish({});
@@ -104,15 +111,14 @@ void LogService::send_node_logs(const std::shared_ptr<LogStream>& stream, const 
   protocol::ReadLogs request;
   request.set_lines(static_cast<int32_t>(wanted.tail));
   request.set_hosts(wanted.hosts);
-  parts_.runner.read_logs(*session, std::move(request),
-                          [this, stream, name = wanted.name](Result<protocol::LogTails> answer) {
-                            if (!answer) return stream->finish(make_error(answer.error()));
-                            for (v1::LogLine& line : node_lines(*answer, name, parts_.logs))
-                              stream->send(std::move(line));
-                            if (answer->error().code() == 0) return stream->finish({});
-                            stream->finish(make_error(error_code_from(int64_t{answer->error().code()}),
-                                                      fmt::format("node {}: {}", name, answer->error().message())));
-                          });
+  read_shown_logs(parts_.runner, *session, std::move(request), wanted.by,
+                  [this, stream, name = wanted.name](Result<protocol::LogTails> answer) {
+                    if (!answer) return stream->finish(make_error(answer.error()));
+                    for (v1::LogLine& line : node_lines(*answer, name, parts_.logs)) stream->send(std::move(line));
+                    if (answer->error().code() == 0) return stream->finish({});
+                    stream->finish(make_error(error_code_from(int64_t{answer->error().code()}),
+                                              fmt::format("node {}: {}", name, answer->error().message())));
+                  });
 }
 
 void LogService::send_head_log(const std::shared_ptr<LogStream>& stream, size_t tail, bool follow) {

@@ -9,8 +9,10 @@
 #include <memory>
 #include <string>
 
+#include "head/kernel/actor_guard.h"
 #include "head/read_model/lookups.h"
 #include "runtime/result.h"
+#include "runtime/security/principal.h"
 
 namespace volador::v1 {
 class LogLine;
@@ -32,17 +34,19 @@ class LogService {
     LogRings& logs;          // Only for use on the runner's loop.
     ProgramExchange& files;  // Reads the head's log file on its thread.
     std::filesystem::path log_file;
+    std::shared_ptr<const ActorGuard> guard;  // May be null.
   };
   explicit LogService(Parts parts) : parts_(std::move(parts)) {}
 
-  grpc::ServerWriteReactor<v1::LogLine>* open(const v1::LogsRequest& request);
+  grpc::ServerWriteReactor<v1::LogLine>* open(const Result<security::Principal>& by, const v1::LogsRequest& request);
 
  private:
   struct NodeLogs {
     std::string name;
     size_t tail = 0;
     bool follow = false;
-    bool hosts = false;  // Also lines of the node's actors.
+    bool hosts = false;  // Also lines of the node's actors that `by` may see.
+    security::Principal by = {};
   };
   void send_node_logs(const std::shared_ptr<LogStream>& stream, const Result<NodeSession>& session,
                       const NodeLogs& wanted);

@@ -78,7 +78,11 @@ void add_process(v1::TimelineReply& reply, const std::string& node, const protoc
 }
 
 // State of one request; confined to the loop.
-struct TimelineGathering {
+struct TimelineGathering : std::enable_shared_from_this<TimelineGathering> {
+  TimelineGathering(CoreRunner& of, security::Principal asks) : runner(of), by(std::move(asks)) {}
+
+  CoreRunner& runner;
+  const security::Principal by;
   v1::TimelineReply reply;
   std::function<void(Result<v1::TimelineReply>)> done;
   size_t missing = 0;
@@ -93,6 +97,18 @@ struct TimelineGathering {
     if (timeline.silent() > 0)
       reply.add_missing(fmt::format("node {}: {} of its processes did not answer", node, timeline.silent()));
     for (const protocol::HostTimeline& host : timeline.hosts()) add_process(reply, node, host, room);
+  }
+  void finish() {
+    runner.ask([self = shared_from_this()](const HeadCore& core, BootTime) {
+      auto& processes = *self->reply.mutable_processes();
+      const auto hidden = std::ranges::remove_if(processes, [&](const v1::TimelineProcess& process) {
+        return std::ranges::any_of(process.actors(), [&](const std::string& actor) {
+          return !core.lookups().shows(parse_id<ActorId>(actor).value_or(ActorId()), self->by);
+        });
+      });
+      processes.erase(hidden.begin(), hidden.end());
+      self->done(std::move(self->reply));
+    });
   }
 };
 
@@ -159,9 +175,10 @@ struct ProcessGathering : std::enable_shared_from_this<ProcessGathering> {
 
 }  // namespace
 
-void read_stack(CoreRunner& runner, std::string id, std::function<void(Result<v1::StackReply>)> done) {
-  runner.ask([&runner, id = std::move(id), done = std::move(done)](const HeadCore& core, BootTime) {
-    const auto running = core.lookups().find_running(id);
+void read_stack(CoreRunner& runner, std::string id, const security::Principal& by,
+                std::function<void(Result<v1::StackReply>)> done) {
+  runner.ask([&runner, id = std::move(id), by, done = std::move(done)](const HeadCore& core, BootTime) {
+    const auto running = core.lookups().find_running(id, by);
     if (!running) return done(make_error(running.error()));
     const auto question = [actor = running->actor](uint64_t number) {
       protocol::HeadToWorker message;
@@ -216,12 +233,12 @@ void read_processes(CoreRunner& runner, std::string node, std::function<void(Res
   });
 }
 
-void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
+void read_timeline(CoreRunner& runner, v1::TimelineRequest request, const security::Principal& by,
                    std::function<void(Result<v1::TimelineReply>)> done) {
   if (request.limit() < 0)
     return done(make_error(ErrorCode::kInvalidArgument,
                            fmt::format("limit: expected a number of events, got {}", request.limit())));
-  runner.ask([&runner, asked = std::move(request), done = std::move(done)](const HeadCore& core, BootTime now) {
+  runner.ask([&runner, asked = std::move(request), by, done = std::move(done)](const HeadCore& core, BootTime now) {
     std::vector<std::pair<std::string, NodeSession>> nodes;
     protocol::ReadTimeline read;
     read.set_events(asked.limit() == 0 ? kEventsDefault : asked.limit());
@@ -231,13 +248,13 @@ void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
         if (const auto session = core.lookups().node_session(node.name())) nodes.emplace_back(node.name(), *session);
       }
     } else {
-      const auto running = core.lookups().find_running(asked.id());
+      const auto running = core.lookups().find_running(asked.id(), by);
       if (!running) return done(make_error(running.error()));
       nodes.emplace_back(running->node_name, running->session);
       read.set_actor_id(raw(running->actor));
     }
     if (nodes.empty()) return done(v1::TimelineReply());
-    const auto gathering = std::make_shared<TimelineGathering>();
+    const auto gathering = std::make_shared<TimelineGathering>(runner, by);
     gathering->done = done;
     gathering->missing = nodes.size();
     const auto question = [read](uint64_t number) {
@@ -249,7 +266,7 @@ void read_timeline(CoreRunner& runner, v1::TimelineRequest request,
     for (const auto& [name, session] : nodes) {
       runner.ask_node(session, question, [gathering, name = name](const Result<protocol::WorkerMessage>& answer) {
         gathering->add(name, answer);
-        if (--gathering->missing == 0) gathering->done(std::move(gathering->reply));
+        if (--gathering->missing == 0) gathering->finish();
       });
     }
   });

@@ -14,7 +14,7 @@ grpc::ServerWriteReactor<v1::WatchReply>* WatchService::open(const Result<securi
   }
   const std::lock_guard lock(mutex_);
   if (open_) {
-    open_(request, by->token_id, stream);
+    open_(request, *by, stream);
   } else {
     stream->finish(
         make_error(ErrorCode::kNotFound, "this head keeps no live state for others; start it without --no-dashboard"));

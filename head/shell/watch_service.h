@@ -21,8 +21,8 @@ namespace volador::head {
 class WatchStream;
 
 // Opens a watch; it ends with the token of its caller.
-using OpenWatch =
-    std::function<void(const v1::WatchRequest& request, std::string token_id, std::shared_ptr<WatchStream> stream)>;
+using OpenWatch = std::function<void(const v1::WatchRequest& request, const security::Principal& by,
+                                     std::shared_ptr<WatchStream> stream)>;
 
 // Thread safe.
 class WatchService {

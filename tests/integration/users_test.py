@@ -17,6 +17,8 @@ import urllib.error
 import urllib.request
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "dashboard"))
+from set_up import WebSocket  # noqa: E402
 from single_machine import BIN, Home, wait_until  # noqa: E402
 
 VOLADOR = BIN / "volador"
@@ -251,6 +253,98 @@ class Users(unittest.TestCase):
         self.assertEqual(self.http("POST", "/api/v1/job_queue", {"settings": {**queue, "projects": []}}, operator)[0], 200)
         self.assertEqual(self.http("DELETE", "/api/v1/session", cookie=cookie)[0], 200)
         self.assertEqual(self.http("GET", "/api/v1/session", cookie=cookie)[0], 401)
+
+    def rank(self, job, user="ops"):
+        """The actor of the job's rank, once it has printed something."""
+        def find():
+            ranks = json.loads(self.must("job", "show", job, "--json", user=user))["ranks"]
+            return ranks and ranks[0].get("actor") and self.volador("logs", ranks[0]["actor"], user=user).stdout.strip() and ranks[0]["actor"]
+        return wait_until(f"{job} prints", find)
+
+    def cookie_of(self, user):
+        status, body, cookie = self.http("POST", "/api/v1/session", {"user": user, "password": PASSWORDS[user]})
+        self.assertEqual(status, 200, body)
+        return cookie
+
+    def follow_node(self, cookie):
+        port = int(self.url.rsplit(":", 1)[1])
+        line = WebSocket(port, Origin=self.url, Cookie=cookie)
+        self.addCleanup(line.close)
+        line.send({"op": "sub", "id": 1, "topic": "logs", "filter": {"node": "west"}})
+        return line, line.next(lambda message: message["type"] == "snap")
+
+    def test_the_output_of_a_hidden_job_is_hidden_from_all_who_may_not_see_it(self):
+        go = self.home.path / "go"
+        self.addCleanup(lambda: go.unlink(missing_ok=True))
+        mei = self.cookie_of("mei")
+        command = ["sh", "-c", f"echo hush-begins; while ! test -e {go}; do sleep 0.1; done; echo hush-goes-on; sleep 600"]
+        spec = {"command": command, "name": "hush-name", "access": "none", "log_policies": [{"pattern": "hush", "action": "notify"}]}
+        status, body, _ = self.http("POST", "/api/v1/jobs", {"spec": spec}, mei)
+        self.assertEqual(status, 200, body)
+        job = body["job"]["id"]
+        self.addCleanup(lambda: self.must("job", "stop", "--now", job))
+        actor = self.rank(job)
+        alerted = lambda: job in json.dumps([each for each in json.loads(self.must("list", "events", "--json"))["events"] if "alert" in each["text"]])  # noqa: E731
+        wait_until("the log policy has reported the line", alerted)
+
+        unknown = "no actor, trial, placement group or node has this name or id"
+        for other in ("kim", "eve"):
+            for name in (actor, actor[:8], job):
+                self.refused(self.volador("logs", name, user=other), 6, unknown)
+                self.refused(self.volador("logs", "--follow", name, user=other), 6, unknown)
+                self.refused(self.volador("stack", name, user=other), 6, unknown)
+                self.refused(self.volador("explain", name, user=other), 6, unknown)
+                self.refused(self.volador("timeline", f"--id={name}", "--output=-", user=other), 6, unknown)
+            self.refused(self.volador("kill", actor, user=other), 5)
+            self.refused(self.volador("job", "logs", job, user=other), 6, "there is no job")
+            for lists in (("logs", "--node=west"), ("logs", "west"), ("logs", "head"), ("list", "events", "--json"), ("list", "actors", "--json"),
+                          ("list", "processes", "--json"), ("list", "queue", "--json"), ("timeline", "--output=-")):
+                self.assertNotIn("hush", self.must(*lists, user=other), lists)
+            self.assertNotIn(actor, self.must("timeline", "--output=-", user=other))
+            cookie = self.cookie_of(other)
+            for path in (f"logs?id={actor}", f"logs?id={job}", f"logs/lines?id={actor}", f"logs/lines?id={actor}&find=hush", f"actors/{actor}/stack",
+                         f"explain?id={actor}", f"timeline?id={actor}"):
+                self.assertEqual(self.http("GET", f"/api/v1/{path}", cookie=cookie)[0], 404, path)
+            for path in ("logs?node=west", "logs/lines?node=west", "timeline", "events", "actors", "jobs", "nodes/west/processes"):
+                status, body, _ = self.http("GET", f"/api/v1/{path}", cookie=cookie)
+                self.assertEqual(status, 200, (path, body))
+                self.assertNotIn("hush", json.dumps(body), path)
+
+        for known in ("mei", "ops"):
+            for name in (actor, job):
+                self.assertIn("hush-begins", self.must("logs", name, user=known))
+                self.must("stack", name, user=known)
+                self.must("explain", name, user=known)
+            self.assertIn("hush-begins", self.must("logs", "--node=west", user=known))
+            cookie = self.cookie_of(known)
+            for path in (f"logs?id={actor}", "logs?node=west", f"logs/lines?id={actor}&find=hush"):
+                self.assertIn("hush-begins", json.dumps(self.http("GET", f"/api/v1/{path}", cookie=cookie)[1]), path)
+        self.assertIn("hush-begins", self.must("job", "logs", job, user="mei"))
+
+        # Lines that come while users follow the node.
+        kim, first = self.follow_node(self.cookie_of("kim"))
+        self.assertNotIn("hush", json.dumps(first))
+        owner, first = self.follow_node(mei)
+        self.assertIn("hush-begins", json.dumps(first))
+        go.touch()
+        owner.next(lambda message: "hush-goes-on" in json.dumps(message))
+        seen = self.submit("mei", "--name=open", "--", "echo", "open-line")
+        messages = []
+        kim.next(lambda message: messages.append(json.dumps(message)) or "open-line" in messages[-1])
+        self.assertNotIn("hush", "".join(messages))
+
+        # What a setting hides is hidden from then on.
+        opened = self.rank(seen, "kim")
+        self.assertIn("open-line", self.must("logs", opened, user="kim"))
+        file = self.home.path / "queue.yaml"
+        file.write_text("private_jobs: true\n")
+        self.must("job", "queue", f"--apply={file}")
+        try:
+            self.refused(self.volador("logs", opened, user="kim"), 6, unknown)
+            self.assertIn("open-line", self.must("logs", opened, user="mei"))
+        finally:
+            file.write_text("private_jobs: false\n")
+            self.must("job", "queue", f"--apply={file}")
 
     def test_z_many_wrong_passwords_delay_no_others(self):
         with concurrent.futures.ThreadPoolExecutor(40) as pool:

@@ -116,6 +116,52 @@ TEST_F(JobAccessTest, TheErrorOfAHiddenJobIsThatOfNone) {
   EXPECT_THAT(refused.error().message, HasSubstr("comes with a token of user kim"));
 }
 
+TEST_F(JobAccessTest, TheActorsOfAJobAreToldWithWhatDecidesWhoSeesThem) {
+  v1::JobSpec spec = named("secret");
+  spec.set_access("none");
+  spec.set_max_restarts(1);
+  const std::string id = running(spec, kMei);
+  const ActorId first = actor(id);
+  ASSERT_TRUE(actors_.contains(1));
+  EXPECT_EQ(actors_[1].actors, std::vector<ActorId>{first});
+  EXPECT_EQ(access_to(actors_[1].access, {}, kKim), JobAccess::kNone);
+  EXPECT_EQ(access_to(actors_[1].access, {}, kMeiElsewhere), JobAccess::kWrite);
+  EXPECT_TRUE(actors_[1].access.spec().command().empty());
+  exits(id, 1);
+  look();
+  run(id);
+  const ActorId second = actor(id);
+  EXPECT_EQ(actors_[1].actors, (std::vector<ActorId>{first, second})) << "what it printed before stays the job's";
+  actors_.clear();
+  restart();
+  EXPECT_EQ(actors_[1].actors, (std::vector<ActorId>{first, second}));
+  connect();
+  exits(id, 0);
+  look();
+  ASSERT_TRUE(remove(id, kMei));
+  settle();
+  EXPECT_TRUE(actors_[1].actors.empty()) << "there is no job any more that says who may see them";
+}
+
+TEST_F(JobAccessTest, EventsOfAHiddenJobHaveNothingOfItsOutput) {
+  for (const std::string access : {"none", "read"}) {
+    v1::JobSpec spec = named("secret-" + access);
+    spec.set_access(access);
+    v1::LogPolicy& policy = *spec.add_log_policies();
+    policy.set_pattern("hush");
+    policy.set_action("notify");
+    const std::string id = running(spec, kMei);
+    core_->on_log_matches(actor(id), 0, {{.policy = 0, .line = "hush, a secret"}}, now_);
+    std::string text;
+    for (const JobEvent& event : core_->take().events) {
+      text += event.text;
+      for (const auto& [name, value] : event.fields) text += " " + name + "=" + value;
+    }
+    EXPECT_THAT(text, HasSubstr("job alert job=" + id));
+    EXPECT_EQ(text.find("hush") == std::string::npos, access == "none") << text;
+  }
+}
+
 TEST_F(JobAccessTest, AnEarlierJobWithoutTheFieldIsRead) {
   v1::Job job;
   job.set_owner("t-mei");

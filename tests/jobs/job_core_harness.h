@@ -86,6 +86,7 @@ class JobCoreTest : public testing::Test {
       if (each.has_remove_group()) removals_.push_back(each.remove_group().request_id());
       sent_.push_back(std::move(each));
     }
+    for (JobActors& job : actions.actors) actors_[job.number] = std::move(job);
     looks_ |= actions.look;
   }
 
@@ -333,6 +334,7 @@ class JobCoreTest : public testing::Test {
   std::optional<JobCore> core_;
   int64_t now_ = kCoreStart;
   bool twice_ = false;
+  std::map<int64_t, JobActors> actors_;  // By number of the job, as last told.
   bool looks_ = false;
   uint64_t version_ = 0;
   size_t rows_written_ = 0;

@@ -23,6 +23,7 @@
 #include "tune/space/given_config.h"
 #include "tune/space/space_json.h"
 #include "volador/roles/job_server.h"
+#include "volador/roles/rank_guard.h"
 #include "volador/roles/study_server.h"
 
 namespace volador {
@@ -50,20 +51,23 @@ class HeadPort final : public dashboard::ClusterPort {
 
   operations::Registry& registry() override { return registry_; }
 
-  void logs(const std::string& id, const std::string& node, int tail,
+  void logs(const security::Principal& by, const std::string& id, const std::string& node, int tail,
             Done<dashboard::LiveClient::FoundLogs> done) override {
     v1::LogsRequest request;
     request.set_id(id);
     request.set_node(node);
     request.set_tail(tail);
-    const auto read = [this, done, request](const std::string& actor) {
-      head_.logs(request, [done, actor](Result<std::vector<v1::LogLine>> lines) {
+    const auto read = [this, done, by, request](const std::string& actor) {
+      head_.logs(request, by, [this, done, by, actor](Result<std::vector<v1::LogLine>> lines) {
         if (!lines) return done(make_error(lines.error()));
-        done(dashboard::LiveClient::FoundLogs{.actor = actor, .lines = std::move(*lines)});
+        const auto shows = [this, by](std::string_view other) {
+          return head_.shows(parse_id<ActorId>(other).value_or(ActorId()), by);
+        };
+        done(dashboard::LiveClient::FoundLogs{.actor = actor, .lines = std::move(*lines), .shows = shows});
       });
     };
     if (!node.empty()) return read("");
-    head_.actor_of(id, [done, read](const Result<std::string>& actor) {
+    head_.actor_of(id, by, [done, read](const Result<std::string>& actor) {
       if (!actor) return done(make_error(actor.error()));
       read(*actor);
     });
@@ -155,7 +159,14 @@ class StreamFeed final : public dashboard::Dashboard::Feed {
   const std::shared_ptr<head::WatchStream> stream_;
 };
 
-void open_watch(dashboard::Dashboard& dashboard, const v1::WatchRequest& request, std::string token_id,
+dashboard::Visitor visitor_of(const security::Principal& by) {
+  const dashboard::Access access = by.role == security::Role::kOperator ? dashboard::Access::kOperator
+                                   : by.role == security::Role::kDriver ? dashboard::Access::kUser
+                                                                        : dashboard::Access::kViewer;
+  return {.token_id = by.token_id, .access = access, .user = by.user};
+}
+
+void open_watch(dashboard::Dashboard& dashboard, const v1::WatchRequest& request, const security::Principal& by,
                 const std::shared_ptr<head::WatchStream>& stream) {
   nlohmann::json filter = nlohmann::json::object();
   for (const auto& [name, value] : request.filter()) filter[name] = value;
@@ -164,7 +175,7 @@ void open_watch(dashboard::Dashboard& dashboard, const v1::WatchRequest& request
                              {"topic", request.topic()},
                              {"filter", filter},
                              {"resume", {{"instance", request.instance()}, {"seq", request.seq()}}}};
-  const auto follower = dashboard.follow({.token_id = std::move(token_id)}, std::make_shared<StreamFeed>(stream),
+  const auto follower = dashboard.follow(visitor_of(by), std::make_shared<StreamFeed>(stream),
                                          first.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   stream->follow({.on_written = follower.on_written, .on_end = follower.on_closed});
 }
@@ -207,6 +218,8 @@ Result<void> use_own_certificate(const security::OwnCertificateFiles& files, Wal
 struct HeadRole::Impl {
   std::unique_ptr<head::HeadProcess> head;
   std::unique_ptr<StudyServer> studies;
+  // Without the server of jobs it shows ranks of an earlier head to operators only.
+  const std::shared_ptr<RankGuard> guard = std::make_shared<RankGuard>();
   std::unique_ptr<JobServer> jobs;  // Null: this head takes no jobs.
   std::unique_ptr<HeadPort> port;
   std::unique_ptr<dashboard::Dashboard> dashboard;
@@ -251,6 +264,7 @@ Result<void> HeadRole::Impl::open_jobs(const head::HeadOptions& options, JobProg
   jobs = std::make_unique<JobServer>(std::move(*journal), head->access(),
                                      JobServerOptions{.cluster = head->ready().cluster,
                                                       .cluster_id = to_string(head->ready().cluster_id),
+                                                      .guard = guard,
                                                       .files = folder / "job_files",
                                                       .program = std::move(program)},
                                      clock);
@@ -311,9 +325,9 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   head->set_login_link([this]() -> Result<std::string> {
     return dashboard->login_link({.token_id = token_id, .access = dashboard::Access::kOperator});
   });
-  head->set_watch([to = dashboard.get()](const v1::WatchRequest& request, std::string token_id,
+  head->set_watch([to = dashboard.get()](const v1::WatchRequest& request, const security::Principal& by,
                                          const std::shared_ptr<head::WatchStream>& stream) {
-    open_watch(*to, request, std::move(token_id), stream);
+    open_watch(*to, request, by, stream);
   });
   head->registry().serve<v1::ListRowsRequest, v1::ListRowsReply>(
       "Live/List", [to = dashboard.get()](const security::Principal& by, const v1::ListRowsRequest& request,
@@ -337,11 +351,16 @@ Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options,
                                                   Random& random, JobProgram job_program) {
   std::unique_ptr<HeadRole> role(new HeadRole(std::make_unique<Impl>()));
   options.check_config = check_config;
+  options.guard = role->impl_->guard;
   auto head = head::HeadProcess::start(options, clock, random);
   if (!head) return make_error(head.error());
   role->impl_->head = std::move(*head);
   VOLADOR_TRY(role->impl_->open_studies(options, clock));
-  if (job_program) VOLADOR_TRY(role->impl_->open_jobs(options, std::move(job_program), clock));
+  if (job_program) {
+    VOLADOR_TRY(role->impl_->open_jobs(options, std::move(job_program), clock));
+  } else {
+    role->impl_->guard->set_loaded();
+  }
   if (dashboard) {
     VOLADOR_TRY(role->impl_->open_dashboard(options, *dashboard, clock));
   } else {

@@ -137,12 +137,7 @@ void JobCommands::serve_on(operations::Registry& registry) {
         auto command = checked_command(request);
         if (!command) return done(make_error(command.error()));
         log::info("jobs", "starts a command in a job",
-                  {{"job", request.job()},
-                   {"rank", std::to_string(request.rank())},
-                   {"by", by.name},
-                   {"program", request.port() != 0         ? fmt::format("a connection to port {}", request.port())
-                               : request.command().empty() ? "a shell"
-                                                           : request.command(0)}});
+                  {{"job", request.job()}, {"rank", std::to_string(request.rank())}, {"by", by.name}});
         calls.call<&jobs::Command::start_command, jobs::CommandAnswer>(
             rank, kAnswerPatience,
             [done, request, id = command->id](const Result<jobs::CommandAnswer>& answer) {

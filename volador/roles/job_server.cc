@@ -28,6 +28,7 @@
 #include "volador/roles/job_commands.h"
 #include "volador/roles/log_watch.h"
 #include "volador/roles/rank_calls.h"
+#include "volador/roles/rank_guard.h"
 
 namespace volador {
 namespace {
@@ -39,10 +40,6 @@ constexpr auto kIdleTick = 1min;     // While no job is open.
 constexpr auto kEndingTick = 100ms;  // While processes of stopped jobs end.
 constexpr auto kStoreJobsAgainAfter = 1s;
 constexpr size_t kEventsATurn = 512;
-
-jobs::Requester requester_of(const security::Principal& by) {
-  return {.token_id = by.token_id, .user = by.user, .operates = by.role == security::Role::kOperator};
-}
 
 std::string without_port(const std::string& address) { return address.substr(0, address.rfind(':')); }
 
@@ -264,7 +261,7 @@ void JobServer::Impl::connect() {
                                       {.role = security::Role::kOperator,
                                        .role_name = to_string(security::Role::kOperator),
                                        .name = "jobs",
-                                       .token_id = "jobs"});
+                                       .token_id = std::string(kJobsToken)});
   protocol::ClientMessage message;
   protocol::Hello& hello = *message.mutable_hello();
   hello.set_protocol_version(control::kProtocolVersion);
@@ -366,6 +363,11 @@ void JobServer::Impl::settle() {
     });
   }
   for (protocol::JobNotice& notice : actions.notices) notices.push_back(std::move(notice));
+  if (options.guard) {
+    if (actions.settings) options.guard->set_settings(*actions.settings);
+    for (const jobs::JobActors& job : actions.actors) options.guard->set_actors(job);
+    if (readable) options.guard->set_loaded();
+  }
   if (actions.settings) sender.set_settings(std::move(*actions.settings));
   wants_look |= actions.look;
   const std::optional<Error> unstored = readable && !store() ? refusal : std::nullopt;

@@ -21,11 +21,14 @@ class Registry;
 
 namespace volador {
 
+class RankGuard;
+
 struct JobServerOptions {
   std::string cluster;  // Named in reports of jobs.
   std::string cluster_id;
-  std::filesystem::path files;  // Folder for the archives of code folders.
-  size_t requests = 4096;       // Queued for the thread.
+  std::shared_ptr<RankGuard> guard = {};  // Gets the actors of all jobs. Null: none.
+  std::filesystem::path files;            // Folder for the archives of code folders.
+  size_t requests = 4096;                 // Queued for the thread.
   // The program that runs the ranks (jobs/command.h), which is the executable of this process; called once, on the
   // thread, when the first job starts.
   std::function<Result<protocol::Program>()> program;

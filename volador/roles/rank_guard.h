@@ -1,0 +1,38 @@
+// Shows the actors that run the ranks of jobs to those who may see the job. Thread safe.
+#pragma once
+
+#include <memory>
+#include <shared_mutex>
+#include <unordered_map>
+#include <vector>
+
+#include "head/kernel/actor_guard.h"
+#include "jobs/job_access.h"
+#include "jobs/job_core.h"
+
+namespace volador {
+
+// The token of the jobs' driver, which no user has.
+inline constexpr std::string_view kJobsToken = "jobs";
+
+jobs::Requester requester_of(const security::Principal& by);
+
+class RankGuard final : public head::ActorGuard {
+ public:
+  // Until then it shows nothing but to operators; from then on the actors of all jobs are known.
+  void set_loaded();
+  void set_settings(const v1::QueueSettings& settings);
+  void set_actors(const jobs::JobActors& job);
+
+  std::string_view token_id() const override { return kJobsToken; }
+  std::optional<bool> shows(ActorId actor, const security::Principal& by) const override;
+
+ private:
+  mutable std::shared_mutex mutex_;
+  bool is_loaded_ = false;
+  v1::QueueSettings settings_;                         // Only what jobs::access_to() reads.
+  std::unordered_map<int64_t, jobs::JobActors> jobs_;  // By number.
+  std::unordered_map<ActorId, int64_t> by_actor_;
+};
+
+}  // namespace volador
