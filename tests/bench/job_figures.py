@@ -3,8 +3,10 @@
 Environment: VOLADOR_BIN, the folder of the programs; PYTHONPATH with the package volador.
   job_start       submit to first output, p50, in ms: as it is and isolated, beside subprocess and bubblewrap
   job_throughput  jobs of `true` a second through the queue, one node
+  job_forward     a request to a server in a job through `volador job forward`, p50 in ms, and a large reply in MiB/s, beside the same directly
 """
 
+import json
 import os
 import pathlib
 import statistics
@@ -12,6 +14,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 
 BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin")).resolve()
 CLOCK = ["bash", "-c", "echo $EPOCHREALTIME"]
@@ -48,6 +51,52 @@ def throughput(jobs, count):
     return count / (ended - began), count / (submitted - began)
 
 
+SERVER = """
+import http.server
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = b"x" * (200 << 20 if self.path == "/large" else 1)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+    def log_message(self, *_):
+        pass
+server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+def get(port, path, times):
+    waits = []
+    for _ in range(times):
+        began = time.time()
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}") as reply:
+            size = len(reply.read())
+        waits.append(time.time() - began)
+    return statistics.median(waits), size
+
+
+def forward(jobs):
+    job = jobs.submit([sys.executable, "-c", SERVER], code=None)
+    while not (lines := job.logs()):
+        time.sleep(0.05)
+    there = int(lines[0].text)
+    process = subprocess.Popen([BIN / "volador", "job", "forward", job.id, f"0:{there}", "--json"], stdout=subprocess.PIPE, text=True)
+    here = int(json.loads(process.stdout.readline())["address"].rpartition(":")[2])
+    for path, times in (("/", 200), ("/large", 3)):
+        get(here, path, 1)
+        (through, size), (direct, _) = get(here, path, times), get(there, path, times)
+        if path == "/":
+            print(f"job_forward request  {through * 1000:6.1f} ms   direct     {direct * 1000:5.1f} ms   ratio {through / direct:5.1f}")
+        else:
+            print(f"job_forward reply    {size / 2**20 / through:6.0f} MiB/s   direct {size / 2**20 / direct:5.0f} MiB/s   ratio {direct / through:5.2f}")
+    process.terminate()
+    process.wait()
+    job.stop(now=True)
+
+
 def main():
     from volador import jobs
 
@@ -62,6 +111,7 @@ def main():
             print(f"job_start            {host:6.1f} ms   bare start {floor:5.1f} ms   ratio {host / floor:5.1f}")
             isolated, floor = start(jobs, isolated=True), bare([*BWRAP, *CLOCK])
             print(f"job_start isolated   {isolated:6.1f} ms   bubblewrap {floor:5.1f} ms   ratio {isolated / floor:5.1f}")
+            forward(jobs)
             rate, submits = throughput(jobs, count)
             print(f"job_throughput       {rate:6.0f} /s   {count} jobs of true; submitted at {submits:.0f}/s by one client")
         finally:
