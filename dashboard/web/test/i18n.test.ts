@@ -42,7 +42,7 @@ test("every event of the head and of jobs has a Chinese text, and no other", () 
   const texts = new Set<string>();
   const folders = ["jobs", ...readdirSync(root + "head").filter((name) => !name.includes(".")).map((name) => `head/${name}`)];
   for (const file of folders.flatMap((folder) => readdirSync(root + folder).filter((name) => name.endsWith(".cc")).map((name) => `${folder}/${name}`))) {
-    for (const [, call] of readFileSync(root + file, "utf8").matchAll(/\bevent\(([^;{]*?)\{/g)) for (const [, text] of call.matchAll(/"([^"]+)"/g)) texts.add(text);
+    for (const [, call] of readFileSync(root + file, "utf8").matchAll(/\bevent(?:_of)?\(([^;{]*?)\{/g)) for (const [, text] of call.matchAll(/"([^"]+)"/g)) texts.add(text);
   }
   assert.deepEqual(Object.keys(events).sort(), [...texts].sort());
   assert.deepEqual(Object.values(events).filter((text) => !/[\u4e00-\u9fff]/.test(text)), []);
