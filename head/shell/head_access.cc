@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "head/shell/audit_log.h"
 #include "head/shell/core_runner.h"
 #include "head/shell/log_lines.h"
 #include "head/shell/log_parts.h"
@@ -23,6 +24,10 @@ const DurationHistogram& HeadAccess::decision_times() const { return parts_.runn
 void HeadAccess::watch(std::function<void(v1::Changes)> on_changes) { parts_.runner.watch(std::move(on_changes)); }
 void HeadAccess::watch_logs(std::function<void(const protocol::LogLines&)> on_lines) {
   parts_.runner.watch_logs(std::move(on_lines));
+}
+
+void HeadAccess::record(AuditRequest asked, const Result<void>& outcome) {
+  record_later(parts_.runner, parts_.audit, parts_.clock, std::move(asked), outcome);
 }
 
 void HeadAccess::actor_of(std::string id, const security::Principal& by, Done<std::string> done) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "head/audit/audit_module.h"
 #include "head/kernel/actor_guard.h"
 #include "head/shell/authorizer.h"
 #include "runtime/files/remote_file.h"
@@ -51,6 +52,7 @@ class HeadAccess {
     const security::Authority& authority;
     const Clock& clock;
     ProgramExchange& files;
+    AuditModule& audit;                       // Only for use on the runner's loop.
     std::shared_ptr<const ActorGuard> guard;  // May be null.
   };
   explicit HeadAccess(Parts parts) : parts_(std::move(parts)) {}
@@ -67,6 +69,9 @@ class HeadAccess {
   CoreRunner& runner() { return parts_.runner; }
   // The files that workers fetch by hash.
   ProgramExchange& files() { return parts_.files; }
+
+  // Adds an entry to the audit log.
+  void record(AuditRequest asked, const Result<void>& outcome);
 
   // The newest lines of an actor, a trial, or a node with its actors' output, as far as `by` may see them; no support for
   // "head" or following.

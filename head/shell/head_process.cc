@@ -422,6 +422,7 @@ Result<void> HeadProcess::Impl::start() {
                                                           .authority = *authority,
                                                           .clock = clock,
                                                           .files = *programs,
+                                                          .audit = *audit,
                                                           .guard = options.guard});
   register_operations();
   VOLADOR_TRY(serve());

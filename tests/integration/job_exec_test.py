@@ -191,10 +191,16 @@ class JobExec(unittest.TestCase):
         self.assertEqual(self.exec("--", "true", VOLADOR_TOKEN=viewer).returncode, 5)
         own = json.loads(self.cluster.run("job", "submit", "--no-code", "--json", "--", "sleep", "1000", VOLADOR_TOKEN=driver).stdout)["id"]
         self.cluster.wait_state(own, "running")
+        entries = json.loads(self.cluster.must("list", "audit", "--json"))["audit"]
+        found = {(entry["action"], entry["object"], entry["outcome"]) for entry in entries}
+        self.assertIn(("start_command", self.job, "kPermissionDenied"), found)
         for token in (driver, ""):
             self.assertEqual(self.exec("--", "echo", "in", job=own, **({"VOLADOR_TOKEN": token} if token else {})).stdout, "in\n")
         self.cluster.must("job", "stop", "--now", own)
         self.cluster.wait_state(own, "stopped")
+        entries = json.loads(self.cluster.must("list", "audit", "--json"))["audit"]
+        found = [(entry["action"], entry["object"], entry["outcome"]) for entry in entries]
+        self.assertEqual((found.count(("start_command", own, "done")), found.count(("kill_job", own, "done"))), (2, 1))
 
     def test_what_cannot_be_is_refused_with_the_next_step(self):
         ended = self.cluster.submit("--no-code", "--", "true")

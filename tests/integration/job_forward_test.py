@@ -121,6 +121,8 @@ class JobForward(unittest.TestCase):
         with concurrent.futures.ThreadPoolExecutor(24) as pool:
             self.assertEqual(list(pool.map(echo, range(60))), [True] * 60)
         self.assertEqual(forward.end(signal.SIGTERM), 0)
+        entries = json.loads(self.cluster.must("list", "audit", "--json"))["audit"]
+        self.assertLessEqual(sum(entry["action"] == "forward_port" and entry["outcome"] == "done" for entry in entries), 5)
 
     def test_the_end_of_the_forward_closes_connections_in_the_job(self):
         forward = self.forward(self.job, f"0:{self.ports[0][1]}")

@@ -7,6 +7,7 @@
 #include <csignal>
 #include <map>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 #include "jobs/command.h"
@@ -24,6 +25,7 @@ using std::chrono::milliseconds;
 
 constexpr size_t kCommandBytes = size_t{128} << 10;
 constexpr size_t kInputBytes = size_t{1} << 20;
+constexpr size_t kForwardedKept = 1024;
 constexpr milliseconds kWaitMax{30'000};
 constexpr milliseconds kAnswerPatience{10'000};
 
@@ -116,17 +118,36 @@ template <class Request, class Reply, class Handle>
 void JobCommands::serve(operations::Registry& registry, const char* name, Handle handle) {
   registry.serve<Request, Reply>(
       name, [this, handle](const Principal& by, const Request& request, CommandDone<Reply> done) {
-        const bool queued = parts_.post([this, handle, by, request, done] {
+        const bool queued = parts_.post([this, handle, by, request, answer = done]() mutable {
+          CommandDone<Reply> told = std::move(answer);
+          if constexpr (std::is_same_v<Request, v1::StartCommandRequest>) told = recorded(by, request, std::move(told));
           const auto rank = parts_.rank(request.job(), request.rank(), by);
-          if (!rank) return done(make_error(rank.error()));
+          if (!rank) return told(make_error(rank.error()));
           const auto connected = parts_.calls();
-          if (!connected) return done(make_error(connected.error()));
-          handle(**connected, *rank, by, request, done);
+          if (!connected) return told(make_error(connected.error()));
+          handle(**connected, *rank, by, request, told);
         });
         if (!queued) {
           done(make_error(ErrorCode::kUnavailable, "the head stops or has too many requests for jobs; ask again"));
         }
       });
+}
+
+std::function<void(Result<v1::StartCommandReply>)> JobCommands::recorded(
+    const Principal& by, const v1::StartCommandRequest& request,
+    std::function<void(Result<v1::StartCommandReply>)> done) {
+  if (request.port() != 0) {
+    if (forwarded_.size() >= kForwardedKept) forwarded_.clear();
+    const std::string name = fmt::format("{} {} {} {}", by.token_id, request.job(), request.rank(), request.port());
+    if (!forwarded_.insert(name).second) return done;
+  }
+  head::AuditRequest asked{
+      .by = by.token_id, .action = request.port() != 0 ? "forward_port" : "start_command", .object = request.job()};
+  return
+      [record = parts_.record, asked = std::move(asked), done = std::move(done)](Result<v1::StartCommandReply> reply) {
+        record(asked, reply ? Result<void>() : make_error(reply.error()));
+        done(std::move(reply));
+      };
 }
 
 void JobCommands::serve_on(operations::Registry& registry) {

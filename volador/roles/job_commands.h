@@ -3,10 +3,13 @@
 
 #include <functional>
 #include <memory>
+#include <set>
 #include <string>
 
+#include "head/audit/audit_module.h"
 #include "runtime/ids.h"
 #include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/result.h"
 #include "runtime/security/principal.h"
 #include "volador/roles/rank_calls.h"
@@ -27,6 +30,8 @@ class JobCommands {
     // The actor of a rank in which the principal may run commands.
     std::function<Result<ActorId>(const std::string& job, int rank, const Principal& by)> rank;
     std::function<Result<RankCalls*>()> calls;
+    // Adds an entry to the audit log; any thread.
+    std::function<void(const head::AuditRequest& asked, const Result<void>& outcome)> record;
   };
 
   explicit JobCommands(Parts parts) : parts_(std::move(parts)) {}
@@ -38,7 +43,13 @@ class JobCommands {
   template <class Request, class Reply, class Handle>
   void serve(operations::Registry& registry, const char* name, Handle handle);
 
+  // `done`, which also adds the request to the audit log: a command always, connections to a port by one token once.
+  std::function<void(Result<v1::StartCommandReply>)> recorded(const Principal& by,
+                                                              const v1::StartCommandRequest& request,
+                                                              std::function<void(Result<v1::StartCommandReply>)> done);
+
   const Parts parts_;
+  std::set<std::string> forwarded_;  // Recorded connections: token, job, rank and port.
 };
 
 }  // namespace volador

@@ -172,6 +172,27 @@ bool JobServer::Impl::post(std::function<void()> function, bool may_refuse) {
   return true;
 }
 
+// The action and the object of a request in the audit log; none: it changes nothing, or it is recorded as the job itself.
+template <class Request>
+std::optional<head::AuditRequest> audited(const Request&) {
+  return std::nullopt;
+}
+std::optional<head::AuditRequest> audited(const v1::StopJobRequest& request) {
+  return head::AuditRequest{.by = {}, .action = request.now() ? "kill_job" : "stop_job", .object = request.job()};
+}
+std::optional<head::AuditRequest> audited(const v1::DeleteJobRequest& request) {
+  return head::AuditRequest{.by = {}, .action = "delete_job", .object = request.job()};
+}
+std::optional<head::AuditRequest> audited(const v1::SetJobPriorityRequest& request) {
+  return head::AuditRequest{.by = {}, .action = "set_job_priority", .object = request.job()};
+}
+std::optional<head::AuditRequest> audited(const v1::ExtendJobRequest& request) {
+  return head::AuditRequest{.by = {}, .action = "extend_job", .object = request.job()};
+}
+std::optional<head::AuditRequest> audited(const v1::SetQueueRequest&) {
+  return head::AuditRequest{.by = {}, .action = "set_queue", .object = {}};
+}
+
 template <class Request, class Reply>
 void JobServer::Impl::serve(operations::Registry& registry, std::string_view name,
                             std::function<Result<Reply>(const Principal& by, const Request& request)> handler,
@@ -180,9 +201,12 @@ void JobServer::Impl::serve(operations::Registry& registry, std::string_view nam
                                            const Principal& by, const Request& request, Done<Reply> done) {
     auto answer = [this, handler, by, request, done]() {
       auto reply = refusal ? Result<Reply>(make_error(*refusal)) : handler(by, request);
-      answers.push_back([done, reply = std::move(reply)](const std::optional<Error>& unstored) {
-        if (unstored && reply) return done(make_error(*unstored));
-        done(reply);
+      auto asked = audited(request);
+      if (asked) asked->by = by.token_id;
+      answers.push_back([this, done, reply = std::move(reply), asked](const std::optional<Error>& unstored) {
+        const Result<Reply> outcome = unstored && reply ? Result<Reply>(make_error(*unstored)) : reply;
+        if (asked) head.record(*asked, outcome ? Result<void>() : make_error(outcome.error()));
+        done(outcome);
       });
     };
     const bool queued = post(
@@ -325,10 +349,12 @@ LogWatch::Parts JobServer::Impl::log_watch_parts() {
 }
 
 JobCommands::Parts JobServer::Impl::commands_parts() {
-  return {.post = [this](std::function<void()> function) { return post(std::move(function), true); },
-          .rank = [this](const std::string& job, int rank,
-                         const Principal& by) { return core.rank_for_commands(job, rank, requester_of(by)); },
-          .calls = [this] { return calls(); }};
+  return {
+      .post = [this](std::function<void()> function) { return post(std::move(function), true); },
+      .rank = [this](const std::string& job, int rank,
+                     const Principal& by) { return core.rank_for_commands(job, rank, requester_of(by)); },
+      .calls = [this] { return calls(); },
+      .record = [this](const head::AuditRequest& asked, const Result<void>& outcome) { head.record(asked, outcome); }};
 }
 
 // Asks the head for the capacity of the cluster; one question at a time.

@@ -40,6 +40,9 @@ test("objects of the audit log lead to their pages where they exist", () => {
   assert.equal(path("stop", "sleep/1a2b3c4d"), "experiments/sleep_2026-11-21/trials/1a2b3c4d", "the start of one name");
   assert.equal(path("stop", "digits/lr=1/2"), "experiments/digits/trials/lr=1/2", "a trial whose name contains a slash");
   assert.equal(path("stop", "twice"), undefined);
+  assert.equal(path("kill_job", "job-7"), "jobs/job-7");
+  assert.equal(path("start_command", "digits"), undefined, "a name, which several jobs may have");
+  assert.equal(path("delete_job", "job-7"), undefined);
   assert.equal(path("an action of a later version", "osprey"), undefined);
   assert.deepEqual(find(entry(1, { action: "create_token", object: "t-7f21c0 viewer" })), { text: "t-7f21c0", role: "viewer", path: ["tokens"], query: { q: "t-7f21c0" } });
   assert.equal(path("create_token", "viewer", "kUnavailable"), undefined, "it was not created");

@@ -28,6 +28,7 @@ export interface AuditObject {
 // Returns the trial of "experiment/trial"; empty: the entry is about the whole experiment. Names of experiments contain no slash.
 export const trial_of = ({ object }: AuditEntry): string => (object.includes("/") ? object.slice(object.indexOf("/") + 1) : "");
 
+const kActsOnJobs = ["stop_job", "kill_job", "delete_job", "set_job_priority", "extend_job", "start_command", "forward_port"];
 const kActsOnExperiments = ["stop", "pause", "resume", "add", "annotate"];
 
 // Returns a function that finds the object of an entry. Actors are found by id, name or a unique prefix of an id, experiments by name or a unique name without its date.
@@ -53,6 +54,7 @@ export function finder(nodes: { name: string }[], actors: Actor[], experiments: 
       const exists = action === "create_token" ? role !== undefined : entry.outcome === "done";
       return exists ? { text: id.slice(0, 12), role, path: ["tokens"], query: { q: id } } : { text: object };
     }
+    if (kActsOnJobs.includes(action)) return /^job-\d+$/.test(object) && action !== "delete_job" ? { text: object, path: ["jobs", object] } : { text: object };
     if (kActsOnExperiments.includes(action)) {
       const trial = trial_of(entry);
       const experiment = experiment_of(trial ? object.slice(0, object.indexOf("/")) : object);
