@@ -26,6 +26,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/command_channel.h"
 #include "cli/job_session.h"
 #include "jobs/job_client.h"
 #include "runtime/control/cluster_api.h"
@@ -39,8 +40,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr size_t kBytesAtOnce = size_t{256} << 10;
-constexpr milliseconds kFirstWait{20};
-constexpr milliseconds kLongestWait{500};
+constexpr milliseconds kDescriptorPause{20};
+constexpr milliseconds kStatePause{500};
 constexpr int kBacklog = 128;
 
 Result<net::UniqueFd> listen_here(uint16_t port) {
@@ -93,6 +94,7 @@ class Forwarder {
     std::set<std::shared_ptr<Connection>> open;
     {
       const std::lock_guard lock(mutex_);
+      ending_ = true;
       open = connections_;
     }
     for (const auto& connection : open) end(*connection);
@@ -105,24 +107,18 @@ class Forwarder {
  private:
   struct Connection {
     net::UniqueFd socket;
-    std::string command;
+    CommandChannel channel;
+    bool started = false;
   };
 
-  v1::WriteCommandRequest write_request(const Connection& connection) const {
-    v1::WriteCommandRequest request;
-    request.set_job(options_.job);
-    request.set_rank(options_.rank);
-    request.set_command(connection.command);
-    return request;
-  }
   void accept_all();
   void serve(const std::shared_ptr<Connection>& connection);
   // From the program here to the one there, until its direction ends.
-  void give(const Connection& connection);
+  void give(Connection& connection);
   // From the program there to the one here, until the connection has ended.
-  void take(const Connection& connection);
+  void take(Connection& connection);
   // Closes it on both sides.
-  void end(const Connection& connection);
+  void end(Connection& connection);
   void note_once(const std::string& why);
 
   control::ClusterApi& api_;
@@ -135,6 +131,7 @@ class Forwarder {
   std::condition_variable all_ended_;
   std::set<std::shared_ptr<Connection>> connections_;
   std::string noted_;
+  bool ending_ = false;
 };
 
 // A browser repeats a connection that fails, and the reason stays the same.
@@ -151,10 +148,11 @@ void Forwarder::accept_all() {
     std::array<pollfd, 2> watched{{{over_.get(), POLLIN, 0}, {listener_.get(), POLLIN, 0}}};
     if (::poll(watched.data(), watched.size(), -1) < 0) continue;
     if (watched[0].revents != 0) return;
-    auto connection = std::make_shared<Connection>();
+    auto connection = std::make_shared<Connection>(
+        Connection{.socket = {}, .channel = CommandChannel(api_, options_.job, options_.rank)});
     connection->socket.reset(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
     if (!connection->socket) {
-      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kFirstWait);
+      if (errno == EMFILE || errno == ENFILE) std::this_thread::sleep_for(kDescriptorPause);
       continue;
     }
     net::tune_socket(connection->socket.get(), true);
@@ -173,54 +171,41 @@ void Forwarder::accept_all() {
 
 void Forwarder::serve(const std::shared_ptr<Connection>& connection) {
   v1::StartCommandRequest request;
-  request.set_job(options_.job);
-  request.set_rank(options_.rank);
   request.set_port(options_.ports.there);
-  request.set_request_id(jobs::new_request_id());
-  const auto started = api_.call<v1::StartCommandReply>("Jobs/StartCommand", request);
-  if (!started) return note_once(started.error().message);
+  if (const auto started = connection->channel.start(request); !started) return note_once(started.error().message);
   note_once("");
+  bool is_late = false;  // The forward has ended meanwhile.
   {
     const std::lock_guard lock(mutex_);
-    connection->command = started->command();
+    connection->started = true;
+    is_late = ending_;
   }
+  if (is_late) return connection->channel.close();
   std::thread giver([this, &connection] { give(*connection); });
   take(*connection);
   ::shutdown(connection->socket.get(), SHUT_RDWR);  // What was sent before still arrives.
   giver.join();
 }
 
-void Forwarder::give(const Connection& connection) {
+void Forwarder::give(Connection& connection) {
+  const auto pause = [this](milliseconds time) {
+    pollfd over{over_.get(), POLLIN, 0};
+    return ::poll(&over, 1, static_cast<int>(time.count())) <= 0;
+  };
   std::string bytes;
-  while (true) {
+  do {
     bytes.resize(kBytesAtOnce);
     const ssize_t got = ::recv(connection.socket.get(), bytes.data(), bytes.size(), 0);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return end(connection);
     bytes.resize(static_cast<size_t>(got));
-    v1::WriteCommandRequest request = write_request(connection);
-    request.set_input(bytes);
-    request.set_end(got == 0);
-    for (milliseconds wait = kFirstWait;; wait = std::min(wait * 2, kLongestWait)) {
-      const auto given = api_.call<v1::WriteCommandReply>("Jobs/WriteCommand", request);
-      if (given) break;
-      // The program there has not read what it got before, or the head is away, which take() finds out.
-      if (given.error().code != ErrorCode::kUnavailable) return;
-      pollfd over{over_.get(), POLLIN, 0};
-      if (::poll(&over, 1, static_cast<int>(wait.count())) > 0) return;
-    }
-    if (got == 0) return;
-  }
+    if (!connection.channel.give(bytes, bytes.empty(), pause)) return;  // take() finds out why.
+  } while (!bytes.empty());
 }
 
-void Forwarder::take(const Connection& connection) {
-  v1::ReadCommandRequest request;
-  request.set_job(options_.job);
-  request.set_rank(options_.rank);
-  request.set_command(connection.command);
-  request.set_wait_ms(options_.wait.count());
+void Forwarder::take(Connection& connection) {
   while (true) {
-    const auto reply = api_.call<v1::ReadCommandReply>("Jobs/ReadCommand", request);
+    const auto reply = connection.channel.read(options_.wait);
     if (!reply) {
       // Bytes may be lost: the connection breaks, as it does between two machines.
       if (reply.error().code != ErrorCode::kNotFound) note_once(reply.error().message);
@@ -231,16 +216,13 @@ void Forwarder::take(const Connection& connection) {
   }
 }
 
-void Forwarder::end(const Connection& connection) {
+void Forwarder::end(Connection& connection) {
   ::shutdown(connection.socket.get(), SHUT_RDWR);
-  v1::WriteCommandRequest request;
   {
     const std::lock_guard lock(mutex_);
-    if (connection.command.empty()) return;
-    request = write_request(connection);
+    if (!connection.started) return;
   }
-  request.set_close(true);
-  static_cast<void>(api_.call<v1::WriteCommandReply>("Jobs/WriteCommand", request));
+  connection.channel.close();
 }
 
 // The signals that end this process, which it waits for while this exists; threads that start meanwhile do not get them.
@@ -289,7 +271,7 @@ class JobForward {
       const auto job = jobs::JobClient(api_).get(options_.job);
       const bool comes = options_.waits && job && (job->state() == "queued" || job->state() == "running");
       if (!comes) return fail(*refusal);
-      if (signals.came_within(kLongestWait)) return {};
+      if (signals.came_within(kStatePause)) return {};
     }
     say(port);
     const Forwarder forwarder(api_, options_, terminal_, std::move(*listener));

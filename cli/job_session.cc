@@ -19,6 +19,7 @@
 #include <thread>
 #include <utility>
 
+#include "cli/command_channel.h"
 #include "jobs/job_client.h"
 #include "jobs/remote/write_whole.h"
 #include "runtime/control/cluster_api.h"
@@ -125,18 +126,10 @@ class JobSession {
     if (job->state() == "running" && refusal.code == ErrorCode::kInvalidArgument) return !std::exchange(ran_, true);
     return job->state() == "queued" || (job->state() == "running" && refusal.code == ErrorCode::kUnavailable);
   }
-  v1::WriteCommandRequest write_request() const {
-    v1::WriteCommandRequest request;
-    request.set_job(options_.job);
-    request.set_rank(options_.rank);
-    request.set_command(command_);
-    return request;
-  }
   // Until the command has ended; its exit code, or why it is not known.
   Result<int> pass_output_on();
   // The thread for input and signals.
   void give();
-  void give_bytes(const std::string& bytes, bool end);
   void give_signal(int signal);
   void stop(int exit_code);
   // Waits; false: the session is over. Signals are passed on meanwhile.
@@ -145,7 +138,7 @@ class JobSession {
   control::ClusterApi& api_;
   const JobSessionOptions& options_;
   const Terminal& terminal_;
-  std::string command_;
+  CommandChannel command_{api_, options_.job, options_.rank};
   bool ran_ = false;  // The job was seen running.
   std::optional<SignalPipe> signals_;
   net::UniqueFd over_{::eventfd(0, EFD_CLOEXEC)};
@@ -160,22 +153,16 @@ void JobSession::stop(int exit_code) {
     const std::lock_guard lock(mutex_);
     if (!stopped_) stopped_ = exit_code;
   }
-  v1::WriteCommandRequest request = write_request();
-  request.set_close(true);
-  static_cast<void>(api_.call<v1::WriteCommandReply>("Jobs/WriteCommand", request));
+  command_.close();
 }
 
 void JobSession::give_signal(int signal) {
   if (signal == SIGTERM || signal == SIGHUP) return stop(128 + signal);
-  v1::WriteCommandRequest request = write_request();
-  if (signal == SIGINT) request.set_signal("INT");
-  if (signal == SIGQUIT) request.set_signal("QUIT");
-  if (signal == SIGWINCH) {
-    const winsize size = terminal_size();
-    request.set_rows(size.ws_row);
-    request.set_columns(size.ws_col);
-  }
-  static_cast<void>(api_.call<v1::WriteCommandReply>("Jobs/WriteCommand", request));
+  if (signal == SIGINT) command_.signal("INT");
+  if (signal == SIGQUIT) command_.signal("QUIT");
+  if (signal != SIGWINCH) return;
+  const winsize size = terminal_size();
+  command_.resize(size.ws_row, size.ws_col);
 }
 
 bool JobSession::pause(milliseconds time) {
@@ -187,23 +174,6 @@ bool JobSession::pause(milliseconds time) {
     if (::poll(watched.data(), watched.size(), static_cast<int>(left)) < 0) continue;
     if (watched[0].revents != 0) return false;
     if (const int signal = signals_->next(); signal != 0) give_signal(signal);
-  }
-}
-
-void JobSession::give_bytes(const std::string& bytes, bool end) {
-  v1::WriteCommandRequest request = write_request();
-  request.set_input(bytes);
-  request.set_end(end);
-  for (milliseconds wait = kFirstPause;; wait = std::min(wait * 2, kLongestPause)) {
-    const auto given = api_.call<v1::WriteCommandReply>("Jobs/WriteCommand", request);
-    if (given || given.error().code == ErrorCode::kNotFound) return;  // It has ended: its end is on the way.
-    // The command has not read what it got before, or the head is away, which the reader of the output finds out.
-    if (given.error().code != ErrorCode::kUnavailable) {
-      const std::lock_guard lock(mutex_);
-      failed_ = given.error();
-      return;
-    }
-    if (!pause(wait)) return;
   }
 }
 
@@ -225,21 +195,19 @@ void JobSession::give() {
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     bytes.resize(got > 0 ? static_cast<size_t>(got) : 0);
     open = got > 0;
-    give_bytes(bytes, !open);
+    if (auto given = command_.give(bytes, !open, [this](milliseconds time) { return pause(time); }); !given) {
+      const std::lock_guard lock(mutex_);
+      failed_ = given.error();
+    }
   }
 }
 
 Result<int> JobSession::pass_output_on() {
-  v1::ReadCommandRequest request;
-  request.set_job(options_.job);
-  request.set_rank(options_.rank);
-  request.set_command(command_);
-  request.set_wait_ms(options_.wait.count());
   auto heard = Steady::now();
   bool told = false;
   milliseconds wait = kFirstPause;
   while (true) {
-    const auto reply = api_.call<v1::ReadCommandReply>("Jobs/ReadCommand", request);
+    const auto reply = command_.read(options_.wait);
     {
       const std::lock_guard lock(mutex_);
       if (stopped_) return *stopped_;
@@ -268,25 +236,20 @@ Result<int> JobSession::pass_output_on() {
 
 Outcome JobSession::run() {
   v1::StartCommandRequest request;
-  request.set_job(options_.job);
-  request.set_rank(options_.rank);
   for (const std::string& word : options_.command) request.add_command(word);
   request.set_terminal(options_.terminal);
   request.set_input(options_.input || options_.terminal);
-  request.set_request_id(jobs::new_request_id());
   if (options_.terminal) {
     const winsize size = terminal_size();
     request.set_rows(size.ws_row);
     request.set_columns(size.ws_col);
   }
-  auto started = api_.call<v1::StartCommandReply>("Jobs/StartCommand", request);
+  auto started = command_.start(request);
   while (!started && may_start_later(started.error())) {
     std::this_thread::sleep_for(kLongestPause);
-    request.set_request_id(jobs::new_request_id());
-    started = api_.call<v1::StartCommandReply>("Jobs/StartCommand", request);
+    started = command_.start(request);
   }
   if (!started) return fail(started.error());
-  command_ = started->command();
 
   Result<int> ended = 0;
   {
