@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "dashboard/alert_sender.h"
 #include "dashboard/cluster_port.h"
@@ -225,6 +226,7 @@ struct HeadRole::Impl {
   std::unique_ptr<dashboard::Dashboard> dashboard;
   std::unique_ptr<dashboard::AlertSender> alerts;  // Null: no webhook.
   std::string token_id;                            // Token behind the links printed here.
+  bool stopped = false;
 
   Result<std::unique_ptr<head::Journal>> open_part(const head::HeadOptions& options, const std::string& part);
   Result<void> open_studies(const head::HeadOptions& options, const Clock& clock);
@@ -378,7 +380,8 @@ Result<std::string> HeadRole::login_link() {
 }
 
 void HeadRole::stop() {
-  if (!impl_->head) return;
+  // A second call must not reach parts that the head destroyed when it stopped.
+  if (!impl_->head || std::exchange(impl_->stopped, true)) return;
   impl_->head->set_login_link(nullptr);
   impl_->head->set_watch(nullptr);
   impl_->head->registry().withdraw("Live");

@@ -457,13 +457,14 @@ JobServer::JobServer(std::unique_ptr<head::Journal> journal, head::HeadAccess& h
 JobServer::~JobServer() { stop(); }
 
 void JobServer::stop() {
-  impl_->head.files().set_other_files(nullptr);
   std::deque<std::function<void()>> dropped;
   {
     const std::lock_guard lock(impl_->mutex);
+    if (impl_->stopped) return;
     impl_->stopped = true;
     dropped.swap(impl_->queue);
   }
+  impl_->head.files().set_other_files(nullptr);
   impl_->wake.notify_one();
   if (impl_->thread.joinable()) impl_->thread.join();
   impl_->sender.stop();
