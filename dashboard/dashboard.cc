@@ -172,6 +172,7 @@ void Dashboard::Impl::watch_certificate() {
     const Result<void> used =
         *found ? server->set_certificate((*found)->certificate_pem, (*found)->key_pem) : make_error(found->error());
     if (used) {
+      pages.set_certificate((*found)->certificate_pem, (*found)->key_pem);
       log::info("dashboard", "a new certificate is used from now on",
                 {{"file", options.own_certificate->certificate.string()}});
     } else {
@@ -208,6 +209,7 @@ void Dashboard::Impl::end_clients_of(const std::string& session) {
   for (const auto& client : std::set(clients)) {
     if (!session.empty() && client->who().session == session) client->end("signed out");
   }
+  pages.end_session(session);
 }
 
 void Dashboard::Impl::check_clients_later() {
@@ -381,6 +383,7 @@ void Dashboard::add_log_lines(std::string actor, std::vector<v1::LogLine> lines)
 
 void Dashboard::stop() {
   if (impl_->server) impl_->server->stop();
+  impl_->pages.stop();
 }
 
 }  // namespace volador::dashboard

@@ -9,15 +9,13 @@
 #include "dashboard/certificate_watch.h"
 #include "dashboard/dashboard.h"
 #include "dashboard/live_model.h"
+#include "dashboard/page_ports.h"
 #include "dashboard/request_guard.h"
 
 namespace volador::dashboard {
 
 // Headers of every response.
 const std::vector<std::pair<std::string, std::string>>& guarding_headers();
-
-// The sender of a request that the visitor makes. `peer`: its address without a port; empty: unknown.
-security::Principal principal_of(const Visitor& visitor, const std::string& peer);
 
 struct Dashboard::Impl final : HttpHandler {
   Impl(DashboardOptions o, ClusterPort& p, const Clock& c)
@@ -28,7 +26,12 @@ struct Dashboard::Impl final : HttpHandler {
         model(random_name(), unix_ms(clock.wall()), options.cluster_address),
         api(
             model, p, [this](std::function<void()> function) { server->post(std::move(function)); },
-            [this] { return unix_ms(clock.wall()); }) {}
+            [this] { return unix_ms(clock.wall()); }),
+        pages({.bind = options.bind,
+               .certificate_pem = options.certificate_pem,
+               .key_pem = options.key_pem,
+               .guard = &guard},
+              p.registry(), [this](const PageTarget& target) { return access_of(target); }, c) {}
 
   class Client;
 
@@ -67,6 +70,10 @@ struct Dashboard::Impl final : HttpHandler {
   HttpResponse login(const Target& target, const HttpRequest& request);
   void session_route(const HttpRequest& request, const Respond& respond);
   HttpResponse end_session(const HttpRequest& request, const Credentials& who);
+  // What the visitor of a page may do now; nullopt: the session or token has ended. Thread safe.
+  std::optional<Access> access_of(const PageTarget& target);
+  // Opens the page of a server in a job.
+  HttpResponse page_route(const HttpRequest& request, const Target& target);
   void sign_in(const HttpRequest& request, const Respond& respond);
   void sign_in_with_password(const HttpRequest& request, const std::string& user, const std::string& password,
                              const Respond& respond);
@@ -99,6 +106,7 @@ struct Dashboard::Impl final : HttpHandler {
   bool logs_followed = false;
   bool objects_followed = false;
   uint16_t port_before = 0;
+  PagePorts pages;
   std::unique_ptr<HttpServer> server;  // Last member: nothing runs once it is destroyed.
 };
 

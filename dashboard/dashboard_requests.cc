@@ -58,6 +58,15 @@ std::string digest_of(const WebAsset& asset) {
   return digests.at(asset.path);
 }
 
+constexpr std::string_view kJobsPath = "/api/v1/jobs/";
+constexpr std::string_view kPageEnd = "/page";
+
+// "/api/v1/jobs/{job}/page".
+bool is_page_path(std::string_view path) {
+  return path.starts_with(kJobsPath) && path.ends_with(kPageEnd) && path.size() > kJobsPath.size() + kPageEnd.size() &&
+         path.find('/', kJobsPath.size()) == path.size() - kPageEnd.size();
+}
+
 }  // namespace
 
 const std::vector<std::pair<std::string, std::string>>& guarding_headers() {
@@ -163,21 +172,12 @@ std::optional<HttpResponse> Dashboard::Impl::check_change(const HttpRequest& req
                        "a change by cookie needs the header X-Volador-Request: 1 and comes from the page itself"});
 }
 
-security::Principal principal_of(const Visitor& visitor, const std::string& peer) {
-  const auto role = visitor.access == Access::kOperator ? security::TokenRole::kOperator
-                    : visitor.access == Access::kUser   ? security::TokenRole::kDriver
-                                                        : security::TokenRole::kViewer;
-  auto principal = security::principal_of_token(visitor.token_id, role);
-  principal.user = visitor.user;
-  principal.peer = peer;
-  return principal;
-}
-
 void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
   auto target = admit(request);
   if (!target) return respond(std::move(target.error()));
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (target->path == "/api/v1/session") return session_route(request, respond);
+  if (is_page_path(target->path)) return respond(page_route(request, *target));
   const Api::Match match = Api::match(request.method, target->path);
   if (match.allowed.empty() && !target->path.starts_with("/api/")) {
     if (!reads)
@@ -353,6 +353,66 @@ void Dashboard::Impl::session_route(const HttpRequest& request, const Respond& r
     return respond(response);
   }
   respond(request.method == "DELETE" ? end_session(request, *who) : session_body(who->visitor, who->expires));
+}
+
+std::optional<Access> Dashboard::Impl::access_of(const PageTarget& target) {
+  const auto most = cluster.access_of(target.visitor.token_id);
+  if (!most) return std::nullopt;
+  if (!target.session.empty()) {
+    const std::lock_guard lock(sign_in_mutex);
+    if (!sign_ins.find(target.session, clock.wall())) return std::nullopt;
+  }
+  return std::min(target.visitor.access, *most);
+}
+
+HttpResponse Dashboard::Impl::page_route(const HttpRequest& request, const Target& target) {
+  auto who = identify(request);
+  if (!who) return std::move(who.error());
+  if (request.method != "POST") {
+    HttpResponse response =
+        problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here; POST is", request.method)});
+    response.headers.emplace_back("Allow", "POST");
+    return response;
+  }
+  if (who->visitor.access < Access::kUser) {
+    return problem(
+        403, {ErrorCode::kPermissionDenied, fmt::format("this is for role {}; you have role {}",
+                                                        to_string(Access::kUser), to_string(who->visitor.access))});
+  }
+  if (auto refusal = check_change(request, *who)) return std::move(*refusal);
+  const std::string job = target.path.substr(kJobsPath.size(), target.path.size() - kJobsPath.size() - kPageEnd.size());
+  const auto body = nlohmann::json::parse(request.body, nullptr, false);
+  const auto number = [&body](const char* field, int64_t otherwise) -> std::optional<int64_t> {
+    if (!body.contains(field)) return otherwise;
+    if (!body[field].is_number_integer()) return std::nullopt;
+    return body[field].get<int64_t>();
+  };
+  if (!body.is_object())
+    return problem({ErrorCode::kInvalidArgument, "expected {\"port\":8888} or {\"port\":8888,\"rank\":1}"});
+  const auto port = number("port", 0);
+  const auto rank = number("rank", 0);
+  if (!port || *port < 1 || *port > 65'535)
+    return problem({ErrorCode::kInvalidArgument, "port: expected a port from 1 to 65535, such as 8888"});
+  if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max())
+    return problem({ErrorCode::kInvalidArgument, "rank: expected a number from 0, as `volador job show` lists them"});
+  if (guard.is_public(request.header("host"))) {
+    return problem(409,
+                   {ErrorCode::kInfeasible,
+                    "a page of a job has a port of its own, which the proxy of this dashboard does not lead to"},
+                   fmt::format("run `volador job forward {} {}` on your machine", job, *port));
+  }
+  const auto opened = pages.open({.job = job,
+                                  .rank = static_cast<int>(*rank),
+                                  .port = static_cast<uint16_t>(*port),
+                                  .visitor = who->visitor,
+                                  .session = who->session});
+  if (!opened) return problem(opened.error());
+  std::string text;
+  JsonObject object(text);
+  object.integer("port", opened->port);
+  object.text("path", "/?volador_key=" + opened->key);
+  object.end();
+  return json_response(std::move(text));
 }
 
 HttpResponse Dashboard::Impl::end_session(const HttpRequest& request, const Credentials& who) {

@@ -251,6 +251,24 @@ OpenApi session_operations() {
   return {{"get", who}, {"post", begin}, {"delete", end}};
 }
 
+// Opening the page of a server in a job, likewise.
+OpenApi page_operation() {
+  const OpenApi reply{{"application/json", {{"schema", named("Object")}}}};
+  const OpenApi open{
+      {"summary",
+       "Open the page of a server in a job: a port of the dashboard's machine, and the path that opens it once"},
+      {"x-access", "user"},
+      {"parameters", {{{"name", "job"}, {"in", "path"}, {"required", true}, {"schema", kText}}}},
+      {"requestBody",
+       {{"required", true},
+        {"content",
+         {{"application/json",
+           {{"schema", object_of({{"port", {{"type", "integer"}}}, {"rank", {{"type", "integer"}}}})},
+            {"example", {{"port", 8888}}}}}}}}},
+      {"responses", responses_of("200", reply)}};
+  return {{"post", open}};
+}
+
 }  // namespace
 
 std::string Api::openapi() {
@@ -261,6 +279,7 @@ std::string Api::openapi() {
     paths[std::string(route.pattern)][method] = operation_of(route);
   }
   paths["/api/v1/session"] = session_operations();
+  paths["/api/v1/jobs/{job}/page"] = page_operation();
   const OpenApi document{
       {"openapi", "3.0.3"},
       {"info",

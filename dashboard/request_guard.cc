@@ -130,10 +130,12 @@ HostGuard::HostGuard(std::vector<std::string> names, std::string_view public_url
 }
 
 bool HostGuard::is_ours(std::string_view host) const {
-  if (!public_host_.empty() && lower(host) == public_host_) return true;
+  if (is_public(host)) return true;
   const auto name = host_of(host);
   return name && std::find(names_.begin(), names_.end(), *name) != names_.end();
 }
+
+bool HostGuard::is_public(std::string_view host) const { return !public_host_.empty() && lower(host) == public_host_; }
 
 bool HostGuard::same_origin(std::string_view origin, std::string_view host, bool tls) const {
   const std::string from = lower(origin);

@@ -35,6 +35,8 @@ class HostGuard {
 
   // Whether a Host header names this server: an accepted name on any port (SSH tunnels), or the public one.
   bool is_ours(std::string_view host) const;
+  // Whether a Host header names the reverse proxy.
+  bool is_public(std::string_view host) const;
   // Whether a page of this origin is from this server: the origin that `host` names, or the public one.
   bool same_origin(std::string_view origin, std::string_view host, bool tls) const;
 

@@ -21,8 +21,6 @@ std::string hex_of(std::string_view bytes) {
   return out;
 }
 
-std::string new_secret() { return hex_of(security::Secret::random(kSecretBytes).reveal()); }
-
 // The timing of a look-up by hash reveals nothing about the secret.
 std::string hash_of(std::string_view text) { return security::hex(security::sha256(text)); }
 
@@ -36,6 +34,8 @@ void make_room(Sessions& sessions, size_t most, WallTime now) {
 }
 
 }  // namespace
+
+std::string new_secret() { return hex_of(security::Secret::random(kSecretBytes).reveal()); }
 
 std::string_view to_string(Access access) {
   switch (access) {
@@ -56,6 +56,16 @@ std::optional<Access> parse_access(std::string_view text) {
     if (to_string(access) == text) return access;
   }
   return std::nullopt;
+}
+
+security::Principal principal_of(const Visitor& visitor, const std::string& peer) {
+  const auto role = visitor.access == Access::kOperator ? security::TokenRole::kOperator
+                    : visitor.access == Access::kUser   ? security::TokenRole::kDriver
+                                                        : security::TokenRole::kViewer;
+  auto principal = security::principal_of_token(visitor.token_id, role);
+  principal.user = visitor.user;
+  principal.peer = peer;
+  return principal;
 }
 
 std::string SignIn::make_key(const Visitor& visitor, WallTime now) {

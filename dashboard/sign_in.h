@@ -11,6 +11,7 @@
 
 #include "runtime/clock.h"
 #include "runtime/result.h"
+#include "runtime/security/principal.h"
 
 namespace volador::dashboard {
 
@@ -25,6 +26,12 @@ struct Visitor {
   Access access = Access::kViewer;
   std::string user = {};  // Whose token it is; empty: it has no user.
 };
+
+// The sender of a request that the visitor makes. `peer`: its address without a port; empty: unknown.
+security::Principal principal_of(const Visitor& visitor, const std::string& peer);
+
+// 24 random bytes in hex.
+std::string new_secret();
 
 // Login keys and sessions.
 class SignIn {

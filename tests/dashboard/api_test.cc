@@ -148,7 +148,7 @@ TEST(Api, OpenApiDescribesEveryRoute) {
   const Json document = Json::parse(Api::openapi());
   size_t operations = 0;
   for (const auto& [path, methods] : document["paths"].items()) operations += methods.size();
-  EXPECT_EQ(operations, Api::routes().size() + 3) << "and who is signed in, signing in and out";
+  EXPECT_EQ(operations, Api::routes().size() + 4) << "and who is signed in, signing in and out, and pages of jobs";
   EXPECT_EQ(document["paths"]["/api/v1/nodes/{node}:drain"]["post"]["x-access"], "operator");
 }
 
