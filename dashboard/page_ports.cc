@@ -45,7 +45,7 @@ using namespace std::chrono_literals;
 
 constexpr size_t kHeadBytes = 64 << 10;
 constexpr size_t kBytesAtOnce = 256 << 10;
-constexpr size_t kKeysMax = 8;  // Of one page that are not used yet.
+constexpr size_t kKeysMax = 8;  // Unused ones of a page.
 constexpr int64_t kReadWaitMs = 20'000;
 constexpr auto kFirstPause = 20ms;  // Between tries to write while the server in the job does not read.
 constexpr auto kLongestPause = 500ms;
@@ -448,8 +448,8 @@ asio::awaitable<void> PagePorts::Impl::give(std::shared_ptr<PageConnection<Strea
     tcp_layer(connection->stream).expires_never();
     bytes.resize(kBytesAtOnce);
     error_code error;
-    const size_t size = co_await connection->stream.async_read_some(asio::buffer(bytes),
-                                                                    asio::redirect_error(use_awaitable, error));
+    const size_t size =
+        co_await connection->stream.async_read_some(asio::buffer(bytes), asio::redirect_error(use_awaitable, error));
     if (error) break;
     bytes.resize(size);
     if (!upgrade) {  // What follows the body is no part of this request, and a browser sends none.

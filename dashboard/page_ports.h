@@ -36,7 +36,7 @@ struct PageTarget {
 
 struct PagePortsOptions {
   std::string bind = "127.0.0.1";
-  std::string certificate_pem, key_pem;  // Of the dashboard; empty: no TLS.
+  std::string certificate_pem, key_pem;  // Those of the dashboard; empty: no TLS.
   const HostGuard* guard = nullptr;
   size_t pages = 64;                    // Further ones are refused.
   size_t connections = 256;             // Per page.

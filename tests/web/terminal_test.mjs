@@ -33,7 +33,7 @@ const type = (keys) => page.locator(".xterm-helper-textarea").pressSequentially(
 
 try {
   cli("start", "--head", "--cluster=page", "--name=petrel", "--port=0", "--num-cpus=2");
-  job = JSON.parse(cli("job", "submit", "--no-code", "--json", "--env=WORD=of-the-job", "--", "sleep", "1000")).id;
+  job = JSON.parse(cli("job", "submit", "--no-code", "--json", "--env=WORD=of-the-job", "--", "python3", "-u", "-m", "http.server", "0", "--bind=127.0.0.1")).id;
   cli("job", "exec", "--wait", job, "--", "true");
   await run("web_terminal", {
     "the terminal is loaded when it is opened, and runs a shell in the job": async () => {
@@ -45,7 +45,7 @@ try {
       await page.goto(once);
       await until("the overview", async () => (await page.textContent("h1")) === "page");
       await go(page, `/jobs/${job}`);
-      await until("the tabs", async () => (await page.locator(".tabs a").count()) === 2);
+      await until("the tabs", async () => (await page.locator(".tabs a").count()) === 3);
       check(!loaded.includes("/assets/terminal.js"), "it is not loaded before");
       await page.click(".tabs a >> text=Terminal");
       await prompt();
@@ -102,6 +102,30 @@ try {
       const pid = Number(/pid (\d+)-/.exec(await shown())[1]);
       await go(page, "/jobs");
       await until("it has ended", async () => cli("job", "exec", job, "--", "bash", "-c", `kill -0 ${pid} 2>&1 || echo gone`).includes("gone"));
+    },
+    "a server in the job opens in a new tab, which has an origin of its own": async () => {
+      await until("its port", () => / port (\d+) /.test(cli("job", "logs", job)));
+      const port = / port (\d+) /.exec(cli("job", "logs", job))[1];
+      await go(page, `/jobs/${job}`);
+      await page.click(".tabs a >> text=Web page");
+      await page.fill(".job-port input", port);
+      check((await page.textContent(".job-port")).includes(`volador job forward ${job} ${port}`), "the same in a terminal");
+      for (const theme of shots ? ["light", "dark"] : []) {
+        await page.emulateMedia({ colorScheme: theme });
+        await until("the theme", () => page.evaluate((one) => document.documentElement.dataset.theme === one, theme));
+        await page.screenshot({ path: join(shots, `job-port-${theme}.png`) });
+      }
+      const opening = page.context().waitForEvent("page");
+      await page.click(".job-port button[type=submit]");
+      const tab = await opening;
+      await until("the page of the server", async () => (await tab.title().catch(() => "")).startsWith("Directory listing"));
+      check(new URL(tab.url()).origin !== url, "another origin");
+      equal(new URL(tab.url()).search, "", "the key is gone from the address");
+      equal(await tab.evaluate(async (to) => await fetch(`${to}/api/v1/session`, { credentials: "include" }).then(() => "read", () => "refused"), url), "refused", "the dashboard, by its scripts");
+      await tab.reload();
+      check((await tab.title()).startsWith("Directory listing"), "it is loaded again");
+      await tab.close();
+      await page.emulateMedia({ colorScheme: "light" });
     },
     "viewers have no terminal": async () => {
       const { token } = JSON.parse(cli("token", "create", "--role=viewer", "--json"));

@@ -13,6 +13,7 @@ import { JobButtons, ManyButtons, ManyJobs } from "./job_acts";
 import { BatchBar, counts_text } from "./job_batches";
 import { RankCurves } from "./job_curves";
 import { rows_of, type JobRow } from "./job_groups";
+import { JobPort } from "./job_port";
 import { JobTerminal } from "./job_terminal";
 import { LogBox } from "./logs";
 import { command_text, job_name, kJobStates, nodes_of, priority_word, resources_of, start_text, state_of_job, time_run, why_text, type Job, type JobRank } from "./job_rows";
@@ -143,8 +144,8 @@ export function JobPage({ id }: { id: string }) {
   const chosen = job.ranks.find((rank) => String(rank.rank) === query("rank", "0")) ?? job.ranks[0];
   const reason = reason_of(job);
   const start = job.state === "queued" ? start_text(job.start) : "";
-  const has_terminal = may("operator") && job.state === "running" && !job.stopping && chosen?.state === "running";
-  const shows_terminal = has_terminal && query("show") === "terminal";
+  const is_reached = may("user") && job.state === "running" && !job.stopping && chosen?.state === "running";
+  const shown = is_reached && ["terminal", "port"].includes(query("show")) ? query("show") as "terminal" | "port" : "log";
   const env = Object.entries(spec.env).map(([name, value]) => `${name}=${value}`).join("\n");
   return (
     <>
@@ -158,14 +159,16 @@ export function JobPage({ id }: { id: string }) {
               <Table label={t("job.ranks")} bare prefix="ranks." rows={job.ranks} columns={rank_columns(false)} id={(row) => String(row.rank)} order="rank" height={360} empty={<p class="quiet-line pad">{t("job.ranks.none")}</p>} />
             </Card>
             {chosen?.actor && (
-              <Card title={t(shows_terminal ? "job.terminal.of" : "job.output", { rank: chosen.rank })} action={
+              <Card title={t(shown === "log" ? "job.output" : `job.${shown}.of`, { rank: chosen.rank })} action={
                 <span class="pair">
                   {job.ranks.length > 1 && <Select label={t("job.rank")} value={String(chosen.rank)} on_change={(rank) => set_query({ rank })} options={job.ranks.map((one) => [String(one.rank), `${one.rank} · ${one.node || "–"}`])} />}
-                  <a class="more" href={link(["logs"], { id: chosen.actor })}>{t("more.open")}</a>
+                  {shown === "log" && <a class="more" href={link(["logs"], { id: chosen.actor })}>{t("more.open")}</a>}
                 </span>
               }>
-                {has_terminal && <Tabs now={shows_terminal ? "terminal" : "log"} tabs={(["log", "terminal"] as const).map((key) => ({ key, text: t(`job.${key}`), href: link(["jobs", id], { ...(query("rank") ? { rank: query("rank") } : {}), ...(key === "terminal" ? { show: key } : {}) }) }))} />}
-                {shows_terminal ? <JobTerminal key={chosen.actor} job={job.id} rank={chosen.rank} /> : <LogBox key={chosen.actor} filter={{ id: chosen.actor }} height={360} ended={chosen.state === "ended"} />}
+                {is_reached && <Tabs now={shown} tabs={(["log", "terminal", "port"] as const).map((key) => ({ key, text: t(`job.${key}`), href: link(["jobs", id], { ...(query("rank") ? { rank: query("rank") } : {}), ...(key === "log" ? {} : { show: key }) }) }))} />}
+                {shown === "port" && <JobPort key={chosen.actor} job={job.id} rank={chosen.rank} />}
+                {shown === "terminal" && <JobTerminal key={chosen.actor} job={job.id} rank={chosen.rank} />}
+                {shown === "log" && <LogBox key={chosen.actor} filter={{ id: chosen.actor }} height={360} ended={chosen.state === "ended"} />}
               </Card>
             )}
             {job.ranks.some((rank) => rank.actor) && <RankCurves ranks={job.ranks} ended={!["queued", "running"].includes(job.state)} />}
