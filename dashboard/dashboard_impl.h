@@ -27,11 +27,12 @@ struct Dashboard::Impl final : HttpHandler {
         api(
             model, p, [this](std::function<void()> function) { server->post(std::move(function)); },
             [this] { return unix_ms(clock.wall()); }),
-        pages({.bind = options.bind,
-               .certificate_pem = options.certificate_pem,
-               .key_pem = options.key_pem,
-               .guard = &guard},
-              p.registry(), [this](const PageTarget& target) { return access_of(target); }, c) {}
+        pages(
+            {.bind = options.bind,
+             .certificate_pem = options.certificate_pem,
+             .key_pem = options.key_pem,
+             .guard = &guard},
+            p.registry(), [this](const PageTarget& target) { return access_of(target); }, c) {}
 
   class Client;
 
