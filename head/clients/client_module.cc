@@ -74,6 +74,13 @@ void ClientModule::on_hello(ClientSession session, const protocol::Hello& hello,
                                  short_id(id), known->owner.token_id())});
     return;
   }
+  const auto& guard = context_.options.guard;
+  if (guard && guard->owns(id) && owner.token_id() != guard->token_id()) {
+    refuse(session,
+           {ErrorCode::kPermissionDenied,
+            fmt::format("Hello: driver {} belongs to the cluster; connect with an id of your own", short_id(id))});
+    return;
+  }
   const bool repeated = known != nullptr && known->session == session;
   const auto replaced = clients_.connect(session, hello);
   if (!replaced) {

@@ -15,6 +15,8 @@ class ActorGuard {
   virtual ~ActorGuard() = default;
   // The token that owns the guarded actors. Actors of other tokens are not asked for.
   virtual std::string_view token_id() const = 0;
+  // Whether the driver is that of the service, as which other tokens may not connect.
+  virtual bool owns(DriverId driver) const = 0;
   // Whether the principal may see what the actor prints and does. nullopt: the service does not know the actor (any
   // longer). Operators see everything, and are not asked for.
   virtual std::optional<bool> shows(ActorId actor, const security::Principal& by) const = 0;

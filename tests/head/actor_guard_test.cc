@@ -24,7 +24,9 @@ class FakeGuard final : public ActorGuard {
     if (!known.contains(actor)) return std::nullopt;
     return by.token_id == "ada" && shown.contains(actor);
   }
+  bool owns(DriverId driver) const override { return driver == own; }
   std::set<ActorId> known, shown;
+  DriverId own;
 };
 
 class ActorGuardTest : public CoreFixture {
@@ -150,6 +152,18 @@ TEST_F(ActorGuardTest, ItHoldsAfterARestartOfTheHeadAndAfterTheActorsEnd) {
   EXPECT_FALSE(lookups().find_log_source(id(kRank), bob));
   EXPECT_TRUE(lookups().check_shown(id(kRank), ada));
   EXPECT_FALSE(lookups().check_shown(id(kRank), bob));
+}
+
+// The head may not know the service's driver: its journal is new, or the service has not connected yet.
+TEST_F(ActorGuardTest, OtherTokensDoNotConnectAsTheServicesDriver) {
+  constexpr uint8_t kOwn = 0x77;
+  guard->own = test_id<DriverId>(kOwn);
+  for (const char* token : {"bob", "root"}) {
+    hello_with(ClientSession{9}, kOwn, token, TokenRole::kOperator);
+    EXPECT_THAT(to_clients.back().message.refused().message(), HasSubstr("belongs to the cluster")) << token;
+  }
+  hello_with(ClientSession{9}, kOwn, "service", TokenRole::kOperator);
+  EXPECT_TRUE(to_clients.back().message.has_welcome());
 }
 
 }  // namespace

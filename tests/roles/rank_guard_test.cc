@@ -92,5 +92,14 @@ TEST(RankGuardLoadTest, NothingIsShownBeforeTheJobsAreLoaded) {
   EXPECT_EQ(guard.shows(actor(1), user("kim", "t-kim")), std::nullopt);
 }
 
+TEST_F(RankGuardTest, TheDriverOfTheJobsIsKnownOnceTheyAreLoaded) {
+  const DriverId driver(std::array<uint8_t, 16>{7});
+  EXPECT_FALSE(guard.owns(driver));
+  EXPECT_FALSE(guard.owns(DriverId()));
+  guard.set_loaded(driver);
+  EXPECT_TRUE(guard.owns(driver));
+  EXPECT_FALSE(guard.owns(DriverId(std::array<uint8_t, 16>{8})));
+}
+
 }  // namespace
 }  // namespace volador

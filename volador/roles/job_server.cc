@@ -392,7 +392,7 @@ void JobServer::Impl::settle() {
   if (options.guard) {
     if (actions.settings) options.guard->set_settings(*actions.settings);
     for (const jobs::JobActors& job : actions.actors) options.guard->set_actors(job);
-    if (readable) options.guard->set_loaded();
+    if (readable) options.guard->set_loaded(core.driver());
   }
   if (actions.settings) sender.set_settings(std::move(*actions.settings));
   wants_look |= actions.look;

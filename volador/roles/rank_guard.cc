@@ -8,9 +8,15 @@ jobs::Requester requester_of(const security::Principal& by) {
   return {.token_id = by.token_id, .user = by.user, .operates = by.role == security::Role::kOperator};
 }
 
-void RankGuard::set_loaded() {
+void RankGuard::set_loaded(DriverId driver) {
   const std::unique_lock lock(mutex_);
   is_loaded_ = true;
+  driver_ = driver;
+}
+
+bool RankGuard::owns(DriverId driver) const {
+  const std::shared_lock lock(mutex_);
+  return !driver.is_nil() && driver == driver_;
 }
 
 void RankGuard::set_settings(const v1::QueueSettings& settings) {

@@ -19,17 +19,20 @@ jobs::Requester requester_of(const security::Principal& by);
 
 class RankGuard final : public head::ActorGuard {
  public:
-  // Until then it shows nothing but to operators; from then on the actors of all jobs are known.
-  void set_loaded();
+  // Until then it shows nothing but to operators; from then on the actors of all jobs are known. `driver`: that of the
+  // jobs; nil: there is none.
+  void set_loaded(DriverId driver = {});
   void set_settings(const v1::QueueSettings& settings);
   void set_actors(const jobs::JobActors& job);
 
   std::string_view token_id() const override { return kJobsToken; }
+  bool owns(DriverId driver) const override;
   std::optional<bool> shows(ActorId actor, const security::Principal& by) const override;
 
  private:
   mutable std::shared_mutex mutex_;
   bool is_loaded_ = false;
+  DriverId driver_;
   v1::QueueSettings settings_;                         // Only what jobs::access_to() reads.
   std::unordered_map<int64_t, jobs::JobActors> jobs_;  // By number.
   std::unordered_map<ActorId, int64_t> by_actor_;
