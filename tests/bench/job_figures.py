@@ -3,6 +3,7 @@
 Environment: VOLADOR_BIN, the folder of the programs; PYTHONPATH with the package volador.
   job_start       submit to first output, p50, in ms: as it is and isolated, beside subprocess and bubblewrap
   job_throughput  jobs of `true` a second through the queue, one node
+  job_output      MB/s that one rank writes to its standard output, beside the same program with cat and a file
   job_forward     a request to a server in a job through `volador job forward`, p50 in ms, and a large reply in MiB/s, beside the same directly
 """
 
@@ -49,6 +50,25 @@ def throughput(jobs, count):
     wrong = [job for job in made if job.refresh().state != "succeeded"]
     assert not wrong, wrong[:3]
     return count / (ended - began), count / (submitted - began)
+
+
+FLOOD = """
+import sys, time
+lines = b"epoch 12 step 3456 loss 0.123456 accuracy 0.98765 rate 0.001 throughput 1234.5 samples/s\\n" * 1000
+began, written = time.time(), 0
+while written < 300e6:
+    written += sys.stdout.buffer.write(lines)
+sys.stdout.buffer.flush()
+print(written / 1e6 / (time.time() - began), file=sys.stderr)
+"""
+
+
+def output(jobs, home):
+    job = jobs.submit([sys.executable, "-c", FLOOD], code=None)
+    job.wait(120)
+    rate = float(next(line.text for line in job.logs(tail=20) if line.is_stderr))
+    raw = subprocess.run(["bash", "-c", f"exec 3>&2; {sys.executable} -c \"$0\" 2>&3 | cat > {home}/flood", FLOOD], check=True, capture_output=True, text=True)
+    return rate, float(raw.stderr)
 
 
 SERVER = """
@@ -111,6 +131,8 @@ def main():
             print(f"job_start            {host:6.1f} ms   bare start {floor:5.1f} ms   ratio {host / floor:5.1f}")
             isolated, floor = start(jobs, isolated=True), bare([*BWRAP, *CLOCK])
             print(f"job_start isolated   {isolated:6.1f} ms   bubblewrap {floor:5.1f} ms   ratio {isolated / floor:5.1f}")
+            rate, raw = output(jobs, home)
+            print(f"job_output           {rate:6.0f} MB/s   to a file   {raw:5.0f} MB/s   ratio {rate / raw:5.2f}")
             forward(jobs)
             rate, submits = throughput(jobs, count)
             print(f"job_throughput       {rate:6.0f} /s   {count} jobs of true; submitted at {submits:.0f}/s by one client")

@@ -30,8 +30,8 @@ struct LogLimits {
   LogFileLimits file;
   double lines_per_second = 500;  // Per stream to the head; beyond the burst lines are counted and dropped.
   double lines_burst = 2000;
-  double read_bytes_per_second = 8 << 20;  // For floods: beyond it the pipe fills and the program blocks.
-  double read_bytes_burst = 16 << 20;
+  double read_bytes_per_second = 64 << 20;  // For floods: beyond it the pipe fills and the program blocks.
+  double read_bytes_burst = 64 << 20;
   std::chrono::milliseconds batch_delay{50};
   size_t batch_bytes_max = 256 << 10;
   size_t unwritten_bytes_max = 1 << 20;  // Per stream, while its disk is blocked: beyond it reading pauses.
