@@ -13,7 +13,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 VOLADOR = pathlib.Path(os.environ["VOLADOR_BIN"]) / "volador"
-FOLDERS = ["cli", "head", "jobs", "runtime", "tune", "volador", "worker", "dashboard"]
+FOLDERS = ["cli", "experiments", "head", "jobs", "runtime", "tune", "volador", "worker", "dashboard"]
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 COMMAND = re.compile(r"\bvolador ((?:[a-z]+)(?: [a-z]+)?)((?:[ ](?:--[a-z][a-z-]*(?:=[^\s`,;:)]*)?|<?[A-Z{][^\s`,;:)]*))*)")
 OPTION = re.compile(r"--[a-z][a-z-]*")

@@ -8,7 +8,7 @@ import pathlib
 import re
 import sys
 
-ALL = {"volador", "runtime", "head", "worker", "tune", "jobs", "train", "dashboard", "python-bindings", "cli"}
+ALL = {"volador", "runtime", "head", "worker", "tune", "jobs", "experiments", "train", "dashboard", "python-bindings", "cli"}
 
 # What a folder may include besides itself.
 MAY_INCLUDE = {
@@ -17,6 +17,7 @@ MAY_INCLUDE = {
     "worker": {"runtime"},
     "tune": {"runtime"},
     "jobs": {"runtime"},
+    "experiments": {"runtime", "tune"},
     "train": {"runtime", "tune"},
     "dashboard": {"runtime"},
     "volador": ALL - {"train", "cli", "python-bindings"},
@@ -47,6 +48,7 @@ INSIDE = [
         re.compile(r"head/(shell|kernel/core\.h)"),
         "modules know neither the kernel that dispatches to them nor its shell",
     ),
+    (("experiments/config",), re.compile(r"tune/"), "a configuration is read without the tuner"),
     (("head/nodes", "head/scheduling", "head/actors", "head/groups"), re.compile(r"head/experiments/"), "actors run without experiments"),
 ]
 
@@ -113,6 +115,9 @@ def self_test():
         ("head/read_model/lists.cc", '#include "runtime/protocol/volador/v1/cluster.pb.h"', 0),
         ("head/groups/group_module.cc", '#include "head/kernel/core.h"', 1),
         ("head/nodes/node_module.cc", '#include "head/experiments/experiment_module.h"', 1),
+        ("experiments/config/merge.cc", '#include "runtime/yaml/value.h"', 0),
+        ("experiments/config/merge.cc", '#include "tune/space/config.h"', 1),
+        ("experiments/config/merge.cc", '#include "jobs/job_spec.h"', 1),
     ]
     for path, line, expected in cases:
         found = len(list(problems_of(pathlib.PurePath(path), [line])))
