@@ -10,6 +10,7 @@
 #include "cli/command.h"
 #include "cli/commands/dashboard_command.h"
 #include "cli/commands/demo_command.h"
+#include "cli/commands/experiment_command.h"
 #include "cli/commands/job_command.h"
 #include "cli/commands/login_commands.h"
 #include "cli/commands/process_commands.h"
@@ -135,6 +136,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<UserCommand>());
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<JobCommand>());
+  add(std::make_unique<ExperimentCommand>());
   add(std::make_unique<TuneCommand>());
   add(std::make_unique<TrainCommand>());
   add(std::make_unique<StudyCommand>());

@@ -1,0 +1,147 @@
+#include "cli/commands/experiment_command.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <utility>
+#include <vector>
+
+#include "cli/render/json_text.h"
+#include "runtime/clock.h"
+#include "runtime/paths.h"
+
+namespace volador::cli {
+namespace {
+
+using experiments::ConfigFile;
+using experiments::Finding;
+using experiments::Findings;
+using experiments::Secrets;
+
+constexpr size_t kConfigFileMax = 1 << 20;
+
+Result<ConfigFile> config_file(const std::string& name) {
+  auto text = read_file_limited(name, kConfigFileMax);
+  if (!text) return make_error(text.error());
+  return ConfigFile{name, std::move(*text)};
+}
+
+nlohmann::ordered_json json_of_findings(const std::vector<Finding>& findings) {
+  auto list = nlohmann::ordered_json::array();
+  for (const Finding& finding : findings) {
+    nlohmann::ordered_json one{{"path", finding.path}, {"message", finding.message}};
+    const bool is_known = finding.place.is_known();
+    one["file"] = is_known ? nlohmann::ordered_json(*finding.place.file) : nlohmann::ordered_json();
+    one["line"] = is_known ? nlohmann::ordered_json(finding.place.line) : nlohmann::ordered_json();
+    one["column"] = is_known ? nlohmann::ordered_json(finding.place.column) : nlohmann::ordered_json();
+    list.push_back(std::move(one));
+  }
+  return list;
+}
+
+}  // namespace
+
+ExperimentCommand::ExperimentCommand() {
+  add(std::make_unique<ExperimentValidateCommand>());
+  add(std::make_unique<ExperimentShowConfigCommand>());
+}
+
+CLI::App* ExperimentCommand::declare(CLI::App& root) {
+  CLI::App* app =
+      declare_group(root, "experiment", "Check and complete experiment configurations in the form of Determined AI");
+  app->footer(
+      "Examples:\n  volador experiment validate distributed.yaml\n  volador experiment config distributed.yaml");
+  return app;
+}
+
+void ExperimentConfigCommand::declare_config(CLI::App& app) {
+  app.add_option("config", file_, "YAML or JSON file of the experiment configuration")->required()->type_name("CONFIG");
+  app.add_option("--template", template_, "YAML file whose keys count where the configuration has none")
+      ->type_name("FILE");
+  declare_json(app);
+}
+
+tl::expected<experiments::ConfigReading, Failure> ExperimentConfigCommand::read_config() const {
+  experiments::ConfigSources sources;
+  auto config = config_file(file_);
+  if (!config) return fail_here(config.error());
+  sources.config = std::move(*config);
+  if (!template_.empty()) {
+    auto below = config_file(template_);
+    if (!below) return fail_here(below.error());
+    sources.config_template = std::move(*below);
+  }
+  sources.submission.name = std::filesystem::path(file_).stem().string();
+  constexpr int64_t kSeeds = int64_t{1} << 31;
+  sources.submission.experiment_seed = unix_ms(SystemClock().wall()) / 1000 % kSeeds;
+  return experiments::read_config(sources);
+}
+
+void ExperimentConfigCommand::print_findings(const Context& context, const Findings& findings) {
+  const Terminal& terminal = context.terminal;
+  const auto print = [&](const std::string& kind, const std::vector<Finding>& all, size_t left_out) {
+    for (const Finding& finding : all) terminal.note(fmt::format("{}: {}", kind, finding.text()));
+    if (left_out > 0) terminal.note(fmt::format("{}: {}", kind, terminal.fill("… and {} more", left_out)));
+  };
+  print(terminal.tr("error"), findings.errors(), findings.errors_left_out());
+  print(terminal.tr("warning"), findings.warnings(), findings.warnings_left_out());
+}
+
+Outcome ExperimentConfigCommand::refuse(const Context& context, const Findings& findings) const {
+  return fail(ExitCode::kConfig, Error{ErrorCode::kInvalidArgument,
+                                       context.terminal.fill("{}: errors in the configuration: {}", file_,
+                                                             findings.errors().size() + findings.errors_left_out())});
+}
+
+CLI::App* ExperimentValidateCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("validate", "Check a configuration: all errors and warnings at once");
+  app->footer(
+      "Examples:\n  volador experiment validate distributed.yaml\n"
+      "  volador experiment validate distributed.yaml --template=site.yaml --json | jq '.errors[].message'\n"
+      "Exit code 3: the configuration has errors.");
+  declare_config(*app);
+  return app;
+}
+
+Outcome ExperimentValidateCommand::run(const Context& context) {
+  const auto reading = read_config();
+  if (!reading) return tl::unexpected(reading.error());
+  const Findings& findings = reading->findings;
+  if (wants_json()) {
+    nlohmann::ordered_json json{{"api_version", "v1"}, {"valid", reading->is_valid()}};
+    json["errors"] = json_of_findings(findings.errors());
+    json["warnings"] = json_of_findings(findings.warnings());
+    context.terminal.print(text_of(json));
+    return reading->is_valid() ? Outcome() : fail(ExitCode::kConfig, Error{ErrorCode::kInvalidArgument, ""});
+  }
+  print_findings(context, findings);
+  if (!reading->is_valid()) return refuse(context, findings);
+  context.terminal.print(context.terminal.fill("{}: the configuration is valid", file()) + "\n");
+  return {};
+}
+
+CLI::App* ExperimentShowConfigCommand::declare(CLI::App& root) {
+  CLI::App* app =
+      root.add_subcommand("config", "Print the complete configuration with its defaults, secrets hidden, as YAML");
+  app->footer(
+      "Examples:\n  volador experiment config distributed.yaml\n"
+      "  volador experiment config distributed.yaml --json | jq '.searcher'\n"
+      "The seed is the time of day where the configuration has none, and the name is that of the file.");
+  declare_config(*app);
+  return app;
+}
+
+Outcome ExperimentShowConfigCommand::run(const Context& context) {
+  const auto reading = read_config();
+  if (!reading) return tl::unexpected(reading.error());
+  print_findings(context, reading->findings);
+  if (!reading->is_valid()) return refuse(context, reading->findings);
+  context.terminal.print(wants_json() ? json_of(*reading->config, Secrets::kHidden) + "\n"
+                                      : yaml_of(*reading->config, Secrets::kHidden));
+  return {};
+}
+
+}  // namespace volador::cli

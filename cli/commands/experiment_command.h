@@ -1,0 +1,49 @@
+// volador experiment validate | config: experiment configurations in the form of Determined AI, without a cluster.
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+#include "experiments/config/config_reader.h"
+
+namespace volador::cli {
+
+class ExperimentCommand final : public CommandGroup {
+ public:
+  ExperimentCommand();
+  CLI::App* declare(CLI::App& root) override;
+};
+
+// A command that reads an experiment configuration, with a template below it.
+class ExperimentConfigCommand : public Command {
+ protected:
+  // Declares CONFIG and --template.
+  void declare_config(CLI::App& app);
+  // Without files that can be read: the failure.
+  [[nodiscard]] tl::expected<experiments::ConfigReading, Failure> read_config() const;
+  // Prints the errors and warnings to stderr, one a line, each with file, line and column.
+  static void print_findings(const Context& context, const experiments::Findings& findings);
+  // The failure of a command whose configuration has errors, which have been printed.
+  Outcome refuse(const Context& context, const experiments::Findings& findings) const;
+  const std::string& file() const { return file_; }
+
+ private:
+  std::string file_;
+  std::string template_;
+};
+
+// All errors and warnings of a configuration at once.
+class ExperimentValidateCommand final : public ExperimentConfigCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+};
+
+// The complete configuration: merged, with defaults, without secrets.
+class ExperimentShowConfigCommand final : public ExperimentConfigCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+};
+
+}  // namespace volador::cli
