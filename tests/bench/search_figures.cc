@@ -70,13 +70,65 @@ Measured gp_ask() {
   return measured;
 }
 
+constexpr int64_t kSearchTrials = 100'000;
+double mixed_metric(int64_t trial, uint32_t seed) { return static_cast<double>((trial + seed) * 7919 % 1'000'003); }
+
+// Decisions of one bracket a second. Every trial validates as soon as it is asked to.
+double determined_decisions_per_second(uint32_t seed) {
+  namespace determined = tune::determined;
+  const auto space =
+      determined::Hyperparameters::from({{"x", {{"type", "double"}, {"minval", 0}, {"maxval", 1}}}}).value();
+  const auto search = determined::Search::create({.name = "async_halving",
+                                                  .max_length = 256,
+                                                  .max_trials = kSearchTrials,
+                                                  .max_concurrent_trials = 1000,
+                                                  .stop_once = true},
+                                                 space, seed)
+                          .value();
+  int64_t decisions = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  determined::simulate_fifo(*search, [&](int64_t trial) {
+    ++decisions;
+    return mixed_metric(trial, seed);
+  });
+  return static_cast<double>(decisions) / seconds_since(begin);
+}
+
+double asha_decisions_per_second(uint32_t seed) {
+  const auto scheduler = tune::asha({.grace_period = 1, .max_t = 256, .reduction_factor = 4})(
+                             {.metric = "m", .mode = tune::Mode::kMin, .seed = seed})
+                             .value();
+  int64_t decisions = 0;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int64_t trial = 0; trial < kSearchTrials; ++trial) {
+    const tune::TrialId id(static_cast<uint32_t>(trial + 1));
+    scheduler->on_trial_add(id);
+    for (int64_t step = 1; step <= 256; step *= 4) {
+      ++decisions;
+      if (scheduler->on_report({id, step, mixed_metric(trial, seed)}).value() != tune::Decision::kContinue) break;
+    }
+    scheduler->on_complete(id);
+  }
+  return static_cast<double>(decisions) / seconds_since(begin);
+}
+
+Measured determined_decisions() {
+  Measured measured{.note = "decisions of tune::asha, which draws no hyperparameters, ids and seeds"};
+  for (uint32_t seed = 0; seed < 3; ++seed) {
+    measured.values.push_back(determined_decisions_per_second(seed));
+    measured.baselines.push_back(asha_decisions_per_second(seed));
+  }
+  return measured;
+}
+
 }  // namespace
 
 std::vector<Figure> search_figures() {
   return {{"tpe_ask", "ms", false, tpe_ask},
           {"tpe_ask_40", "ms", false, tpe_ask_40},
           {"cmaes_ask", "ms", false, cmaes_ask},
-          {"gp_ask", "ms", false, gp_ask}};
+          {"gp_ask", "ms", false, gp_ask},
+          {"determined_decisions", "decisions/s", true, determined_decisions}};
 }
 
 }  // namespace volador::bench

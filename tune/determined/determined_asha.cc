@@ -1,20 +1,35 @@
 #include "tune/determined/determined_asha.h"
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
-
-#include "tune/determined/determined_names.h"
 
 namespace volador::tune::determined {
-namespace {
 
-constexpr double kExited = std::numeric_limits<double>::max();
+double asha_progress(size_t arrived, int64_t completed, int64_t max_trials) {
+  const auto trials = static_cast<double>(max_trials), metrics = static_cast<double>(arrived);
+  const double share = metrics / (1.2 * trials);
+  return metrics < trials ? share : std::max(share, static_cast<double>(completed) / trials);
+}
 
-}  // namespace
+Config ranked_state(const RankedEntries& entries) {
+  Config out = Config::list({});
+  entries.each([&](const RankedEntry& entry) {
+    out.push_back(Config::list({entry.trial, entry.metric, entry.promoted}));
+  });
+  return out;
+}
+
+void refuse_rungs() { throw Exception(Error{ErrorCode::kInvalidArgument, "of another number of rungs"}); }
+
+void read_ranked(const Config& state, size_t trials, RankedEntries& entries) {
+  for (const Config& entry : state.items()) {
+    const int64_t number = entry[0].integer();
+    if (number < 0 || number >= static_cast<int64_t>(trials)) refuse_rungs();
+    entries.append({entry[1].real(), static_cast<uint32_t>(number), entry[2].boolean()});
+  }
+}
 
 AshaMethod::AshaMethod(AshaBracket options) : options_(std::move(options)) {
-  for (const int64_t length : options_.lengths) rungs_.push_back({length, {}, 0});
+  for (const int64_t length : options_.lengths) rungs_.push_back({.length = length});
 }
 
 void AshaMethod::begin(Operations& operations, Creator& creator) {
@@ -32,77 +47,85 @@ Operations AshaMethod::initial_operations(Creator& creator) {
 }
 
 void AshaMethod::created(const RequestId& request) {
-  if (!rung_of_.emplace(request, 0).second) return;
-  order_.push_back(request);
+  if (!numbers_.emplace(request, static_cast<uint32_t>(trials_.size())).second) return;
+  trials_.push_back({.request = request});
   ++rungs_[0].outstanding;
 }
 
+Operations AshaMethod::validated(Creator& creator, const RequestId& request, double metric) {
+  const auto found = numbers_.find(request);
+  return found == numbers_.end() ? Operations() : arrive(creator, found->second, metric);
+}
+
 Operations AshaMethod::closed(Creator&, const RequestId& request) {
+  const auto found = numbers_.find(request);
+  if (found == numbers_.end()) return {};
   ++completed_;
-  closed_.insert(request);
+  Trial& trial = trials_[found->second];
+  if (!std::exchange(trial.closed, true)) trial.exited = true;  // Not by this search: it cannot go on.
   return {};
 }
 
-void AshaMethod::close(Operations& operations, const RequestId& request) {
-  operations.emplace_back(Close{request});
-  closed_.insert(request);
+void AshaMethod::close(Operations& operations, Trial& trial) {
+  operations.emplace_back(Close{trial.request});
+  trial.closed = true;
 }
 
-RequestId AshaMethod::promote(Rung& rung, const RequestId& request, double metric) const {
-  std::vector<Entry>& entries = rung.entries;
-  const auto before = static_cast<size_t>(static_cast<double>(entries.size()) / options_.divisor);
-  const auto now = static_cast<size_t>(static_cast<double>(entries.size() + 1) / options_.divisor);
-  const auto place = std::upper_bound(entries.begin(), entries.end(), metric,
-                                      [](double m, const Entry& entry) { return m < entry.metric; });
-  const bool goes_on = static_cast<size_t>(place - entries.begin()) < now;
-  entries.insert(place, {request, metric, goes_on});
-  if (goes_on) return request;
-  if (now == before || entries[before].promoted) return {};
-  entries[before].promoted = true;
-  return entries[before].request;
+std::optional<uint32_t> AshaMethod::promote(Rung& rung, uint32_t number, double metric) const {
+  const size_t size = rung.entries.size();
+  const auto before = static_cast<size_t>(static_cast<double>(size) / options_.divisor);
+  const auto now = static_cast<size_t>(static_cast<double>(size + 1) / options_.divisor);
+  const size_t rank = rung.entries.insert({metric, number, false}, RankedEntries::Ties::kAfter);
+  rung.settled = false;
+  if (rank < now) {
+    rung.entries.at(rank).promoted = true;
+    return number;
+  }
+  if (now == before) return std::nullopt;
+  RankedEntry& next = rung.entries.at(before);
+  if (std::exchange(next.promoted, true)) return std::nullopt;
+  return next.trial;
 }
 
-bool AshaMethod::passes(Rung& rung, const RequestId& request, double metric) const {
-  std::vector<Entry>& entries = rung.entries;
-  const auto place = std::lower_bound(entries.begin(), entries.end(), metric,
-                                      [](const Entry& entry, double m) { return entry.metric < m; });
-  const auto index = static_cast<size_t>(place - entries.begin());
-  entries.insert(place, {request, metric, false});
-  const bool goes_on =
-      index < std::max<size_t>(static_cast<size_t>(static_cast<double>(entries.size()) / options_.divisor), 1);
-  entries[index].promoted = goes_on;
+bool AshaMethod::passes(Rung& rung, uint32_t number, double metric) const {
+  const size_t rank = rung.entries.insert({metric, number, false}, RankedEntries::Ties::kBefore);
+  const auto best = static_cast<size_t>(static_cast<double>(rung.entries.size()) / options_.divisor);
+  const bool goes_on = rank < std::max<size_t>(best, 1);
+  rung.entries.at(rank).promoted = goes_on;
   return goes_on;
 }
 
-bool AshaMethod::advance(Operations& operations, const RequestId& request, size_t rung) {
-  rung_of_[request] = rung;
+bool AshaMethod::advance(Operations& operations, uint32_t number, size_t rung) {
+  trials_[number].rung = rung;
+  trials_[number].under_way = true;
   ++rungs_[rung].outstanding;
-  if (early_exits_.contains(request)) return false;
-  operations.emplace_back(ValidateAfter{request, rungs_[rung].length});
+  if (trials_[number].exited) return false;
+  operations.emplace_back(ValidateAfter{trials_[number].request, rungs_[rung].length});
   return true;
 }
 
-Operations AshaMethod::arrive(Creator& creator, const RequestId& request, double metric) {
+Operations AshaMethod::arrive(Creator& creator, uint32_t number, double metric) {
   Operations operations;
-  const auto found = rung_of_.find(request);
-  if (found == rung_of_.end()) return operations;
-  const size_t index = found->second;
+  Trial& trial = trials_[number];
+  const size_t index = trial.rung;
   Rung& rung = rungs_[index];
   --rung.outstanding;
+  trial.under_way = false;
   bool added = false;
   if (index + 1 == rungs_.size()) {
-    rung.entries.push_back({request, metric, false});
-    if (!early_exits_.contains(request)) close(operations, request);
+    rung.entries.append({metric, number, false});
+    rung.settled = false;
+    if (!trial.exited) close(operations, trial);
   } else if (options_.stop_once) {
-    const bool goes_on = passes(rung, request, metric);
-    if (!early_exits_.contains(request)) {
-      if (goes_on) added = advance(operations, request, index + 1);
-      if (!goes_on) close(operations, request);
+    const bool goes_on = passes(rung, number, metric);
+    if (!trial.exited) {
+      if (goes_on) added = advance(operations, number, index + 1);
+      if (!goes_on) close(operations, trial);
     }
-  } else if (const RequestId promoted = promote(rung, request, metric); !promoted.empty()) {
-    added = advance(operations, promoted, index + 1);
+  } else if (const auto promoted = promote(rung, number, metric)) {
+    added = advance(operations, *promoted, index + 1);
     // As if it had continued and come out worst.
-    if (!added) return arrive(creator, promoted, kExited);
+    if (!added) return arrive(creator, *promoted, kExitedMetric);
   }
   if (!added && requested_ - invalid_ < options_.max_trials) begin(operations, creator);
   if (!options_.stop_once && static_cast<int64_t>(rungs_[0].entries.size()) == options_.max_trials)
@@ -111,76 +134,68 @@ Operations AshaMethod::arrive(Creator& creator, const RequestId& request, double
 }
 
 void AshaMethod::close_out(Operations& operations) {
-  for (const Rung& rung : rungs_) {
+  for (Rung& rung : rungs_) {
     if (rung.outstanding > 0) return;
-    for (const Entry& entry : rung.entries) {
-      if (!entry.promoted && !closed_.contains(entry.request) && !early_exits_.contains(entry.request))
-        close(operations, entry.request);
-    }
+    if (std::exchange(rung.settled, true)) continue;
+    rung.entries.each([&](const RankedEntry& entry) {
+      Trial& trial = trials_[entry.trial];
+      if (!entry.promoted && !trial.closed && !trial.exited) close(operations, trial);
+    });
   }
 }
 
 Operations AshaMethod::exited(Creator& creator, const RequestId& request, ExitReason reason) {
-  if (!rung_of_.contains(request)) return {};
-  if (reason == ExitReason::kInvalidHp) return replace_invalid(creator, request);
-  early_exits_.insert(request);
-  closed_.insert(request);
-  return arrive(creator, request, kExited);
+  const auto found = numbers_.find(request);
+  if (found == numbers_.end()) return {};
+  Trial& trial = trials_[found->second];
+  if (is_invalid_hp(reason) && !trial.closed) return replace_invalid(creator, found->second);
+  trial.exited = trial.closed = true;
+  return trial.under_way ? arrive(creator, found->second, kExitedMetric) : Operations();
 }
 
-Operations AshaMethod::replace_invalid(Creator& creator, const RequestId& request) {
+Operations AshaMethod::replace_invalid(Creator& creator, uint32_t number) {
   Operations operations;
-  early_exits_.insert(request);
-  close(operations, request);
+  Trial& trial = trials_[number];
+  trial.exited = true;
+  close(operations, trial);
   ++invalid_;
-  const size_t highest = rung_of_.at(request);
-  --rungs_[highest].outstanding;
-  for (size_t i = 0; i <= highest; ++i)
-    std::erase_if(rungs_[i].entries, [&](const Entry& entry) { return entry.request == request; });
+  if (std::exchange(trial.under_way, false)) --rungs_[trial.rung].outstanding;
+  for (size_t i = 0; i <= trial.rung; ++i) rungs_[i].entries.erase(number);
   begin(operations, creator);
   return operations;
 }
 
-double AshaMethod::progress(const std::map<RequestId, double>&) const {
-  const auto trials = static_cast<double>(options_.max_trials);
-  const auto arrived = static_cast<double>(rungs_[0].entries.size());
-  const double share = arrived / (1.2 * trials);
-  return arrived < trials ? share : std::max(share, static_cast<double>(completed_ - invalid_) / trials);
+double AshaMethod::progress(const TrialRecords&) const {
+  return asha_progress(rungs_[0].entries.size(), completed_ - invalid_, options_.max_trials);
 }
 
 Config AshaMethod::state() const {
   Config rungs = Config::list({}), trials = Config::list({});
-  for (const Rung& rung : rungs_) {
-    Config entries = Config::list({});
-    for (const Entry& entry : rung.entries)
-      entries.push_back(Config::list({entry.request, entry.metric, entry.promoted}));
-    rungs.push_back({{"outstanding", rung.outstanding}, {"entries", std::move(entries)}});
-  }
-  for (const RequestId& request : order_) trials.push_back(Config::list({request, rung_of_.at(request)}));
-  return {{"rungs", std::move(rungs)}, {"trials", std::move(trials)}, {"early_exits", names(early_exits_)},
-          {"closed", names(closed_)},  {"requested", requested_},     {"completed", completed_},
+  for (const Rung& rung : rungs_)
+    rungs.push_back({{"outstanding", rung.outstanding}, {"entries", ranked_state(rung.entries)}});
+  for (const Trial& trial : trials_)
+    trials.push_back(Config::list({trial.request, trial.rung, trial.under_way, trial.exited, trial.closed}));
+  return {{"rungs", std::move(rungs)},
+          {"trials", std::move(trials)},
+          {"requested", requested_},
+          {"completed", completed_},
           {"invalid", invalid_}};
 }
 
 void AshaMethod::read(const Config& state) {
-  const auto refuse = [] { throw Exception(Error{ErrorCode::kInvalidArgument, "of another number of rungs"}); };
   const Config rungs = state["rungs"], trials = state["trials"];
-  if (rungs.size() != rungs_.size()) refuse();
-  for (size_t i = 0; i < rungs_.size(); ++i) {
-    const Config rung = rungs[i];
-    rungs_[i].outstanding = rung.integer("outstanding");
-    const Config entries = rung["entries"];
-    for (const Config& entry : entries.items())
-      rungs_[i].entries.push_back({entry[0].text(), entry[1].real(), entry[2].boolean()});
-  }
+  if (rungs.size() != rungs_.size()) refuse_rungs();
   for (const Config& trial : trials.items()) {
     const int64_t rung = trial[1].integer();
-    if (rung < 0 || rung >= static_cast<int64_t>(rungs_.size())) refuse();
-    order_.push_back(trial[0].text());
-    rung_of_[order_.back()] = static_cast<size_t>(rung);
+    if (rung < 0 || rung >= static_cast<int64_t>(rungs_.size())) refuse_rungs();
+    numbers_[trial[0].text()] = static_cast<uint32_t>(trials_.size());
+    trials_.push_back(
+        {trial[0].text(), static_cast<size_t>(rung), trial[2].boolean(), trial[3].boolean(), trial[4].boolean()});
   }
-  early_exits_ = names_of(state["early_exits"]);
-  closed_ = names_of(state["closed"]);
+  for (size_t i = 0; i < rungs_.size(); ++i) {
+    rungs_[i].outstanding = rungs[i].integer("outstanding");
+    read_ranked(rungs[i]["entries"], trials_.size(), rungs_[i].entries);
+  }
   requested_ = state.integer("requested");
   completed_ = state.integer("completed");
   invalid_ = state.integer("invalid");

@@ -1,22 +1,28 @@
 #include "tune/determined/determined_methods.h"
 
 #include <algorithm>
-#include <numeric>
-
-#include "tune/determined/determined_names.h"
 
 namespace volador::tune::determined {
 namespace {
 
 // Progress in full runs: that of the closed and the running trials.
-double full_runs(const std::set<RequestId>& closed, const std::map<RequestId, double>& units, int64_t max_length,
-                 double trials) {
+double full_runs(const TrialRecords& trials, int64_t max_length, double wanted, bool counts_invalid) {
   double done = 0;
-  for (const auto& [request, trained] : units) {
-    if (!closed.contains(request)) done += std::min(trained, static_cast<double>(max_length));
+  const auto full = static_cast<double>(max_length);
+  for (const auto& [request, trial] : trials) {
+    if (trial.invalid && !counts_invalid) continue;
+    done += trial.closed ? full : trial.invalid ? 0 : std::min(trial.units, full);
   }
-  done += static_cast<double>(closed.size()) * static_cast<double>(max_length);
-  return std::min(done / (static_cast<double>(max_length) * trials), 1.0);
+  return done / (full * wanted);
+}
+
+// Begins a trial of full length.
+void begin_full(Operations& operations, Create create, const SearchOptions& options) {
+  const RequestId request = create.request;
+  operations.emplace_back(std::move(create));
+  if (options.timed) return;
+  operations.emplace_back(ValidateAfter{request, options.max_length});
+  operations.emplace_back(Close{request});
 }
 
 int64_t at_once(const SearchOptions& options, int64_t trials) {
@@ -28,10 +34,7 @@ int64_t at_once(const SearchOptions& options, int64_t trials) {
 // ---- Random.
 
 void RandomMethod::begin(Operations& operations, Creator& creator) {
-  Create create = creator.create();
-  const RequestId request = create.request;
-  operations.emplace_back(std::move(create));
-  operations.emplace_back(ValidateAfter{request, options_.max_length});
+  begin_full(operations, creator.create(), options_);
   ++created_;
 }
 
@@ -41,39 +44,29 @@ Operations RandomMethod::initial_operations(Creator& creator) {
   return operations;
 }
 
-Operations RandomMethod::closed(Creator& creator, const RequestId& request) {
+Operations RandomMethod::closed(Creator& creator, const RequestId&) {
   Operations operations;
-  closed_.insert(request);
   if (created_ < trials()) begin(operations, creator);
   return operations;
 }
 
-Operations RandomMethod::exited(Creator& creator, const RequestId&, ExitReason reason) {
-  Operations operations;
-  if (reason != ExitReason::kInvalidHp || single_) return operations;
-  --created_;
-  begin(operations, creator);
-  return operations;
+Operations RandomMethod::exited(Creator&, const RequestId&, ExitReason reason) {
+  if (is_invalid_hp(reason) && !single_) --created_;
+  return {};
 }
 
-double RandomMethod::progress(const std::map<RequestId, double>& units) const {
-  return full_runs(closed_, units, options_.max_length, static_cast<double>(trials()));
+double RandomMethod::progress(const TrialRecords& trials) const {
+  return full_runs(trials, options_.max_length, static_cast<double>(this->trials()), false);
 }
 
-Config RandomMethod::state() const { return {{"created", created_}, {"closed", names(closed_)}}; }
-void RandomMethod::read(const Config& state) {
-  created_ = state.integer("created");
-  closed_ = names_of(state["closed"]);
-}
+Config RandomMethod::state() const { return {{"created", created_}}; }
+void RandomMethod::read(const Config& state) { created_ = state.integer("created"); }
 
 // ---- Grid.
 
 void GridMethod::begin(Operations& operations, Creator& creator) {
-  Create create = creator.create(std::move(left_.back()));
+  begin_full(operations, creator.create(std::move(left_.back())), options_);
   left_.pop_back();
-  const RequestId request = create.request;
-  operations.emplace_back(std::move(create));
-  operations.emplace_back(ValidateAfter{request, options_.max_length});
 }
 
 Operations GridMethod::initial_operations(Creator& creator) {
@@ -82,30 +75,22 @@ Operations GridMethod::initial_operations(Creator& creator) {
   return operations;
 }
 
-Operations GridMethod::closed(Creator& creator, const RequestId& request) {
+Operations GridMethod::closed(Creator& creator, const RequestId&) {
   Operations operations;
-  closed_.insert(request);
   if (!left_.empty()) begin(operations, creator);
   return operations;
 }
 
-Operations GridMethod::exited(Creator& creator, const RequestId& request, ExitReason) {
-  Operations operations;
-  if (closed_.insert(request).second && !left_.empty()) begin(operations, creator);
-  return operations;
+double GridMethod::progress(const TrialRecords& trials) const {
+  return full_runs(trials, options_.max_length, static_cast<double>(total_), true);
 }
 
-double GridMethod::progress(const std::map<RequestId, double>& units) const {
-  return full_runs(closed_, units, options_.max_length, static_cast<double>(total_));
-}
-
-Config GridMethod::state() const { return {{"left", left_.size()}, {"closed", names(closed_)}}; }
+Config GridMethod::state() const { return {{"left", left_.size()}}; }
 void GridMethod::read(const Config& state) {
   const int64_t left = state.integer("left");
   if (left < 0 || left > static_cast<int64_t>(left_.size()))
     throw Exception(Error{ErrorCode::kInvalidArgument, "of another grid"});
   left_.resize(static_cast<size_t>(left));
-  closed_ = names_of(state["closed"]);
 }
 
 // ---- Tournament.
@@ -142,6 +127,9 @@ void TournamentMethod::created(const RequestId& request) {
 Operations TournamentMethod::validated(Creator& creator, const RequestId& request, double metric) {
   return ask(request, [&](Method& method) { return method.validated(creator, request, metric); });
 }
+Operations TournamentMethod::reported(Creator& creator, const RequestId& request, int64_t units, double metric) {
+  return ask(request, [&](Method& method) { return method.reported(creator, request, units, metric); });
+}
 Operations TournamentMethod::closed(Creator& creator, const RequestId& request) {
   return ask(request, [&](Method& method) { return method.closed(creator, request); });
 }
@@ -149,16 +137,17 @@ Operations TournamentMethod::exited(Creator& creator, const RequestId& request, 
   return ask(request, [&](Method& method) { return method.exited(creator, request, reason); });
 }
 
-double TournamentMethod::progress(const std::map<RequestId, double>& units) const {
+double TournamentMethod::progress(const TrialRecords& trials) const {
   double sum = 0;
-  for (const auto& method : methods_) sum += method->progress(units);
+  for (const auto& method : methods_) sum += method->progress(trials);
   return sum / static_cast<double>(methods_.size());
 }
 
 Config TournamentMethod::state() const {
   Config methods = Config::list({}), owners = Config::list({});
   for (const auto& method : methods_) methods.push_back(method->state());
-  for (const auto& [request, method] : owners_) owners.push_back(Config::list({request, method}));
+  for (const auto& [request, method] : std::map(owners_.begin(), owners_.end()))
+    owners.push_back(Config::list({request, method}));
   return {{"methods", std::move(methods)}, {"owners", std::move(owners)}};
 }
 

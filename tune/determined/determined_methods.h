@@ -7,16 +7,17 @@
 
 namespace volador::tune::determined {
 
-// Random trials of full length, for the searchers `random` and `single`. `random` replaces an invalid trial.
+// Random trials of full length, for the searchers `random` and `single`. A trial's Close stands right behind its
+// ValidateAfter. When an invalid trial of `random` is closed, another one begins in its place.
 class RandomMethod final : public Method {
  public:
   explicit RandomMethod(const SearchOptions& options) : options_(options), single_(options.name == "single") {}
 
   Operations initial_operations(Creator& creator) override;
-  Operations validated(Creator&, const RequestId& request, double) override { return {Close{request}}; }
+  Operations validated(Creator&, const RequestId&, double) override { return {}; }
   Operations closed(Creator& creator, const RequestId& request) override;
   Operations exited(Creator& creator, const RequestId& request, ExitReason reason) override;
-  double progress(const std::map<RequestId, double>& units) const override;
+  double progress(const TrialRecords& trials) const override;
   Config state() const override;
   void read(const Config& state) override;
 
@@ -27,7 +28,6 @@ class RandomMethod final : public Method {
   const SearchOptions options_;
   const bool single_;
   int64_t created_ = 0;
-  std::set<RequestId> closed_;
 };
 
 // Trials of full length, one per grid point; the last point starts first.
@@ -37,10 +37,10 @@ class GridMethod final : public Method {
       : options_(options), total_(points.size()), left_(std::move(points)) {}
 
   Operations initial_operations(Creator& creator) override;
-  Operations validated(Creator&, const RequestId& request, double) override { return {Close{request}}; }
+  Operations validated(Creator&, const RequestId&, double) override { return {}; }
   Operations closed(Creator& creator, const RequestId& request) override;
-  Operations exited(Creator& creator, const RequestId& request, ExitReason reason) override;
-  double progress(const std::map<RequestId, double>& units) const override;
+  Operations exited(Creator&, const RequestId&, ExitReason) override { return {}; }
+  double progress(const TrialRecords& trials) const override;
   Config state() const override;
   void read(const Config& state) override;
 
@@ -50,7 +50,6 @@ class GridMethod final : public Method {
   const SearchOptions options_;
   const size_t total_;
   std::vector<Config> left_;  // Next one last.
-  std::set<RequestId> closed_;
 };
 
 // Several methods in parallel; each trial belongs to the method that created it.
@@ -61,9 +60,10 @@ class TournamentMethod final : public Method {
   Operations initial_operations(Creator& creator) override;
   void created(const RequestId& request) override;
   Operations validated(Creator& creator, const RequestId& request, double metric) override;
+  Operations reported(Creator& creator, const RequestId& request, int64_t units, double metric) override;
   Operations closed(Creator& creator, const RequestId& request) override;
   Operations exited(Creator& creator, const RequestId& request, ExitReason reason) override;
-  double progress(const std::map<RequestId, double>& units) const override;
+  double progress(const TrialRecords& trials) const override;
   Config state() const override;
   void read(const Config& state) override;
 
@@ -73,7 +73,7 @@ class TournamentMethod final : public Method {
   Operations ask(const RequestId& request, F&& ask);
 
   const std::vector<std::unique_ptr<Method>> methods_;
-  std::map<RequestId, size_t> owners_;
+  std::unordered_map<RequestId, size_t> owners_;
 };
 
 }  // namespace volador::tune::determined

@@ -1,7 +1,5 @@
 #include "tune/determined/determined_random.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <sstream>
 
@@ -32,10 +30,12 @@ std::string Random::uuid() {
   }
   bytes[6] = static_cast<uint8_t>((bytes[6] & 0x0f) | 0x40);
   bytes[8] = static_cast<uint8_t>((bytes[8] & 0x3f) | 0x80);
+  constexpr std::string_view kHex = "0123456789abcdef";
   std::string text;
+  text.reserve(36);
   for (size_t i = 0; i < bytes.size(); ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += fmt::format("{:02x}", bytes[i]);
+    text += {kHex[bytes[i] >> 4], kHex[bytes[i] & 0x0f]};
   }
   return text;
 }

@@ -93,7 +93,10 @@ int64_t trials_of(const SearchOptions& options, const Hyperparameters& hyperpara
 class Shared {
  public:
   Shared(const SearchOptions& options, std::unique_ptr<Search> search, int64_t trials)
-      : options_(options), search_(std::move(search)), trials_(trials) {
+      : options_(options),
+        closes_in_advance_(options.name == "single" || options.name == "random" || options.name == "grid"),
+        search_(std::move(search)),
+        trials_(trials) {
     tell(search_->initial_operations());
   }
 
@@ -299,9 +302,11 @@ class Shared {
     while (!due_.empty()) {
       const RequestId request = std::move(due_.front());
       due_.pop_front();
-      Trial& trial = trials_by_id_.at(ids_.at(request));
+      const TrialId id = ids_.at(request);
+      Trial& trial = trials_by_id_.at(id);
       trial.decision = Decision::kPause;  // Unless the search decides otherwise now.
       apply_actions(search_->validated(request, trial.value));
+      if (closes_in_advance_) close(id, trial);
     }
   }
   void apply_actions(Operations operations) {
@@ -328,16 +333,18 @@ class Shared {
   }
   void on(const Close& close) {
     const auto found = ids_.find(close.request);
-    if (found == ids_.end()) return;
-    Trial& trial = trials_by_id_.at(found->second);
+    if (found != ids_.end() && !closes_in_advance_) this->close(found->second, trials_by_id_.at(found->second));
+  }
+  void close(TrialId id, Trial& trial) {
     trial.closing = true;
     if (trial.ended) return leave(trial);
     trial.decision = trial.last_step >= options_.max_length ? Decision::kFinish : Decision::kStop;
-    if (&trial != reporting_) orders_.push_back(EndOrder{.trial = found->second, .decision = trial.decision});
+    if (&trial != reporting_) orders_.push_back(EndOrder{.trial = id, .decision = trial.decision});
   }
   void on(const Shutdown&) { over_ = true; }
 
   const SearchOptions options_;
+  const bool closes_in_advance_;  // A trial's Close comes with its Create, and holds after its validation.
   const std::unique_ptr<Search> search_;
   const int64_t trials_;
   std::deque<Create> waiting_;                      // To be suggested by the searcher.
@@ -421,6 +428,8 @@ InTune in_tune(const SearchOptions& options) {
   const auto last = std::make_shared<Made>();
   const SearcherFactory searcher = [options, last](const SearchContext& context) -> Result<std::unique_ptr<Searcher>> {
     VOLADOR_TRY(context.space.validate());
+    if (options.timed) return tune::refuse("searcher.timed: trials of tune::run report each step: leave it out");
+    if (options.name == "custom") return tune::refuse("searcher.name: custom is for experiments: derive a Searcher");
     const auto space = hyperparameters_of(context.space, options.name == "grid");
     if (!space) return make_error(space.error());
     const auto hyperparameters = Hyperparameters::from(*space);

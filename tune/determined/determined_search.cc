@@ -9,7 +9,9 @@
 #include <numeric>
 
 #include "tune/determined/determined_asha.h"
+#include "tune/determined/determined_custom.h"
 #include "tune/determined/determined_methods.h"
+#include "tune/determined/determined_timed.h"
 #include "tune/snapshot.h"
 
 namespace volador::tune::determined {
@@ -91,6 +93,11 @@ AshaBracket bracket_of(const SearchOptions& options, std::vector<int64_t> length
   return {std::move(lengths), trials, begins, options.divisor, options.stop_once};
 }
 
+std::unique_ptr<Method> asha(const SearchOptions& options, AshaBracket bracket) {
+  if (options.timed) return std::make_unique<TimedAshaMethod>(std::move(bracket));
+  return std::make_unique<AshaMethod>(std::move(bracket));
+}
+
 }  // namespace
 
 std::vector<int64_t> rung_lengths(int64_t num_rungs, double divisor, int64_t max_length) {
@@ -127,22 +134,21 @@ Result<std::unique_ptr<Method>> make_method(const SearchOptions& options, const 
   VOLADOR_TRY(validate(options));
   using Made = Result<std::unique_ptr<Method>>;
   if (options.name == "single" || options.name == "random") return Made(std::make_unique<RandomMethod>(options));
+  if (options.name == "custom") return Made(std::make_unique<CustomMethod>());
   if (options.name == "grid") {
     auto points = hyperparameters.grid();
     if (!points) return make_error(points.error());
     return Made(std::make_unique<GridMethod>(options, std::move(*points)));
   }
   if (options.name == "async_halving") {
-    return Made(std::make_unique<AshaMethod>(
-        bracket_of(options, rung_lengths(options.num_rungs, options.divisor, options.max_length), options.max_trials,
-                   options.max_concurrent_trials)));
+    return asha(options, bracket_of(options, rung_lengths(options.num_rungs, options.divisor, options.max_length),
+                                    options.max_trials, options.max_concurrent_trials));
   }
   if (options.name != "adaptive_asha")
-    return refuse("name", "single, random, grid, async_halving or adaptive_asha", "\"" + options.name + "\"");
+    return refuse("name", "single, random, grid, async_halving, adaptive_asha or custom", "\"" + options.name + "\"");
   std::vector<std::unique_ptr<Method>> brackets;
   for (const Bracket& bracket : adaptive_brackets(options))
-    brackets.push_back(
-        std::make_unique<AshaMethod>(bracket_of(options, bracket.lengths, bracket.trials, bracket.concurrent)));
+    brackets.push_back(asha(options, bracket_of(options, bracket.lengths, bracket.trials, bracket.concurrent)));
   return Made(std::make_unique<TournamentMethod>(std::move(brackets)));
 }
 
@@ -150,7 +156,11 @@ Result<std::unique_ptr<Method>> make_method(const SearchOptions& options, const 
 
 Search::Search(const SearchOptions& options, Hyperparameters hyperparameters, uint32_t seed,
                std::unique_ptr<Method> method)
-    : options_(options), hyperparameters_(std::move(hyperparameters)), random_(seed), method_(std::move(method)) {}
+    : options_(options),
+      hyperparameters_(std::move(hyperparameters)),
+      random_(seed),
+      method_(std::move(method)),
+      custom_(dynamic_cast<CustomMethod*>(method_.get())) {}
 
 Result<std::unique_ptr<Search>> Search::create(const SearchOptions& options, const Hyperparameters& hyperparameters,
                                                uint32_t seed) {
@@ -161,108 +171,220 @@ Result<std::unique_ptr<Search>> Search::create(const SearchOptions& options, con
 
 Operations Search::take(Operations operations) {
   for (const Operation& operation : operations) {
-    if (const auto* create = std::get_if<Create>(&operation)) requested_.insert(create->request);
+    if (const auto* create = std::get_if<Create>(&operation)) {
+      trials_.add(create->request);
+      ++counts_.requested;
+    } else if (const auto* validate = std::get_if<ValidateAfter>(&operation)) {
+      trials_.find(validate->request)->awaited = validate->length;
+    } else if (const auto* close = std::get_if<Close>(&operation)) {
+      trials_.find(close->request)->closing = true;
+    }
   }
   return operations;
 }
 
 Operations Search::with_end(Operations operations) {
   operations = take(std::move(operations));
-  if (shut_down_ || requested_.empty() || closed_.size() < requested_.size()) return operations;
+  const int64_t all = counts_.requested;
+  if (shut_down_ || custom_ != nullptr || all == 0 || counts_.closed < all) return operations;
   shut_down_ = true;
-  const auto all = static_cast<int64_t>(requested_.size());
-  operations.emplace_back(Shutdown{.failure = failures_ >= all, .cancel = cancels_ >= all});
+  operations.emplace_back(Shutdown{.failure = counts_.failed >= all, .cancel = counts_.cancelled >= all});
   return operations;
 }
 
+double Search::cost(double metric) const {
+  if (custom_ != nullptr) return metric;
+  if (std::isnan(metric)) return std::numeric_limits<double>::max();
+  return options_.smaller_is_better ? metric : -metric;
+}
+
+void Search::ensure_created(const RequestId& request, TrialRecord& trial) {
+  if (std::exchange(trial.created, true)) return;
+  ++counts_.created;
+  method_->created(request);
+}
+
 Operations Search::initial_operations() {
-  if (!requested_.empty()) return {};
+  if (counts_.requested > 0 || (custom_ != nullptr && custom_->last_event() > 0)) return {};
   Creator creator(hyperparameters_, random_);
   return take(method_->initial_operations(creator));
 }
 
 Operations Search::created(const RequestId& request) {
-  if (requested_.contains(request) && created_.insert(request).second) method_->created(request);
+  if (TrialRecord* trial = trials_.find(request)) ensure_created(request, *trial);
   return {};
 }
 
 Operations Search::validated(const RequestId& request, double metric) {
-  if (!created_.contains(request) || closed_.contains(request) || exited_.contains(request)) return {};
-  if (std::isnan(metric))
-    metric = std::numeric_limits<double>::max();
-  else if (!options_.smaller_is_better)
-    metric = -metric;
+  TrialRecord* trial = trials_.find(request);
+  if (trial == nullptr || !trial->created || trial->closed || trial->exited || trial->awaited == 0) return {};
+  trial->awaited = 0;
   Creator creator(hyperparameters_, random_);
-  return take(method_->validated(creator, request, metric));
+  return take(method_->validated(creator, request, cost(metric)));
+}
+
+Operations Search::validated(const RequestId& request, int64_t length, double metric) {
+  const TrialRecord* trial = trials_.find(request);
+  if (trial == nullptr || trial->awaited != length) return {};
+  return validated(request, metric);
+}
+
+Operations Search::reported(const RequestId& request, int64_t units, double metric) {
+  TrialRecord* trial = trials_.find(request);
+  if (trial == nullptr || !trial->created || trial->closed || trial->exited) return {};
+  Creator creator(hyperparameters_, random_);
+  return take(method_->reported(creator, request, units, cost(metric)));
 }
 
 Operations Search::closed(const RequestId& request) {
-  if (!created_.contains(request) || !closed_.insert(request).second) return {};
+  TrialRecord* trial = trials_.find(request);
+  if (trial == nullptr || trial->closed) return {};
+  ensure_created(request, *trial);
+  Operations operations;
+  if (trial->awaited > 0 && !trial->exited) operations = exited(request, ExitReason::kUserRequestedStop);
+  trial->closed = true;
+  ++counts_.closed;
   Creator creator(hyperparameters_, random_);
-  return with_end(method_->closed(creator, request));
+  Operations more = with_end(method_->closed(creator, request));
+  std::move(more.begin(), more.end(), std::back_inserter(operations));
+  return operations;
 }
 
 Operations Search::exited(const RequestId& request, ExitReason reason) {
-  if (!created_.contains(request) || closed_.contains(request) || !exited_.insert(request).second) return {};
-  failures_ += reason == ExitReason::kErrored;
-  cancels_ += reason == ExitReason::kUserCancelled;
+  TrialRecord* trial = trials_.find(request);
+  if (trial == nullptr || trial->closed || trial->exited) return {};
+  ensure_created(request, *trial);
+  trial->exited = true;
+  trial->invalid = is_invalid_hp(reason);
+  trial->awaited = 0;
+  counts_.failed += reason == ExitReason::kErrored;
+  counts_.cancelled += reason == ExitReason::kUserCancelled;
+  counts_.invalid += trial->invalid;
   Creator creator(hyperparameters_, random_);
-  return with_end(method_->exited(creator, request, reason));
+  return take(method_->exited(creator, request, reason));
 }
 
-double Search::progress() const { return shut_down_ ? 1 : method_->progress(units_); }
+void Search::trained(const RequestId& request, double units) {
+  TrialRecord* trial = trials_.find(request);
+  if (trial == nullptr || trial->closed || !std::isfinite(units)) return;
+  trial->units = units;
+  method_->trained(request, units);
+}
+
+Result<Operations> Search::checked(const Operations& operations) const {
+  const auto refuse_operation = [](const char* kind, const RequestId& request, const char* rule) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{} of trial \"{}\": {}", kind, request, rule));
+  };
+  std::map<RequestId, TrialRecord> changed;  // As they are after the operations so far.
+  const auto at = [&](const RequestId& request) -> TrialRecord* {
+    const TrialRecord* known = trials_.find(request);
+    if (known != nullptr) return &changed.try_emplace(request, *known).first->second;
+    const auto made = changed.find(request);
+    return made == changed.end() ? nullptr : &made->second;
+  };
+  Operations out;
+  for (size_t i = 0; i < operations.size(); ++i) {
+    const Operation& operation = operations[i];
+    if (const auto* create = std::get_if<Create>(&operation)) {
+      if (create->request.empty() || at(create->request) != nullptr)
+        return refuse_operation("create", create->request, "expected a new id of at least one character");
+      changed.try_emplace(create->request);
+    } else if (const auto* validate = std::get_if<ValidateAfter>(&operation)) {
+      TrialRecord* trial = at(validate->request);
+      if (trial == nullptr) return refuse_operation("validate_after", validate->request, "create the trial first");
+      if (validate->length < 1)
+        return refuse_operation("validate_after", validate->request, "expected a length of at least 1");
+      if (trial->exited || trial->closed) continue;
+      if (trial->closing) return refuse_operation("validate_after", validate->request, "it was closed before");
+      if (trial->awaited > 0)
+        return refuse_operation("validate_after", validate->request, "it has not completed the length before");
+      trial->awaited = validate->length;
+    } else if (const auto* close = std::get_if<Close>(&operation)) {
+      TrialRecord* trial = at(close->request);
+      if (trial == nullptr) return refuse_operation("close", close->request, "create the trial first");
+      if (trial->exited || trial->closing || trial->closed) continue;
+      trial->closing = true;
+    } else if (i + 1 < operations.size()) {
+      return make_error(ErrorCode::kInvalidArgument, "shutdown: expected no operation after it");
+    }
+    out.push_back(operation);
+  }
+  return out;
+}
+
+Result<Operations> Search::answer(int64_t event, const Operations& operations, std::optional<double> progress) {
+  const auto refuse_answer = [](const std::string& text) { return make_error(ErrorCode::kInvalidArgument, text); };
+  if (custom_ == nullptr)
+    return refuse_answer(fmt::format("searcher.name is {}: only a custom one takes operations", options_.name));
+  if (event <= custom_->answered()) return Operations();
+  if (event > custom_->last_event())
+    return refuse_answer(fmt::format("event {}: expected at most {}, the last one", event, custom_->last_event()));
+  if (shut_down_) return refuse_answer("the search has shut down: it takes no more operations");
+  if (progress && !(*progress >= 0 && *progress <= 1))
+    return refuse_answer(fmt::format("progress: expected 0 to 1, got {}", format_real(*progress)));
+  auto good = checked(operations);
+  if (!good) return good;
+  custom_->answer(event, *good, progress);
+  for (const Operation& operation : *good) shut_down_ = shut_down_ || std::holds_alternative<Shutdown>(operation);
+  return take(std::move(*good));
+}
+
+double Search::progress() {
+  progress_ = shut_down_ ? 1 : std::max(progress_, std::clamp(method_->progress(trials_), 0.0, 1.0));
+  return progress_;
+}
 
 std::string Search::snapshot() const {
-  const auto names = [](const std::set<RequestId>& all) {
-    Config out = Config::list({});
-    for (const RequestId& one : all) out.push_back(one);
-    return out;
-  };
-  Config units = Config::list({});
-  for (const auto& [request, trained] : units_) units.push_back(Config::list({request, trained}));
+  Config trials = Config::list({});
+  for (const auto& [request, trial] : trials_)
+    trials.push_back(Config::list({request, trial.created, trial.closing, trial.closed, trial.exited, trial.invalid,
+                                   trial.units, trial.awaited}));
   return Config({{"version", 1},
                  {"random", random_.state()},
                  {"method", method_->state()},
-                 {"requested", names(requested_)},
-                 {"created", names(created_)},
-                 {"closed", names(closed_)},
-                 {"exited", names(exited_)},
-                 {"failures", failures_},
-                 {"cancels", cancels_},
+                 {"trials", std::move(trials)},
+                 {"failed", counts_.failed},
+                 {"cancelled", counts_.cancelled},
                  {"shut_down", shut_down_},
-                 {"units", std::move(units)}})
+                 {"progress", progress_}})
       .to_json();
 }
 
 Result<void> Search::restore(std::string_view snapshot) {
   return read_snapshot(options_.name, snapshot, [this](const Config& state) -> Result<void> {
-    const auto names = [&state](const char* field) {
-      std::set<RequestId> out;
-      const Config all = state[field];
-      for (const Config& one : all.items()) out.insert(one.text());
-      return out;
-    };
     Random random(0);
     VOLADOR_TRY(random.restore(state.text("random")));
     auto method = make_method(options_, hyperparameters_);
     if (!method) return make_error(method.error());
     (*method)->read(state["method"]);
-    auto requested = names("requested"), created = names("created"), closed = names("closed"), exited = names("exited");
-    const int64_t failures = state.integer("failures"), cancels = state.integer("cancels");
+    TrialRecords trials;
+    SearchCounts counts{.failed = state.integer("failed"), .cancelled = state.integer("cancelled")};
+    const Config all = state["trials"];
+    for (const Config& one : all.items()) {
+      const TrialRecord trial{.created = one[1].boolean(),
+                              .closing = one[2].boolean(),
+                              .closed = one[3].boolean(),
+                              .exited = one[4].boolean(),
+                              .invalid = one[5].boolean(),
+                              .units = one[6].real(),
+                              .awaited = one[7].integer()};
+      if (trials.find(one[0].text()) != nullptr)
+        return snapshot_does_not_fit(options_.name, "a trial stands in it twice");
+      trials.add(one[0].text(), trial);
+      ++counts.requested;
+      counts.created += trial.created;
+      counts.closed += trial.closed;
+      counts.invalid += trial.invalid;
+    }
     const bool shut_down = state.boolean("shut_down");
-    std::map<RequestId, double> units;
-    const Config all = state["units"];
-    for (const Config& one : all.items()) units[one[0].text()] = one[1].real();
+    const double progress = state.real("progress");
     random_ = random;
     method_ = std::move(*method);
-    requested_ = std::move(requested);
-    created_ = std::move(created);
-    closed_ = std::move(closed);
-    exited_ = std::move(exited);
-    failures_ = failures;
-    cancels_ = cancels;
+    custom_ = dynamic_cast<CustomMethod*>(method_.get());
+    trials_ = std::move(trials);
+    counts_ = counts;
     shut_down_ = shut_down;
-    units_ = std::move(units);
+    progress_ = progress;
     return {};
   });
 }
