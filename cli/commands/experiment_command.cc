@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cli/render/json_text.h"
+#include "experiments/search/search_preview.h"
 #include "runtime/clock.h"
 #include "runtime/paths.h"
 
@@ -42,18 +43,31 @@ nlohmann::ordered_json json_of_findings(const std::vector<Finding>& findings) {
   return list;
 }
 
+// What the search of a valid configuration will run.
+Result<experiments::SearchPreview> preview_of(const experiments::ExperimentConfig& config, uint32_t seed) {
+  const auto whole = tune::Config::from_json(json_of(config, Secrets::kShown));
+  if (!whole) return make_error(whole.error());
+  const auto settings = experiments::searcher_settings((*whole)["searcher"]);
+  if (!settings) return make_error(settings.error());
+  const auto space = experiments::HyperparameterSpace::from((*whole)["hyperparameters"]);
+  if (!space) return make_error(space.error());
+  return experiments::preview_search(*settings, *space, seed);
+}
+
 }  // namespace
 
 ExperimentCommand::ExperimentCommand() {
   add(std::make_unique<ExperimentValidateCommand>());
   add(std::make_unique<ExperimentShowConfigCommand>());
+  add(std::make_unique<ExperimentPreviewCommand>());
 }
 
 CLI::App* ExperimentCommand::declare(CLI::App& root) {
   CLI::App* app =
       declare_group(root, "experiment", "Check and complete experiment configurations in the form of Determined AI");
   app->footer(
-      "Examples:\n  volador experiment validate distributed.yaml\n  volador experiment config distributed.yaml");
+      "Examples:\n  volador experiment validate distributed.yaml\n  volador experiment config distributed.yaml\n"
+      "  volador experiment preview-search distributed.yaml");
   return app;
 }
 
@@ -141,6 +155,34 @@ Outcome ExperimentShowConfigCommand::run(const Context& context) {
   if (!reading->is_valid()) return refuse(context, reading->findings);
   context.terminal.print(wants_json() ? json_of(*reading->config, Secrets::kHidden) + "\n"
                                       : yaml_of(*reading->config, Secrets::kHidden));
+  return {};
+}
+
+CLI::App* ExperimentPreviewCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("preview-search", "Show how many trials a search runs, and for how long");
+  app->footer(
+      "Examples:\n  volador experiment preview-search adaptive.yaml\n"
+      "  volador experiment preview-search adaptive.yaml --seed=7 --json | jq '.rows'\n"
+      "The search is simulated with random metrics, or with time_metric counted by its brackets.");
+  declare_config(*app);
+  app->add_option("--seed", seed_, "Seed of the simulation")->type_name("N");
+  return app;
+}
+
+Outcome ExperimentPreviewCommand::run(const Context& context) {
+  const auto reading = read_config();
+  if (!reading) return tl::unexpected(reading.error());
+  print_findings(context, reading->findings);
+  if (!reading->is_valid()) return refuse(context, reading->findings);
+  const auto preview = preview_of(*reading->config, seed_);
+  if (!preview) return fail(ExitCode::kConfig, preview.error());
+  if (!wants_json()) {
+    context.terminal.print(to_text(*preview, context.terminal.language()));
+    return {};
+  }
+  nlohmann::ordered_json json{{"api_version", "v1"}};
+  json.update(nlohmann::ordered_json::parse(to_config(*preview).to_json()));
+  context.terminal.print(text_of(json));
   return {};
 }
 

@@ -1,6 +1,7 @@
-// volador experiment validate | config: experiment configurations in the form of Determined AI, without a cluster.
+// volador experiment validate | config | preview-search: experiment configurations in the form of Determined AI, without a cluster.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 #include "cli/command.h"
@@ -44,6 +45,16 @@ class ExperimentShowConfigCommand final : public ExperimentConfigCommand {
  public:
   CLI::App* declare(CLI::App& root) override;
   Outcome run(const Context& context) override;
+};
+
+// The trials of a configuration's search and their lengths, without running anything.
+class ExperimentPreviewCommand final : public ExperimentConfigCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  uint32_t seed_ = 0;
 };
 
 }  // namespace volador::cli

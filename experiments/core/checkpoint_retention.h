@@ -19,7 +19,7 @@ struct CheckpointRetention {
 struct CheckpointEntry {
   std::string id;
   int64_t trial = 0;
-  std::optional<double> metric = std::nullopt;  // Of its validation. NaN counts as none.
+  std::optional<double> metric = std::nullopt;  // That its validation gave. NaN counts as none.
   int64_t validation = 0;                       // Among equal metrics, the lower one is better.
   bool registered = false;                      // A version in the model registry.
   bool warm_start = false;                      // A trial started from it.

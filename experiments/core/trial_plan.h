@@ -43,7 +43,7 @@ struct TrialStep {
 struct StepResult {
   bool invalid_hp = false;                               // The trial calls its hyperparameters invalid, and exits.
   bool stop_requested = false;                           // The trial asks to stop.
-  double metric = 0;                                     // Of a validation.
+  double metric = 0;                                     // That a validation gave.
   std::optional<double> experiment_best = std::nullopt;  // The best validation of the experiment before this one.
 };
 

@@ -131,18 +131,22 @@ Result<SearchPreview> preview_search(const SearcherSettings& settings, const Hyp
   return preview;
 }
 
-std::string to_text(const SearchPreview& preview) {
-  const std::string unit = preview.unit.empty() ? "units" : preview.unit;
-  std::string out =
-      fmt::format("{}: {} {}", preview.searcher, preview.trials, preview.trials == 1 ? "trial" : "trials");
-  if (preview.units > 0) out += fmt::format(", {:.0f} {} in total", preview.units, unit);
-  out += fmt::format(".\n\n{:>8}  validated at ({})\n", "trials", unit);
+std::string to_text(const SearchPreview& preview, Language language) {
+  const std::string unit(translated(language, preview.unit.empty() ? "units" : preview.unit));
+  std::string out = preview.searcher + ": ";
+  out += preview.trials == 1 ? std::string(translated(language, "1 trial"))
+                             : fill_translated(language, "{} trials", preview.trials);
+  if (preview.units > 0)
+    out += ", " + fill_translated(language, "{} {} in total", fmt::format("{:.0f}", preview.units), unit);
+  out += fmt::format("\n\n{:>8}  {}\n", translated(language, "trials"),
+                     fill_translated(language, "validated at ({})", unit));
   for (const PreviewRow& row : preview.rows)
-    out += fmt::format(
-        "{:>8}  {}\n", row.trials,
-        row.lengths.empty() ? "the end of their programs" : fmt::format("{}", fmt::join(row.lengths, ", ")));
+    out += fmt::format("{:>8}  {}\n", row.trials,
+                       row.lengths.empty() ? std::string(translated(language, "the end of their programs"))
+                                           : fmt::format("{}", fmt::join(row.lengths, ", ")));
   if (preview.brackets.empty()) return out;
-  out += fmt::format("\n{:>8}  {:>8}  {:>10}  rungs ({})\n", "bracket", "trials", "at once", unit);
+  out += fmt::format("\n{:>8}  {:>8}  {:>10}  {}\n", translated(language, "bracket"), translated(language, "trials"),
+                     translated(language, "at once"), fill_translated(language, "rungs ({})", unit));
   for (size_t i = 0; i < preview.brackets.size(); ++i) {
     const determined::Bracket& bracket = preview.brackets[i];
     out += fmt::format("{:>8}  {:>8}  {:>10}  {}\n", i + 1, bracket.trials,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "experiments/search/searcher_settings.h"
+#include "runtime/language/language.h"
 
 namespace volador::experiments {
 
@@ -18,12 +19,12 @@ struct PreviewRow {
 
 struct SearchPreview {
   std::string searcher;  // The method that runs.
-  std::string unit;      // Of lengths; empty: unnamed.
+  std::string unit;      // The unit in which lengths are; empty: unnamed.
   uint32_t seed = 0;
   int64_t trials = 0;
   double units = 0;                                 // Trained by all trials together; 0: their programs decide.
   std::vector<PreviewRow> rows;                     // Shortest first.
-  std::vector<tune::determined::Bracket> brackets;  // Of adaptive_asha.
+  std::vector<tune::determined::Bracket> brackets;  // If it is adaptive_asha.
 };
 
 // ASHA is simulated: trials answer in random order, with random metrics of the seed. A timed search is counted instead,
@@ -34,7 +35,7 @@ struct SearchPreview {
                                                    const HyperparameterSpace& hyperparameters, uint32_t seed = 0);
 
 // A table for a terminal; ends with a new line.
-std::string to_text(const SearchPreview& preview);
+std::string to_text(const SearchPreview& preview, Language language = Language::kEnglish);
 // {"searcher", "unit", "seed", "trials", "units", "rows": [{"trials", "lengths"}], "brackets": [{"rungs", "trials",
 // "concurrent", "lengths"}]}.
 tune::Config to_config(const SearchPreview& preview);

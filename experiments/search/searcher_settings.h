@@ -16,7 +16,7 @@ using HyperparameterSpace = tune::determined::Hyperparameters;
 struct SearcherSettings {
   std::string name;                         // As configured: `options.name` is the method that runs.
   tune::determined::SearchOptions options;  // Lengths in `unit`.
-  std::string metric;                       // Of validations.
+  std::string metric;                       // The value of validations that counts.
   std::string unit;                         // batches, records or epochs; empty: of what the program counts.
   std::string time_metric;                  // Where options.timed: the metric that says how far a trial is.
   std::vector<std::string> warnings;        // What was understood differently than written.

@@ -115,5 +115,26 @@ TEST_F(ExperimentCommands, NameTheFileThatCannotBeRead) {
   EXPECT_EQ(run({"experiment"}).code, 2);
 }
 
+TEST_F(ExperimentCommands, PreviewSearchShowsTrialsAndLengths) {
+  const std::string file =
+      write("asha.yaml",
+            "entrypoint: model_def:MNistTrial\n"
+            "hyperparameters:\n  global_batch_size: 64\n"
+            "  lr: {type: log, base: 10, minval: -4, maxval: -1}\n"
+            "searcher: {name: adaptive_asha, metric: loss, max_trials: 128, max_length: {batches: 6400}}\n"
+            "checkpoint_storage: {type: shared_fs, host_path: /mnt}\n");
+  const Output output = run({"experiment", "preview-search", file});
+  EXPECT_EQ(output.code, 0) << output.error;
+  EXPECT_THAT(output.out, HasSubstr("adaptive_asha: 128 trials, "));
+  EXPECT_THAT(output.out, HasSubstr("       1        89           6  100, 400, 1600, 6400\n"));
+  const auto json = nlohmann::json::parse(run({"experiment", "preview-search", file, "--seed=3", "--json"}).out);
+  EXPECT_EQ(json["api_version"], "v1");
+  EXPECT_EQ(json["trials"], 128);
+  EXPECT_EQ(json["unit"], "batches");
+  EXPECT_EQ(json["brackets"].size(), 3U);
+  const Output grid = run({"experiment", "preview-search", write("mnist.yaml", kExperiment)});
+  EXPECT_THAT(grid.out, HasSubstr("single: 1 trial, 1 epochs in total\n"));
+}
+
 }  // namespace
 }  // namespace volador::cli

@@ -30,7 +30,8 @@ std::set<std::string> texts_of_sources() {
   std::set<std::string> texts;
   const std::regex call(
       R"re(\b(?:tr|fill|translated|fill_translated)\((?:[a-z_.()]*language[()]*, )?((?:"(?:[^"\\]|\\.)*"\s*)+))re");
-  std::vector<fs::path> files{fs::path(VOLADOR_SOURCE_FOLDER) / "tune/display/progress_table.cc"};
+  std::vector<fs::path> files{fs::path(VOLADOR_SOURCE_FOLDER) / "tune/display/progress_table.cc",
+                              fs::path(VOLADOR_SOURCE_FOLDER) / "experiments/search/search_preview.cc"};
   for (const auto& entry : fs::recursive_directory_iterator(fs::path(VOLADOR_SOURCE_FOLDER) / "cli")) {
     if (entry.path().extension() == ".cc") files.push_back(entry.path());
   }

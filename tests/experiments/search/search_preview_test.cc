@@ -29,7 +29,7 @@ TEST(SearchPreviews, CountFullRuns) {
   EXPECT_THAT(random.rows, ElementsAre(PreviewRow{100000, {7}}));
   EXPECT_EQ(random.units, 700000);
   EXPECT_EQ(to_text(random),
-            "random: 100000 trials, 700000 batches in total.\n\n"
+            "random: 100000 trials, 700000 batches in total\n\n"
             "  trials  validated at (batches)\n"
             "  100000  7\n");
   EXPECT_THAT(preview_of(R"({"name": "grid", "max_length": 7})").rows, ElementsAre(PreviewRow{6, {7}}));
@@ -41,7 +41,7 @@ TEST(SearchPreviews, CountTimedSearchesByTheirBrackets) {
       R"({"name": "adaptive_asha", "time_metric": "batches", "max_time": 900, "max_trials": 10, "divisor": 3, "max_rungs": 10})");
   EXPECT_THAT(preview.rows, ElementsAre(PreviewRow{5, {100}}, PreviewRow{3, {300}}, PreviewRow{2, {900}}));
   EXPECT_EQ(to_text(preview),
-            "adaptive_asha: 10 trials, 3200 units in total.\n\n"
+            "adaptive_asha: 10 trials, 3200 units in total\n\n"
             "  trials  validated at (units)\n"
             "       5  100\n"
             "       3  300\n"
@@ -54,6 +54,11 @@ TEST(SearchPreviews, CountTimedSearchesByTheirBrackets) {
           R"({"name": "async_halving", "time_metric": "t", "max_time": 9, "num_rungs": 3, "max_trials": 9, "divisor": 3})")
           .rows,
       (std::vector<PreviewRow>{{6, {1}}, {2, {3}}, {1, {9}}}));
+}
+
+TEST(SearchPreviews, AreInChineseToo) {
+  const auto single = preview_of(R"({"name": "single", "max_length": {"epochs": 7}})");
+  EXPECT_THAT(to_text(single, Language::kChinese), HasSubstr("single: 1 个试验, 共 7 轮\n"));
 }
 
 TEST(SearchPreviews, SimulateAsha) {
