@@ -424,5 +424,29 @@ TEST(DeterminedSearch, RefusesOptionsOutOfRange) {
   EXPECT_THAT(message({.name = "adaptive_asha", .bracket_rungs = {0}}), HasSubstr("searcher.bracket_rungs"));
 }
 
+TEST(DeterminedSearch, ASnapshotOfTwoSearchesDoesNotCrash) {
+  const SearchOptions options{.name = "async_halving",
+                              .max_length = 9,
+                              .max_trials = 4,
+                              .max_concurrent_trials = 2,
+                              .divisor = 2,
+                              .num_rungs = 2};
+  const auto one = Search::create(options, of(kOne), 1).value(), other = Search::create(options, of(kOne), 2).value();
+  for (Search* search : {one.get(), other.get()}) {
+    for (const Operation& operation : search->initial_operations()) {
+      if (const auto* create = std::get_if<Create>(&operation)) search->created(create->request);
+    }
+  }
+  json mixed = json::parse(one->snapshot());
+  mixed["method"] = json::parse(other->snapshot())["method"];
+  ASSERT_TRUE(one->restore(mixed.dump()).has_value());
+  for (const auto& [request, trial] : one->trials()) {
+    EXPECT_TRUE(one->validated(request, 1).empty());
+    one->closed(request);
+  }
+  mixed["trials"].push_back(mixed["trials"][0]);
+  EXPECT_THAT(one->restore(mixed.dump()).error().message, HasSubstr("a trial stands in it twice"));
+}
+
 }  // namespace
 }  // namespace volador::tune::determined

@@ -175,9 +175,9 @@ Operations Search::take(Operations operations) {
       trials_.add(create->request);
       ++counts_.requested;
     } else if (const auto* validate = std::get_if<ValidateAfter>(&operation)) {
-      trials_.find(validate->request)->awaited = validate->length;
+      if (TrialRecord* trial = trials_.find(validate->request)) trial->awaited = validate->length;
     } else if (const auto* close = std::get_if<Close>(&operation)) {
-      trials_.find(close->request)->closing = true;
+      if (TrialRecord* trial = trials_.find(close->request)) trial->closing = true;
     }
   }
   return operations;
