@@ -9,6 +9,7 @@
 #include <string_view>
 
 #include "runtime/files/durable_file.h"
+#include "runtime/files/tar_format.h"
 #include "runtime/security/digest.h"
 
 namespace volador {
@@ -19,7 +20,6 @@ namespace fs = std::filesystem;
 constexpr std::string_view kArchiveMagic = "VLDARC01";
 constexpr size_t kChecksumBytes = 32;
 constexpr int kWindowLog = 23;      // As in directory_archive.cc.
-constexpr size_t kBlock = 512;      // Block size of a tar file.
 constexpr size_t kFixedBytes = 12;  // Mode, path length and size.
 constexpr size_t kTrailerBytes = 16;
 constexpr uint8_t kDirectoryEntry = 1, kFileEntry = 2;
@@ -34,44 +34,6 @@ bool is_plain(std::string_view path) {
   if (path.empty() || path.front() == '/' || path.find('\0') != std::string_view::npos) return false;
   const fs::path parts{std::string(path)};
   return std::none_of(parts.begin(), parts.end(), [](const fs::path& part) { return part == ".."; });
-}
-
-// Returns a tar header block (POSIX ustar; sizes from 8 GiB on in base 256, as GNU tar writes them).
-std::string tar_block(std::string_view path, uint64_t mode, uint64_t size, char type) {
-  std::string block(kBlock, '\0');
-  const auto put = [&block](size_t at, std::string_view text) { text.copy(block.data() + at, text.size()); };
-  put(0, path.substr(0, 100));
-  put(100, fmt::format("{:07o}", mode & 07777));
-  put(108, "0000000");
-  put(116, "0000000");
-  if (size < uint64_t{1} << 33) {
-    put(124, fmt::format("{:011o}", size));
-  } else {
-    block[124] = static_cast<char>(0x80);
-    for (size_t i = 0; i < 8; ++i) block[124 + 11 - i] = static_cast<char>(size >> (8 * i));
-  }
-  put(136, "00000000000");
-  put(148, "        ");
-  block[156] = type;
-  put(257, "ustar  ");  // GNU magic, required for long names.
-  uint64_t sum = 0;
-  for (const char c : block) sum += static_cast<uint8_t>(c);
-  put(148, fmt::format("{:06o}", sum));
-  block[154] = '\0';
-  return block;
-}
-
-void pad(std::string& out, uint64_t size) { out.append(static_cast<size_t>((kBlock - size % kBlock) % kBlock), '\0'); }
-
-void append_header(std::string& out, const std::string& path, uint64_t mode, uint64_t size, bool directory) {
-  const std::string name = directory ? path + "/" : path;
-  if (name.size() > 100) {  // GNU long name: a separate entry precedes the file.
-    out += tar_block("././@LongLink", 0644, name.size() + 1, 'L');
-    out += name;
-    out += '\0';
-    pad(out, name.size() + 1);
-  }
-  out += tar_block(name, mode, directory ? 0 : size, directory ? '5' : '0');
 }
 
 struct FreeContext {
@@ -176,7 +138,7 @@ class ArchiveTar::Impl {
   }
 
   void end_content(std::string& out) {
-    pad(out, size_);
+    append_tar_padding(out, size_);
     expect(State::kKind, 1);
   }
 
@@ -201,7 +163,7 @@ class ArchiveTar::Impl {
       }
       case State::kPath:
         if (!is_plain(field)) return refused(fmt::format("the path \"{}\" of an entry leads elsewhere", field));
-        append_header(out, field, mode_, size_, kind_ == kDirectoryEntry);
+        append_tar_header(out, field, mode_, size_, kind_ == kDirectoryEntry);
         content_ = kind_ == kFileEntry ? size_ : 0;
         expect(content_ > 0 ? State::kContent : State::kKind, 1);
         return {};
@@ -263,7 +225,7 @@ Result<std::string> ArchiveTar::next() {
     auto bytes = impl_->next();
     if (!bytes || !bytes->empty()) return bytes;
     impl_.reset();
-    if (waiting_.empty()) return std::string(2 * kBlock, '\0');  // End of a tar file.
+    if (waiting_.empty()) return tar_end();
     auto following = open_one(waiting_.back());
     if (!following) return make_error(following.error());
     impl_ = std::move(*following);
