@@ -17,6 +17,7 @@
 #include "cli/commands/query_commands.h"
 #include "cli/commands/start_command.h"
 #include "cli/commands/stop_command.h"
+#include "cli/commands/storage_command.h"
 #include "cli/commands/study_command.h"
 #include "cli/commands/token_command.h"
 #include "cli/commands/top_command.h"
@@ -139,6 +140,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<ExperimentCommand>());
   add(std::make_unique<TuneCommand>());
   add(std::make_unique<TrainCommand>());
+  add(std::make_unique<StorageCommand>());
   add(std::make_unique<StudyCommand>());
   add(std::make_unique<DashboardCommand>());
   add(std::make_unique<ViewCommand>());

@@ -52,10 +52,14 @@ struct RunOptions {
   int64_t max_losses = 10;  // Retries per trial after its node was lost; -1: unlimited.
   CheckpointOptions checkpoint =
       {};  // {.frequency = 1, .at_end = true, .num_to_keep = 2, .score_attribute = "accuracy"}
-  std::filesystem::path storage_path = {};  // Parent directory of the results; by default ~/volador_results.
-  std::filesystem::path resume = {};        // Directory of a run to resume; num_samples and time_budget may grow.
-  bool resume_errored = false;              // With resume: failed trials continue from their last checkpoint.
-  bool restart_errored = false;             // With resume: failed trials start again from the beginning.
+  std::filesystem::path storage_path =
+      {};  // Parent directory of the results; by default ~/volador_results. An address such as "s3://bucket/prefix":
+           // the results are in the default directory, and a copy of them and of the checkpoints in that storage.
+  std::filesystem::path resume =
+      {};                        // Directory of a run to resume, or the address of its copy in a storage; num_samples
+                                 // and time_budget may grow.
+  bool resume_errored = false;   // With resume: failed trials continue from their last checkpoint.
+  bool restart_errored = false;  // With resume: failed trials start again from the beginning.
   std::optional<uint64_t> seed =
       std::nullopt;  // Reproducible configurations; by default random, kept in the state file.
   // With a searcher that learns, .seed alone fixes the configurations only if trials end in the same order. This option

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <future>
 #include <set>
 #include <unordered_map>
@@ -24,6 +25,7 @@
 #include "tune/results/experiment_journal.h"
 #include "tune/results/experiment_resume.h"
 #include "tune/results/interrupted_writes.h"
+#include "tune/results/run_mirror.h"
 #include "tune/schedulers/pbt_policy.h"
 #include "tune/searchers/recording_searcher.h"
 #include "tune/searchers/warm_start.h"
@@ -52,7 +54,7 @@ class Runner {
  public:
   Runner(const RunnerEnvironment& environment, RunOptions options, ResourceSet resources, uint64_t seed,
          std::unique_ptr<TrialLoop> loop, RecordingSearcher& recording, ExperimentDirectory directory,
-         std::unique_ptr<ExperimentJournal> journal)
+         std::unique_ptr<ExperimentJournal> journal, std::unique_ptr<RunMirror> mirror)
       : environment_(environment),
         options_(std::move(options)),
         resources_(std::move(resources)),
@@ -61,6 +63,7 @@ class Runner {
         results_(options_, directory_),
         state_file_(options_, seed, directory_, environment.clock),
         journal_(std::move(journal)),
+        mirror_(std::move(mirror)),
         callbacks_(options_.callbacks),
         progress_(options_, resources_, directory_),
         news_(options_, directory_),
@@ -141,7 +144,8 @@ class Runner {
     environment_.session->on_request(directory_.key(), nullptr);
     inbox->close();
     if (output_.shows_lines()) environment_.session->on_log(nullptr);
-    return finish();
+    // A further interrupt ends the last transfer to the storage.
+    return finish([this, &signals] { return signals && signals->count() > interrupts_; });
   }
 
  private:
@@ -210,6 +214,7 @@ class Runner {
       const bool asked = options_.checkpoint.frequency > 0 || options_.checkpoint.at_end || loop_->scheduler().pauses();
       quiet_ = !asked || !checkpoint_errors_.insert(failed->error.text()).second;
     }
+    if (mirror_ != nullptr && std::holds_alternative<CheckpointSaved>(of_loop)) mirror_->note_checkpoint();
     std::visit([this](const auto& one) { touch(one); }, of_loop);
     tell(of_loop);
     quiet_ = false;
@@ -547,6 +552,7 @@ class Runner {
 
   void follow_disk() {
     say_all(results_.take_disk_notices());
+    if (mirror_ != nullptr) say_all(mirror_->take_notices());
     if (journal_->status() && !journal_trouble_)
       say(fmt::format("the journal cannot be written: {}; the run goes on, a resume would know what came before only",
                       journal_->status()->message));
@@ -580,7 +586,7 @@ class Runner {
 
   // ---- The end.
 
-  Result<Analysis> finish() {
+  Result<Analysis> finish(const std::function<bool()>& is_interrupted) {
     left_.reset();
     if (const std::string lost = results_.finish(); !lost.empty()) say(lost);
     const std::string name = state_name(true);
@@ -591,9 +597,18 @@ class Runner {
     if (callbacks_.listens()) callbacks_.end(Analysis(state_file_.state(*loop_, standing(name)), directory_.path()));
     say_all(callbacks_.take_notices());
     say_all(state_file_.write(*loop_, standing(name)));
+    if (mirror_ != nullptr) store_rest(is_interrupted);
     output_.finish([this] { return snapshot(); });
     if (end_.error) return make_error(*end_.error);
     return Analysis(state_file_.state(*loop_, standing(name)), directory_.path());
+  }
+
+  void store_rest(const std::function<bool()>& is_interrupted) {
+    if (auto stored = mirror_->finish(is_interrupted); !stored) {
+      say(stored.error().message);
+    } else {
+      say(fmt::format("results and checkpoints are stored in {}", mirror_->url().text()));
+    }
   }
 
   const RunnerEnvironment& environment_;
@@ -604,6 +619,7 @@ class Runner {
   RunResults results_;
   RunStateFile state_file_;
   const std::unique_ptr<ExperimentJournal> journal_;
+  const std::unique_ptr<RunMirror> mirror_;  // Null: results stay on this disk.
   RunCallbacks callbacks_;
   RunProgress progress_;
   RunNews news_;
@@ -633,10 +649,45 @@ class Runner {
   BootTime started_{}, next_look_{}, next_report_{}, next_left_{};
 };
 
+// The copy of the run in a storage: the one of `place`, the storage_path, for a new run, else that of its directory.
+Result<std::unique_ptr<RunMirror>> mirror_of(const std::string& place, const ExperimentDirectory& directory,
+                                             bool resumes) {
+  std::optional<storage::StorageUrl> url;
+  if (resumes) {
+    auto known = storage_of_run(directory.path());
+    if (!known) return make_error(known.error());
+    url = std::move(*known);
+  } else if (storage::is_storage_url(place)) {
+    const auto parsed = storage::parse_storage_url(place);
+    if (!parsed) return make_error(parsed.error());
+    url = parsed->below(directory.key());
+    VOLADOR_TRY(write_storage_of_run(directory.path(), *url));
+  }
+  if (!url) return nullptr;
+  auto store = storage::open_object_store({*url});
+  if (!store) return make_error(store.error());
+  return RunMirror::start(std::move(*store), directory.path());
+}
+
 }  // namespace
 
 Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable,
                                 RunOptions options) {
+  const std::string place = options.storage_path.string();
+  if (storage::is_storage_url(place)) {
+    const auto url = storage::parse_storage_url(place);
+    if (!url) return make_error(url.error().code, fmt::format("storage_path: {}", url.error().message));
+    // A folder needs no copy; other storages have one of the run in the default folder.
+    options.storage_path = url->kind == storage::StorageKind::kFolder ? std::filesystem::path(url->prefix) : "";
+  }
+  if (const std::string text = options.resume.string(); storage::is_storage_url(text)) {
+    const auto url = storage::parse_storage_url(text);
+    if (!url) return make_error(url.error().code, fmt::format("resume: {}", url.error().message));
+    auto fetched = url->kind == storage::StorageKind::kFolder ? Result<std::filesystem::path>(url->prefix)
+                                                              : fetch_run(text, default_storage_path());
+    if (!fetched) return make_error(fetched.error().code, fmt::format("resume: {}", fetched.error().message));
+    options.resume = std::move(*fetched);
+  }
   auto prepared = prepare_run(trainable, std::move(options), environment.random);
   if (!prepared) return make_error(prepared.error());
   PreparedRun& run = *prepared;
@@ -650,8 +701,16 @@ Result<Analysis> run_experiment(const RunnerEnvironment& environment, const Trai
                              : ExperimentJournal::create(directory->path(), run.header);
   if (!journal) return make_error(journal.error());
   remove_interrupted_writes(directory->path().parent_path(), run.options.name, directory->path());
+  const bool copied = run.earlier.has_value() || run.options.storage_path.empty();
+  auto mirror = mirror_of(copied ? place : std::string(), *directory, run.earlier.has_value());
+  if (!mirror) {
+    // A new run has nothing but its empty directory yet.
+    std::error_code ignored;
+    if (!run.earlier) std::filesystem::remove_all(directory->path(), ignored);
+    return make_error(mirror.error().code, fmt::format("storage_path: {}", mirror.error().message));
+  }
   Runner runner(environment, std::move(run.options), std::move(run.resources), run.seed, std::move(run.loop),
-                *run.recording, std::move(*directory), std::move(*journal));
+                *run.recording, std::move(*directory), std::move(*journal), std::move(*mirror));
   return runner.run(trainable, run);
 }
 
