@@ -77,9 +77,9 @@ VOLADOR_TRAINABLE(Oracle);
 // oracle_trials trials=N steps=N step_ms=N every=N storage=DIR ledger=FILE [resume=DIR] [failures=N] [frozen_mb=N]
 int main(int argc, char** argv) try {
   auto cluster = volador::init(argc, argv);
-  std::map<std::string, std::string> given{{"trials", "8"},   {"steps", "20"},   {"step_ms", "100"},
-                                           {"every", "5"},    {"failures", "3"}, {"step_timeout_ms", "0"},
-                                           {"frozen_mb", "0"},   {"resume", ""}};
+  std::map<std::string, std::string> given{{"trials", "8"},    {"steps", "20"},   {"step_ms", "100"},
+                                           {"every", "5"},     {"failures", "3"}, {"step_timeout_ms", "0"},
+                                           {"frozen_mb", "0"}, {"resume", ""}};
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
     const size_t equals = argument.find('=');

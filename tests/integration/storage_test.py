@@ -8,6 +8,7 @@ S3 is moto (scripts/setup_storage.sh). versitygw, fake-gcs-server and Azurite ar
 import json
 import os
 import pathlib
+import re
 import shutil
 import signal
 import socket
@@ -261,7 +262,7 @@ class Storages(unittest.TestCase):
         self.assertEqual(ran.returncode, code, ran.stdout + ran.stderr)
         return ran
 
-    def test_a_run_is_copied_and_goes_on_from_its_copy_on_another_machine(self):
+    def test_a_run_is_copied_with_all_its_files(self):
         storage = f"s3://models/runs?endpoint=http://127.0.0.1:{self.moto.port}"
         ran = self.trials("steps=6", "every=2", f"storage={storage}")
         directory = pathlib.Path(ran.stdout.split("directory ")[1].strip())
@@ -275,17 +276,40 @@ class Storages(unittest.TestCase):
         here = {path.relative_to(directory): path.read_bytes() for path in directory.rglob("*") if path.is_file() and "requests" not in path.parts}
         there = {path.relative_to(self.home.path / "copy"): path.read_bytes() for path in (self.home.path / "copy").rglob("*") if path.is_file()}
         self.assertEqual(here, there)
-        # Another machine: a home of its own.
-        shutil.rmtree(directory)
-        resumed = self.trials("steps=12", "every=2", f"resume={place}", "storage=")
-        self.assertIn(str(directory), resumed.stdout)
-        steps = [line for path in directory.glob("*/result.json") for line in path.read_text().splitlines()]
-        self.assertEqual(sorted(json.loads(line)["training_iteration"] for line in steps), sorted(2 * list(range(1, 13))))
-        # Nothing was trained twice.
-        ledger = (self.home.path / "ledger").read_text().splitlines()
-        self.assertTrue(ledger)
-        self.volador("storage", "cp", place, self.home.path / "copy2")
-        self.assertEqual((self.home.path / "copy2" / "journal.vlj").read_bytes(), (directory / "journal.vlj").read_bytes())
+
+    def keys(self, prefix, field="Key"):
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.moto.port}/models?list-type=2&prefix={prefix}", timeout=60) as reply:
+            return re.findall(rf"<{field}>([^<]+)</{field}>", reply.read().decode())
+
+    def test_a_killed_run_goes_on_on_another_machine_from_its_copy(self):
+        endpoint = f"?endpoint=http://127.0.0.1:{self.moto.port}"
+        arguments = [f"ledger={self.home.path / 'ledger'}", "trials=2", "step_ms=100", "steps=60", "every=5"]
+        process = self.home.start(BIN / "oracle_trials", *arguments, f"storage=s3://models/killed{endpoint}", output=self.home.path / "out", **self.s3)
+        wait_until("checkpoints of both trials are in the copy",
+                   lambda: len({key.split("/")[2] for key in self.keys("killed") if key.endswith("/checkpoint.json")}) == 2)
+        (key,) = {key.split("/")[1] for key in self.keys("killed")}
+        # The journal goes last.
+        journal = f"killed/{key}/journal.vlj"
+        seen = self.keys(journal, "ETag")
+        wait_until("the journal names them", lambda: self.keys(journal, "ETag") != seen)
+        process.kill()
+        process.wait()
+        wait_until("its cluster has ended", lambda: not self.home.pids())
+        # Another machine: nothing of the run is there.
+        shutil.rmtree(self.home.path / "volador_results")
+        (self.home.path / "ledger").rename(self.home.path / "ledger-before")
+        ran = self.home.run(BIN / "oracle_trials", *arguments, "storage=", f"resume=s3://models/killed/{key}{endpoint}", **self.s3)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        directory = self.home.path / "volador_results" / key
+        self.assertIn(f"directory {directory}", ran.stdout)
+        for path in directory.glob("*/result.json"):
+            self.assertEqual([json.loads(line)["training_iteration"] for line in path.read_text().splitlines()], list(range(1, 61)))
+        # Trials went on from checkpoints, not from the beginning.
+        first = min(int(line.split()[3]) for line in (self.home.path / "ledger").read_text().splitlines())
+        self.assertGreater(first, 1)
+        # The copy goes on as well.
+        self.volador("storage", "cp", f"s3://models/killed/{key}{endpoint}", self.home.path / "copy")
+        self.assertEqual((self.home.path / "copy" / "journal.vlj").read_bytes(), (directory / "journal.vlj").read_bytes())
 
     def test_a_wrong_storage_is_refused_before_a_trial_starts(self):
         ran = self.trials("steps=2", f"storage=s3://nowhere/runs?endpoint=http://127.0.0.1:{self.moto.port}", code=1)
