@@ -104,13 +104,12 @@ Result<void> write_archive(Place& place, const fs::path& to, storage::ArchiveFor
 }
 
 // A place without a manifest, such as a run of tune: all files as they are.
-Result<int64_t> copy_objects(Place& place, const fs::path& to, const std::vector<std::string>& only) {
+Result<int64_t> copy_objects(Place& place, const fs::path& to) {
   const auto objects = place.storage.objects().list(place.key, {});
   if (!objects) return make_error(objects.error());
   std::vector<std::string> files;
   int64_t bytes = 0;
   for (const storage::StoredObject& object : *objects) {
-    if (!storage::is_selected(only, object.path)) continue;
     files.push_back(object.path);
     bytes += object.bytes;
   }
@@ -249,15 +248,10 @@ Outcome StorageCommand::Copy::run(const Context& context) {
     if (auto written = write_archive(*place, to_, form, only_); !written) return fail_here(written.error());
     said = fmt::format("{} is in {}\n", printable(shown), printable(to_));
   } else {
-    const auto there = place->storage.exists(place->key);
-    if (!there) return fail_here(there.error());
-    Result<int64_t> bytes = 0;
-    if (*there) {
-      bytes =
-          place->storage.download(place->key, to_, only_).map([](const storage::Manifest& got) { return got.bytes(); });
-    } else {
-      bytes = copy_objects(*place, to_, only_);
-    }
+    const auto got = place->storage.download(place->key, to_, only_);
+    Result<int64_t> bytes = got.map([](const storage::Manifest& manifest) { return manifest.bytes(); });
+    // Without a manifest it may be a run of tune, or what another program wrote.
+    if (!got && got.error().code == ErrorCode::kNotFound && only_.empty()) bytes = copy_objects(*place, to_);
     if (!bytes) return fail_here(bytes.error());
     json["bytes"] = *bytes;
     said = fmt::format("{} is in {}: {}\n", printable(shown), printable(to_), format_bytes(*bytes));

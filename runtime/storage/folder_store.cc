@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 using std::chrono::steady_clock;
 
 constexpr size_t kPieceBytes = 1 << 20;
-constexpr std::string_view kPartialSuffix = ".partial";  // Of files that are being written.
+constexpr std::string_view kPartialSuffix = ".partial";  // File names during a write.
 constexpr int64_t kIncludedBytesMin = 64 << 20;          // Reports and limits are looked at after so many bytes.
 
 // Follows one call: its end, its time, its progress.
@@ -110,7 +110,8 @@ Result<void> copy_whole(const fs::path& from, const fs::path& to, bool durable, 
       left -= moved;
       VOLADOR_TRY(follower.advance(moved));
     }
-    if (durable) VOLADOR_TRY(sync_file(target->get(), partial));
+    // Starts to write to the disk, and does not wait: copy_all() waits for all files.
+    if (durable) ::sync_file_range(target->get(), 0, 0, SYNC_FILE_RANGE_WRITE);
     return {};
   };
   auto written = write();
@@ -131,6 +132,7 @@ Result<void> copy_all(const fs::path& from, const std::vector<std::string>& file
     follower.expect(std::max<int64_t>(0, size_of(from / file)));
   }
   fs::path last;
+  std::vector<fs::path> written;
   for (const std::string& file : files) {
     const fs::path source = from / file, target = to / file;
     if (absent_is_fine && size_of(source) < 0) continue;
@@ -143,6 +145,16 @@ Result<void> copy_all(const fs::path& from, const std::vector<std::string>& file
       continue;
     }
     VOLADOR_TRY(copy_whole(source, target, durable, follower));
+    if (durable) written.push_back(target);
+  }
+  last.clear();
+  for (const fs::path& path : written) {
+    const auto file = FileHandle::open(path, O_RDONLY);
+    if (!file) return make_error(file.error());
+    VOLADOR_TRY(sync_file(file->get(), path));
+    if (path.parent_path() != last) VOLADOR_TRY(sync_directory(path.parent_path()));
+    last = path.parent_path();
+    VOLADOR_TRY(follower.advance(0));
   }
   return {};
 }

@@ -26,7 +26,7 @@ struct StorageProgress {
 // How an operation is bounded, ended and followed.
 struct StorageCall {
   std::stop_token stop = {};               // Ends the operation: kCancelled.
-  std::chrono::nanoseconds time_limit{0};  // Of the whole operation with its retries: kTimeout; 0: none.
+  std::chrono::nanoseconds time_limit{0};  // For the whole operation with its retries: kTimeout; 0: none.
   std::function<void(const StorageProgress&)> on_progress = {};  // On the calling thread, about once per second.
 };
 

@@ -31,7 +31,7 @@ std::string_view rclone_advice();
 struct RcloneLimits {
   std::chrono::seconds connect{15};  // Until a connection is there.
   std::chrono::seconds idle{60};     // Without a byte of a request in progress.
-  int tries = 3;                     // Of each request, with growing pauses.
+  int tries = 3;                     // For each request, with growing pauses.
   int transfers = 4;                 // Files at the same time.
 };
 
@@ -47,8 +47,8 @@ std::vector<std::string> rclone_flags(const RcloneLimits& limits, const RcloneVe
 // A line of the log on stderr (--use-json-log).
 struct RcloneLine {
   bool is_error = false;
-  std::string message;                        // Of an error; with the object's name.
-  std::optional<int64_t> bytes, total_bytes;  // Of a line with statistics.
+  std::string message;                        // The text of an error, with the name of the object.
+  std::optional<int64_t> bytes, total_bytes;  // Statistics.
 };
 RcloneLine parse_rclone_line(std::string_view line);
 

@@ -57,7 +57,7 @@ Result<std::string> hash_of(const fs::path& path, const std::stop_token& stop) {
 // What is in a folder: its files without their checksums.
 struct Contents {
   Manifest manifest;
-  std::vector<FileState> states;  // Of its files.
+  std::vector<FileState> states;  // One for each file.
 };
 Result<Contents> contents_of(const fs::path& folder) {
   const auto entries = list_entries(folder);
@@ -180,17 +180,6 @@ Result<UploadSummary> Storage::upload(const fs::path& folder, const std::string&
   if (!sent) return make_error(sent.error());
   if (!hashed) return make_error(hashed.error());
   VOLADOR_TRY(check_unchanged(folder, *contents));
-  // Cheap, and the last chance to see that something is missing.
-  const auto after = store_->list(key, call);
-  if (!after) return make_error(after.error());
-  std::set<std::pair<std::string, int64_t>> stored;
-  for (const StoredObject& object : *after) stored.emplace(object.path, object.bytes);
-  for (const ManifestFile& file : manifest.files) {
-    if (stored.contains({file.path, file.bytes})) continue;
-    return make_error(ErrorCode::kUnavailable,
-                      fmt::format("{}: {} is not there with its {} bytes after the upload; upload it again",
-                                  url().below(key).text(), file.path, file.bytes));
-  }
   VOLADOR_TRY(store_->write(manifest_key(key), manifest.to_json(), call));
   const auto count = static_cast<int64_t>(manifest.files.size());
   return UploadSummary{std::move(manifest), count};

@@ -25,7 +25,7 @@ namespace volador::storage {
 
 struct UploadSummary {
   Manifest manifest;
-  int64_t sent_files = 0;  // Of those that were not stored before; at least so many were looked at.
+  int64_t sent_files = 0;  // 0: everything was there already.
 };
 
 enum class ArchiveForm : uint8_t { kTar, kZip };

@@ -28,10 +28,10 @@ std::string_view to_string(StorageKind kind);  // "folder", "s3", "gcs", "azure"
 struct StorageUrl {
   StorageKind kind = StorageKind::kFolder;
   std::string container;  // Bucket (S3, GCS) or container (Azure); empty for a folder.
-  std::string prefix;     // Of all keys, without slashes at its ends; may be empty. For a folder: its absolute path.
-  std::string endpoint;   // Address of the server; empty: that of the provider.
-  std::string region;     // S3 only; empty: that of the environment, else us-east-1.
-  std::string account;    // Azure only; empty: that of the credentials.
+  std::string prefix;  // Precedes all keys, without slashes at its ends; may be empty. For a folder: its absolute path.
+  std::string endpoint;  // Address of the server; empty: that of the provider.
+  std::string region;    // S3 only; empty: that of the environment, else us-east-1.
+  std::string account;   // Azure only; empty: that of the credentials.
 
   bool operator==(const StorageUrl&) const = default;
 

@@ -159,7 +159,7 @@ TEST_F(StorageContract, a_selector_chooses_files) {
 TEST_F(StorageContract, an_interrupted_download_goes_on_with_what_is_missing) {
   ASSERT_TRUE(storage_->upload(made(), key_));
   const fs::path back = scratch_.path() / "back", partial = scratch_.path() / "back.partial";
-  write(partial / "weights.bin", bytes_of(3'000'000, 9));  // Of that size, but torn.
+  write(partial / "weights.bin", bytes_of(3'000'000, 9));  // The right size, but torn.
   write(partial / "inner" / "a name+with=odd #characters & 名字.txt", "text\n");
   ASSERT_TRUE(storage_->download(key_, back));
   expect_same(back);
