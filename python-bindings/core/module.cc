@@ -24,6 +24,7 @@
 #include "python-bindings/core/host.h"
 #include "python-bindings/core/jobs.h"
 #include "python-bindings/core/train.h"
+#include "python-bindings/core/storage.h"
 #include "python-bindings/core/tune.h"
 #include "runtime/actor/call_context.h"
 #include "runtime/actor/lending.h"
@@ -648,6 +649,7 @@ NB_MODULE(_core, module) {
   bind_host(module);
   bind_functions(module);
   bind_tune(module);
+  bind_storage(module);
   bind_train(module);
 }
 

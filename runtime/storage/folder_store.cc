@@ -26,6 +26,9 @@ class Follower {
   Follower(const StorageCall& call, std::string what)
       : call_(call), what_(std::move(what)), begin_(steady_clock::now()) {}
 
+  void arrived(const std::string& file) {
+    if (call_.on_file) call_.on_file(file);
+  }
   void expect(int64_t bytes) { progress_.total_bytes += bytes; }
   Result<void> advance(int64_t bytes) {
     progress_.bytes += bytes;
@@ -142,10 +145,12 @@ Result<void> copy_all(const fs::path& from, const std::vector<std::string>& file
     if (!same) return make_error(same.error());
     if (*same) {
       VOLADOR_TRY(follower.advance(size_of(source)));
+      follower.arrived(file);
       continue;
     }
     VOLADOR_TRY(copy_whole(source, target, durable, follower));
     if (durable) written.push_back(target);
+    follower.arrived(file);
   }
   last.clear();
   for (const fs::path& path : written) {

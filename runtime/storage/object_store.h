@@ -28,6 +28,9 @@ struct StorageCall {
   std::stop_token stop = {};               // Ends the operation: kCancelled.
   std::chrono::nanoseconds time_limit{0};  // For the whole operation with its retries: kTimeout; 0: none.
   std::function<void(const StorageProgress&)> on_progress = {};  // On the calling thread, about once per second.
+  // get(): called on the calling thread for files that have arrived, for some of them at least. The caller compares their
+  // contents, so that the store need not.
+  std::function<void(const std::string&)> on_file = {};
 };
 
 struct StoredObject {

@@ -317,6 +317,7 @@ RcloneLine parse_rclone_line(std::string_view line) {
   const std::string level = row.value("level", "");
   out.is_error = level == "error" || level == "critical" || level == "fatal" ||
                  (level == "notice" && row.value("msg", "").starts_with("Failed to"));
+  if (level == "info" && row.value("msg", "").starts_with("Copied (")) out.copied = row.value("object", "");
   if (!out.is_error) return out;
   out.message = row.value("msg", "");
   if (const std::string object = row.value("object", ""); !object.empty()) out.message = object + ": " + out.message;

@@ -48,6 +48,7 @@ std::vector<std::string> rclone_flags(const RcloneLimits& limits, const RcloneVe
 struct RcloneLine {
   bool is_error = false;
   std::string message;                        // The text of an error, with the name of the object.
+  std::string copied;                         // A file that has arrived.
   std::optional<int64_t> bytes, total_bytes;  // Statistics.
 };
 RcloneLine parse_rclone_line(std::string_view line);

@@ -153,8 +153,8 @@ Result<std::unique_ptr<RcloneStore>> RcloneStore::create(StorageTarget target, c
 
 ChildProcess::Command RcloneStore::command(const std::vector<std::string>& words) const {
   ChildProcess::Command command{{program_}, variables_};
-  command.words.insert(command.words.end(), words.begin(), words.end());
   for (std::string& flag : rclone_flags(limits_, version_, target_.url)) command.words.push_back(std::move(flag));
+  command.words.insert(command.words.end(), words.begin(), words.end());  // The last of two equal flags counts.
   return command;
 }
 
@@ -171,6 +171,7 @@ Result<void> RcloneStore::attempt(const Step& step, const StorageCall& call, con
                                       keep(errors, line);
                                       if (call.on_progress && line.bytes && line.total_bytes)
                                         call.on_progress({*line.bytes, *line.total_bytes});
+                                      if (call.on_file && !line.copied.empty()) call.on_file(line.copied);
                                     }},
                                stop);
   if (!code) return make_error(code.error());
@@ -251,11 +252,12 @@ Result<void> RcloneStore::get(const std::string& key, const std::vector<std::str
   if (files.empty()) return {};
   VOLADOR_TRY(check_names(files));
   const std::string names = lines_of(files);
-  return run({.what = fmt::format("read {} into {}", url().below(key).text(), folder.string()),
-              .words = {"copy", rclone_place(url(), key, true), folder.string(), "--files-from-raw=-", "--checksum",
-                        "--no-traverse"},
-              .input = names},
-             call);
+  Step step{.what = fmt::format("read {} into {}", url().below(key).text(), folder.string()),
+            .words = {"copy", rclone_place(url(), key, true), folder.string(), "--files-from-raw=-", "--checksum",
+                      "--no-traverse"},
+            .input = names};
+  if (call.on_file) step.words.insert(step.words.end(), {"--ignore-checksum", "--log-level=INFO"});
+  return run(step, call);
 }
 
 Result<void> RcloneStore::write(const std::string& key, std::string_view bytes, const StorageCall& call) {

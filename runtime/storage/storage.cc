@@ -5,7 +5,11 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <condition_variable>
+#include <deque>
 #include <future>
+#include <map>
+#include <mutex>
 #include <set>
 #include <thread>
 
@@ -53,6 +57,56 @@ Result<std::string> hash_of(const fs::path& path, const std::stop_token& stop) {
     hash.update({piece.data(), *count});
   }
 }
+
+// Computes checksums of files on a thread of its own, in the order of add().
+class Hasher {
+ public:
+  Hasher(fs::path folder, std::stop_token stop)
+      : folder_(std::move(folder)),
+        stop_(std::move(stop)),
+        thread_([this](const std::stop_token& end) { work(end); }) {}
+
+  void add(const std::string& path) {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(path);
+    changed_.notify_all();
+  }
+  // The checksums of all files so far. Call once.
+  std::map<std::string, Result<std::string>> finish() {
+    {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [this] { return waiting_.empty() && !busy_; });
+    }
+    thread_.request_stop();
+    thread_.join();
+    return std::move(hashes_);
+  }
+
+ private:
+  void work(const std::stop_token& end) {
+    std::unique_lock lock(mutex_);
+    while (changed_.wait(lock, end, [this] { return !waiting_.empty(); })) {
+      const std::string path = std::move(waiting_.front());
+      waiting_.pop_front();
+      busy_ = true;
+      lock.unlock();
+      auto hash = hash_of(folder_ / path, stop_);
+      lock.lock();
+      hashes_.insert_or_assign(path, std::move(hash));
+      busy_ = false;
+      changed_.notify_all();
+    }
+  }
+
+  const fs::path folder_;
+  const std::stop_token stop_;
+  std::mutex mutex_;
+  std::condition_variable_any changed_;
+  std::deque<std::string> waiting_;
+  std::map<std::string, Result<std::string>> hashes_;
+  bool busy_ = false;
+  std::jthread thread_;
+};
 
 // What is in a folder: its files without their checksums.
 struct Contents {
@@ -263,10 +317,20 @@ Result<Manifest> Storage::download(const std::string& key, const fs::path& targe
     fs::remove(partial / file.path, code);
     missing.push_back(file.path);
   }
-  VOLADOR_TRY(store_->get(key, missing, partial, call));
+  // Checksums are computed while other files arrive. Those that did not change since an earlier call were compared above.
+  std::set<std::string> unseen(missing.begin(), missing.end());
+  Hasher hasher(partial, call.stop);
+  StorageCall reading = call;
+  reading.on_file = [&](const std::string& path) {
+    if (unseen.erase(path) > 0) hasher.add(path);
+  };
+  VOLADOR_TRY(store_->get(key, missing, partial, reading));
+  for (const std::string& path : unseen) hasher.add(path);
+  const auto hashes = hasher.finish();
   for (const ManifestFile& file : chosen.files) {
     const fs::path path = partial / file.path;
-    const auto hash = hash_of(path, call.stop);
+    const auto found = hashes.find(file.path);
+    const Result<std::string> hash = found == hashes.end() ? Result<std::string>(file.sha256) : found->second;
     if (!hash && hash.error().code == ErrorCode::kCancelled) return make_error(hash.error());
     if (!hash || *hash != file.sha256) {
       fs::remove(path, code);
