@@ -30,6 +30,26 @@ RCLONE = pathlib.Path(PACKAGES) / "bin" / "rclone"
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
 
+# Another process stands for another machine: its folder is empty.
+CORE_API = """
+import json, pathlib, shutil, sys
+from volador.compat.determined import core, errors
+place = {"type": "s3", "bucket": "models", "prefix": "core", "endpoint_url": sys.argv[1], "access_key": "AKIDTEST", "secret_key": "not-so-secret"}
+with core.init(checkpoint_storage=place) as context:
+    with context.checkpoint.store_path({"steps_completed": 17}) as (folder, uuid):
+        (folder / "state").write_text(json.dumps([1, 2]))
+shutil.rmtree(folder.parent)
+with core.init(checkpoint_storage=place) as context:
+    with context.checkpoint.restore_path(uuid) as folder:
+        print("restored", context.checkpoint.get_metadata(uuid)["steps_completed"], json.loads((folder / "state").read_text()))
+    context.checkpoint.delete(uuid)
+    try:
+        context.checkpoint.get_metadata(uuid)
+    except errors.CheckpointNotFound:
+        print("deleted, and not found")
+"""
+
+
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -254,6 +274,23 @@ class Storages(unittest.TestCase):
         process.wait()
         wait_until("rclone has ended", lambda: not self.rclones())
         self.assertEqual(sorted(path.name for path in self.home.path.iterdir()), ["made", "out"])
+
+    # ---- Checkpoints of Determined's Core API.
+
+    def test_checkpoints_of_the_core_api_are_in_the_object_store(self):
+        package = BIN.parent / "python"
+        if not list((package / "volador").glob("_core*.so")):
+            self.skipTest("the package volador was not built")
+        numpy = subprocess.run([pathlib.Path(__file__).resolve().parents[2] / "scripts" / "setup_nanobind.sh", "--folder"], capture_output=True,
+                               text=True, check=False).stdout.strip()
+        if not numpy:
+            self.skipTest("NumPy is missing; scripts/setup_nanobind.sh installs it")
+        script = self.home.path / "script.py"
+        script.write_text(CORE_API)
+        ran = self.home.run(sys.executable, script, f"http://127.0.0.1:{self.moto.port}", PYTHONPATH=f"{package}:{numpy}", **self.s3)
+        self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+        self.assertIn("restored 17 [1, 2]", ran.stdout)
+        self.assertIn("deleted, and not found", ran.stdout)
 
     # ---- Runs of tune.
 

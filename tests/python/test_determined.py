@@ -884,7 +884,8 @@ GOOD = {
         ({"entrypoint": None}, "entrypoint: missing; add entrypoint: module:Class"),
         ({"entrypoint": "horovodrun -np 8 x"}, "entrypoint: expected module:Class or python3 SCRIPT.py"),
         ({"entrypoint": "no_such_module:T"}, "entrypoint: there is no no_such_module.py in .; put it beside the configuration"),
-        ({"checkpoint_storage": {"type": "s3", "bucket": "b"}}, "checkpoint_storage: expected a path, or type shared_fs with host_path"),
+        ({"checkpoint_storage": {"type": "s3", "bucket": "b"}}, "checkpoint_storage: bucket: expected the name of a bucket"),
+        ({"checkpoint_storage": {"type": "nfs"}}, "checkpoint_storage: expected a path or an address"),
         ({"reproducibility": {"experiment_seed": -1}}, "reproducibility.experiment_seed: expected a whole number, 0 to 4294967295, got -1"),
     ],
 )

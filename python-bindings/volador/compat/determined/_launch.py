@@ -105,9 +105,10 @@ def _prepare(names: list[str], output: str | None, checkpoint: str | None) -> tu
         seed = 0 if processes > 1 else int(time.time())  # Processes need the same one.
         notices.append(f"reproducibility.experiment_seed: {seed}; set it to repeat this run")
     try:
+        _context.object_store_of(config.get("checkpoint_storage"))
         storage = os.path.abspath(output) if output is not None else _context.storage_of(config.get("checkpoint_storage")) or _context.default_storage()
     except ValueError as error:
-        raise document.error("checkpoint_storage", str(error).partition(": ")[2]) from None
+        raise document.error("checkpoint_storage", str(error).removeprefix("checkpoint_storage: ")) from None
     if checkpoint is not None and os.sep in checkpoint:
         checkpoint = os.path.abspath(checkpoint)
     job = Job(document, hparams, seed, storage, checkpoint, home=os.path.dirname(os.path.abspath(names[-1])))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import enum
+import fcntl
 import hashlib
 import json
 import logging
@@ -13,12 +14,15 @@ import shutil
 import uuid
 from typing import TYPE_CHECKING, Any
 
+from volador import exceptions
 from volador.compat.determined import errors
 from volador.compat.determined.core import _train
 from volador.compat.determined.core._distributed import DistributedContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from volador.storage import Storage
 
     Selector = Callable[[str], bool]
 
@@ -34,13 +38,15 @@ class DownloadMode(enum.Enum):
 
 
 class CheckpointContext:
-    """Writes, reads and deletes checkpoints below a folder that all machines of the trial see.
+    """Writes, reads and deletes checkpoints below a folder that all machines of the trial see. With an object store they are copied to it when they
+    are complete, and read from it where the folder does not have them.
 
     metadata must have "steps_completed", an integer; it is stored as metadata.json in the checkpoint."""
 
-    def __init__(self, dist: DistributedContext, storage: str | os.PathLike[str]) -> None:
+    def __init__(self, dist: DistributedContext, storage: str | os.PathLike[str], object_store: Storage | None = None) -> None:
         self._dist = dist
         self._storage = pathlib.Path(storage)
+        self._object_store = object_store
 
     def upload(
         self,
@@ -161,6 +167,8 @@ class CheckpointContext:
     def delete(self, storage_id: str) -> None:
         """No effect where there is no such checkpoint."""
         if storage_id and os.path.basename(storage_id) == storage_id and storage_id not in (".", ".."):
+            if self._object_store is not None:
+                self._object_store.delete(storage_id)
             shutil.rmtree(self._storage / storage_id, ignore_errors=True)
         else:
             raise ValueError(f"CheckpointContext.delete: expected the id of a checkpoint, got {storage_id!r}")
@@ -168,9 +176,21 @@ class CheckpointContext:
     def _path_of(self, storage_id: str) -> pathlib.Path:
         """Of an id, or of a folder that is named by its path."""
         path = pathlib.Path(storage_id) if os.sep in str(storage_id) else self._storage / storage_id
+        if storage_id and not path.is_dir() and os.sep not in str(storage_id) and self._object_store is not None:
+            self._fetch(self._object_store, storage_id, path)
         if not storage_id or not path.is_dir():
             raise errors.CheckpointNotFound(f"checkpoint {storage_id!r}: there is no folder {path}; name the id of a checkpoint in this storage, or a folder's path")
         return path
+
+    def _fetch(self, object_store: Storage, storage_id: str, path: pathlib.Path) -> None:
+        self._storage.mkdir(parents=True, exist_ok=True)
+        with open(self._storage / ".reading", "w") as lock:  # One process of this machine reads it for all.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.is_dir():
+                try:
+                    object_store.download(storage_id, path)
+                except exceptions.NotFoundError as error:
+                    raise errors.CheckpointNotFound(f"checkpoint {storage_id!r}: {error}") from None
 
     @contextlib.contextmanager
     def _writes(self, storage_id: str) -> Iterator[pathlib.Path]:
@@ -184,6 +204,8 @@ class CheckpointContext:
 
     def _finish(self, target: pathlib.Path, storage_id: str, metadata: dict[str, Any]) -> None:
         (target / METADATA).write_text(json.dumps(metadata, indent=2))
+        if self._object_store is not None:
+            self._object_store.upload(target, storage_id)
         level = logging.INFO if _train.listener is None else logging.DEBUG
         _logger.log(level, "checkpoint saved uuid=%s steps_completed=%s path=%s", storage_id, metadata["steps_completed"], target)
         _train.tell("checkpoint", metadata["steps_completed"], {"uuid": storage_id, "path": str(target)})

@@ -10,6 +10,7 @@ import signal
 import sys
 from typing import Any
 
+from volador import storage
 from volador.compat.determined import _config, _info, errors
 from volador.compat.determined.core._checkpoint import CheckpointContext
 from volador.compat.determined.core._distributed import DistributedContext, DummyDistributedContext
@@ -55,19 +56,36 @@ def default_storage() -> str:
     return os.path.join(os.environ.get("XDG_DATA_HOME") or os.path.expanduser("~/.local/share"), "determined")
 
 
+_OBJECT_STORES = ("s3", "gcs", "azure")
+
+
+def _is_object_store(checkpoint_storage: str | dict[str, Any]) -> bool:
+    if isinstance(checkpoint_storage, str):
+        return "://" in checkpoint_storage and not checkpoint_storage.startswith("file://")
+    return checkpoint_storage.get("type") in _OBJECT_STORES
+
+
 def storage_of(checkpoint_storage: str | dict[str, Any] | None) -> str | None:
-    """A folder from `checkpoint_storage`: a path, or a mapping of type shared_fs or directory. ValueError: another kind of storage."""
-    if checkpoint_storage is None:
+    """A folder from `checkpoint_storage`: a path, or a mapping of type shared_fs or directory; None for an object store. ValueError: neither."""
+    if checkpoint_storage is None or _is_object_store(checkpoint_storage):
         return None
     if isinstance(checkpoint_storage, str):
-        if "://" in checkpoint_storage and not checkpoint_storage.startswith("file://"):
-            raise ValueError(f"checkpoint_storage: expected a folder's path, got {checkpoint_storage!r}; object stores are not there: mount it and name the mount")
         return os.path.abspath(checkpoint_storage.removeprefix("file://"))
     kind = checkpoint_storage.get("type", "shared_fs")
     base = checkpoint_storage.get({"shared_fs": "host_path", "directory": "container_path"}.get(kind, ""))
     if not isinstance(base, str):
-        raise ValueError(f"checkpoint_storage: expected a path, or type shared_fs with host_path, or type directory with container_path, got {checkpoint_storage!r}")
+        raise ValueError(
+            "checkpoint_storage: expected a path or an address such as s3://bucket/prefix, or type shared_fs with host_path, or type directory with container_path, "
+            f"or type {', '.join(_OBJECT_STORES)}; got {checkpoint_storage!r}"
+        )
     return os.path.join(os.path.abspath(base), checkpoint_storage.get("storage_path") or "")
+
+
+def object_store_of(checkpoint_storage: str | dict[str, Any] | None) -> storage.Storage | None:
+    """The object store of `checkpoint_storage`; None: it is a folder. ValueError: wrong settings, or rclone is missing."""
+    if checkpoint_storage is None or not _is_object_store(checkpoint_storage):
+        return None
+    return storage.open(checkpoint_storage)
 
 
 def init(
@@ -79,11 +97,15 @@ def init(
 ) -> Context:
     """Builds the context of this process.
 
-    distributed: needed for more than one process. checkpoint_storage: a folder; default: the launcher's, then ~/.local/share/determined.
+    distributed: needed for more than one process. checkpoint_storage: a folder; default: the launcher's, then ~/.local/share/determined. With an object
+    store (an address such as s3://bucket/prefix, or a mapping) checkpoints are in that folder and in the object store.
     Without a launcher there is one operation, of length 1 in epochs, and metrics go to the log. SIGUSR1 prints the stacks of all threads."""
     info = _info.get_cluster_info()
     distributed = distributed or DummyDistributedContext()
     folder = storage_of(checkpoint_storage) or (info._storage if info is not None else None) or default_storage()
+    wanted = checkpoint_storage
+    if wanted is None and info is not None and info.task_type == "TRIAL":
+        wanted = info.trial._config.get("checkpoint_storage")
     train, searcher = TrainContext(distributed=distributed), SearcherContext(distributed)
     if info is not None and info.task_type == "TRIAL":
         trial = info.trial
@@ -101,7 +123,7 @@ def init(
     else:
         _logger.debug("checkpoints are stored in %s", folder)
     _stacks_on_sigusr1()
-    return Context(CheckpointContext(distributed, folder), distributed, PreemptContext(distributed, preempt_mode), train, searcher)
+    return Context(CheckpointContext(distributed, folder, object_store_of(wanted)), distributed, PreemptContext(distributed, preempt_mode), train, searcher)
 
 
 def _stacks_on_sigusr1() -> None:
