@@ -60,7 +60,8 @@ class Storage {
   [[nodiscard]] Result<void> remove(const std::string& key, const StorageCall& call = {});
 
   // Reads the selected files as one tar or zip file, in constant memory. The checksum of each file is compared at its end: an
-  // error means that the earlier pieces are not the whole archive. The storage must outlive the reader.
+  // error means that the earlier pieces are not the whole archive. The storage must outlive the reader, and so must the thread
+  // that calls, with which the processes behind it end.
   [[nodiscard]] Result<std::unique_ptr<FilePieces>> archive(const std::string& key, ArchiveForm form,
                                                             const std::vector<std::string>& selectors = {},
                                                             const StorageCall& call = {});

@@ -105,8 +105,7 @@ TEST(RcloneLines, AreErrorsStatisticsOrNothing) {
   EXPECT_EQ(error.message, "a: Failed to copy");
   EXPECT_TRUE(parse_rclone_line(R"({"level":"notice","msg":"Failed to lsf"})").is_error);
   EXPECT_FALSE(parse_rclone_line(R"({"level":"info","msg":"fine"})").is_error);
-  EXPECT_EQ(parse_rclone_line(R"({"level":"info","msg":"Copied (new)","object":"a/b"
-})").copied, "a/b");
+  EXPECT_EQ(parse_rclone_line(R"x({"level":"info","msg":"Copied (new)","object":"a/b"})x").copied, "a/b");
   EXPECT_TRUE(parse_rclone_line("panic: runtime error").is_error);
 }
 
