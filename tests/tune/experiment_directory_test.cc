@@ -56,6 +56,13 @@ TEST_F(ExperimentDirectoryTest, AStoragePathThatIsAFileIsNamed) {
   EXPECT_THAT(made.error().message, HasSubstr("deep/results"));
 }
 
+TEST_F(ExperimentDirectoryTest, AnAddressIsNoPath) {
+  const auto made = ExperimentDirectory::create({.name = "digits", .storage_path = "s3://models/runs"}, WallTime{});
+  ASSERT_FALSE(made);
+  EXPECT_EQ(made.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_THAT(made.error().message, ::testing::HasSubstr("s3://models/runs"));
+}
+
 TEST_F(ExperimentDirectoryTest, TooLittleSpaceIsSaidBeforeAnythingStarts) {
   const auto made = create("digits", std::numeric_limits<int64_t>::max());
   ASSERT_FALSE(made);

@@ -10,6 +10,7 @@
 
 #include "runtime/files/durable_file.h"
 #include "runtime/files/results_mode.h"
+#include "runtime/storage/storage_url.h"
 #include "tune/results/result_text.h"
 
 namespace volador::tune {
@@ -66,6 +67,12 @@ Result<void> probe(const fs::path& directory, int64_t free_bytes_min) {
 
 Result<ExperimentDirectory> ExperimentDirectory::create(const Options& options, WallTime now) {
   VOLADOR_TRY(check_name(options.name));
+  if (storage::is_storage_url(options.storage_path.string()))
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: results of training are on a disk; give the path of a folder, and store it afterwards "
+                    "with volador storage cp",
+                    options.storage_path.string()));
   std::error_code code;
   const fs::path storage =
       fs::absolute(options.storage_path.empty() ? default_storage_path() : options.storage_path, code);

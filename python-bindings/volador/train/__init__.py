@@ -117,7 +117,7 @@ class TorchTrainer:
             resources={"num_cpus": num_cpus, "num_gpus": num_gpus, "memory": memory, "resources": dict(resources or {})},
             strategy=strategy,
             name=name or _controller.file_name_of(label),
-            storage="" if storage is None else os.path.abspath(os.path.expanduser(os.fspath(storage))),
+            storage="" if storage is None else _storage_path(os.fspath(storage)),
             metric=metric,
             mode=mode,
             checkpoints_kept=checkpoints_kept,
@@ -140,6 +140,11 @@ class TorchTrainer:
         (a user stopped the run on the page)."""
         _runtime.ensure()
         return _controller.Controller(self._options).run()
+
+
+def _storage_path(storage: str) -> str:
+    """An absolute path; an address such as s3://bucket stays as it is, so that it is refused by its name."""
+    return storage if "://" in storage else os.path.abspath(os.path.expanduser(storage))
 
 
 def report(metrics: Mapping[str, Any], *, checkpoint: Checkpoint | str | os.PathLike[str] | None = None) -> None:
