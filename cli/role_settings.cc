@@ -112,6 +112,12 @@ tl::expected<WorkerSettings, Failure> worker_settings(const Config& config) {
   settings.memory_threshold = config.real("memory_threshold");
   settings.cgroups = config.text("cgroups") == "auto";
   settings.processes_per_actor = config.integer("processes_per_actor");
+  if (config.is_set("health_check")) {
+    std::error_code ignored;
+    settings.health_check = std::filesystem::absolute(config.text("health_check"), ignored).string();
+  }
+  settings.health_check_interval = milliseconds_of(config, "health_check_interval");
+  settings.health_check_timeout = milliseconds_of(config, "health_check_timeout");
   if (config.is_set("object_store_memory")) settings.object_store_memory = config.bytes("object_store_memory");
   if (config.is_set("object_spill_limit")) settings.object_spill_limit = config.bytes("object_spill_limit");
   if (config.is_set("object_spill_directory")) {

@@ -109,6 +109,9 @@ int live_as_worker(const Paths& paths, const WorkerSettings& settings,
                                 .memory_threshold = settings.memory_threshold,
                                 .cgroups = settings.cgroups,
                                 .processes_per_actor = settings.processes_per_actor,
+                                .health_check = settings.health_check,
+                                .health_check_interval = settings.health_check_interval,
+                                .health_check_timeout = settings.health_check_timeout,
                                 .log_level = level_of(settings.log_level)};
   options.on_ready = [&](const std::string& node, const std::string& address) {
     ready({.node = node, .data_address = address});

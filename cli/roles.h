@@ -57,6 +57,9 @@ struct WorkerSettings {
   double memory_threshold = 0.95;
   bool cgroups = true;
   int64_t processes_per_actor = 4096;
+  std::string health_check;  // Absolute; empty: none.
+  std::chrono::milliseconds health_check_interval{30'000};
+  std::chrono::milliseconds health_check_timeout{10'000};
   std::map<std::string, double> custom;
   std::map<std::string, std::string> labels;
   std::string log_level;

@@ -26,6 +26,7 @@ void Api::metrics(const Call&, const Respond& respond) {
   struct NodeUse {
     std::string name;
     double cores = 0, memory = 0;
+    size_t problems = 0;
   };
   std::vector<NodeUse> uses;
   std::map<std::string_view, std::string> machine;  // Samples by measure.
@@ -35,7 +36,8 @@ void Api::metrics(const Call&, const Respond& respond) {
     ++nodes[node.value("state", "")];
     if (node.value("state", "") == "dead") continue;
     const std::string name = node.value("name", "");
-    uses.push_back({name, node.value("cpu_cores_used", 0.0), node.value("memory_bytes_used", 0.0)});
+    uses.push_back({name, node.value("cpu_cores_used", 0.0), node.value("memory_bytes_used", 0.0),
+                    node.value("problems", nlohmann::json::array()).size()});
     for (const std::string_view measure : kMachineMeasures) {
       if (const auto value = node.find(measure); value != node.end())
         machine[measure] +=
@@ -56,6 +58,9 @@ void Api::metrics(const Call&, const Respond& respond) {
   declare("volador_node_memory_used_bytes", "gauge", "Memory in use on a node.");
   for (const NodeUse& use : uses)
     out += fmt::format("volador_node_memory_used_bytes{{node=\"{}\"}} {}\n", label(use.name), use.memory);
+  declare("volador_node_health_problems", "gauge", "Health problems of a node and its GPUs.");
+  for (const NodeUse& use : uses)
+    out += fmt::format("volador_node_health_problems{{node=\"{}\"}} {}\n", label(use.name), use.problems);
   for (const auto& [measure, samples] : machine) {
     declare(fmt::format("volador_node_{}", measure), "gauge", "Of a node's machine, where it is measured.");
     out += samples;

@@ -34,6 +34,7 @@ const std::map<std::string_view, Members>& members_by_pattern() {
         "gpu_model",
         "gpus",
         "file_systems",
+        "problems",
         "disk_read_bytes_per_s",
         "disk_write_bytes_per_s",
         "network_receive_bytes_per_s",

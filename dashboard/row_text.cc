@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "dashboard/json_text.h"
+#include "runtime/language/health_reason.h"
 
 namespace volador::dashboard {
 namespace {
@@ -131,6 +132,24 @@ std::string file_systems_text(const v1::Node& node) {
   return text + "]";
 }
 
+std::string problems_text(const v1::Node& node) {
+  std::string text = "[";
+  for (const v1::HealthProblem& one : node.problems()) {
+    if (text.size() > 1) text += ',';
+    const Reason why = health_reason(one);
+    JsonObject row(text);
+    row.text("code", one.code());
+    if (one.has_gpu()) row.integer("gpu", one.gpu());
+    row.text("subject", one.subject());
+    row.text("detail", one.detail());
+    row.integer("since_ms", one.since_ms());
+    row.text("reason", why.text());
+    if (const std::string data = why.to_json(); !data.empty()) row.raw("why", data);
+    row.end();
+  }
+  return text + "]";
+}
+
 }  // namespace
 
 std::vector<Measured> machine_measures(const v1::Node& node) {
@@ -163,6 +182,7 @@ std::string node_text(const v1::Node& node, int64_t now_ms) {
   row.text("gpu_model", node.gpu_model());
   if (!node.gpus().empty()) row.raw("gpus", gpus_text(node));
   if (!node.file_systems().empty()) row.raw("file_systems", file_systems_text(node));
+  if (!node.problems().empty()) row.raw("problems", problems_text(node));
   for (const Measured& one : machine_measures(node)) row.number(one.name, one.value);
   row.text("version", node.version());
   row.integer("last_heard_ms", now_ms - node.last_heard_ms_ago());

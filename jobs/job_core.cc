@@ -138,8 +138,8 @@ void JobCore::use_program(const std::string& sha256) {
   actions_.rows.push_back({std::string(kJobsHeadTable), "program", program_});
 }
 
-void JobCore::event(std::string text, Fields fields) {
-  actions_.events.push_back({.text = std::move(text), .fields = std::move(fields)});
+void JobCore::event(std::string text, Fields fields, Reason why) {
+  actions_.events.push_back({.text = std::move(text), .fields = std::move(fields), .why = std::move(why)});
 }
 
 void JobCore::event_of(const Job& job, std::string text, Fields fields, Fields details) {

@@ -96,6 +96,12 @@ struct JobActions {
 struct ClusterState {
   ClusterView view;                              // Without `running`.
   std::map<std::string, std::string> addresses;  // Address by node, without a port.
+  struct Problem {
+    bool of_gpu = false;  // One of its GPUs has it, not the node.
+    Reason what;
+  };
+  std::map<std::string, std::vector<Problem>> problems;  // Health problems by node.
+  std::map<std::string, Amount> withheld_gpus;           // Unused GPUs with a problem, by node: not free.
   std::vector<ActorId> gone;  // Actors that were asked for, as ending() lists them, and have no process any more.
 };
 
@@ -180,6 +186,7 @@ class JobCore {
     uint64_t version = 0;
     bool gone = false;  // No process is left.
     protocol::DeathCause cause;
+    std::set<std::string> problems;  // Health problems of its node and GPUs that are known, as keys.
   };
   struct Job {
     protocol::JobRecord record;
@@ -203,7 +210,7 @@ class JobCore {
   std::string public_name(const Job& job) const;
   void tell_actors(const Job& job);
   using Fields = std::vector<std::pair<std::string, std::string>>;
-  void event(std::string text, Fields fields);
+  void event(std::string text, Fields fields, Reason why = {});
   // Without the details if not all may see the job, since everyone sees the events.
   void event_of(const Job& job, std::string text, Fields fields, Fields details);
   bool load_notice(std::string_view value);
@@ -250,6 +257,9 @@ class JobCore {
   void on_reply(const protocol::Reply& reply, int64_t now_ms);
   std::string resume(Job& job, const Reason& why);
   void move(Job& job, const Reason& why, int64_t now_ms);
+  void note_problems(Job& job, Rank& rank, const protocol::ActorInfo& info, int64_t now_ms);
+  std::vector<std::pair<std::string, ClusterState::Problem>> problems_for(const Job& job) const;
+  void note_left_out(const Job& job);
   bool has_failed_node(const Job& job) const;
   void apply_policy(Job& job, const v1::LogPolicy& policy, const v1::JobRank& rank, const std::string& line,
                     int64_t now_ms);

@@ -11,7 +11,9 @@
 #include "jobs/job_core.h"
 #include "jobs/job_spec.h"
 #include "jobs/launch/launch.h"
+#include "jobs/queue/planner_state.h"
 #include "jobs/queue_settings.h"
+#include "runtime/language/health_reason.h"
 #include "runtime/node_name_rule.h"
 #include "runtime/protocol/resource_map.h"
 #include "runtime/quantities.h"
@@ -30,6 +32,7 @@ constexpr int64_t kIdleGapMs = 5 * 60'000;
 constexpr int64_t kIdleKeptMs = 5 * 60'000;  // Idle time that a crash of the head may lose.
 constexpr int kLabelsMax = kLogPoliciesMax;
 constexpr int64_t kElasticPatienceMs = 5'000;     // An elastic job waits no longer for nodes that others were given.
+constexpr size_t kProblemsNamed = 8;              // Health problems in the events of one start.
 constexpr int64_t kStartTimeoutMs = 10 * 60'000;  // A large code folder takes a while to arrive and to be unpacked.
 
 // Only the first rank runs the command and starts the others.
@@ -153,6 +156,7 @@ void JobCore::begin(Job& job, const std::vector<std::string>& nodes, int64_t now
     rank.set_state("pending");
     rank.set_attempt(attempt);
   }
+  note_left_out(job);
   take_room(job);
   update_running(job);
   if (nodes.size() > 1) {
@@ -362,6 +366,8 @@ void JobCore::on_actor(const protocol::ActorInfo& info, int64_t now_ms) {
     actions_.look = true;
   } else if (info.node_leaves() && job.spec().max_resumes() > 0) {
     move(job, reason("job.node_leaves", shown.node()), now_ms);
+  } else {
+    note_problems(job, *at, info, now_ms);
   }
   settle(job, now_ms);
 }
@@ -449,6 +455,56 @@ void JobCore::move(Job& job, const Reason& why, int64_t now_ms) {
   if (outcome == "failed") job.record.mutable_job()->set_exit_code(1);
   end_ranks(job, outcome, false);
   settle(job, now_ms);
+}
+
+// A job that may resume leaves a node or GPU with a new health problem; another one goes on, with an event.
+void JobCore::note_problems(Job& job, Rank& rank, const protocol::ActorInfo& info, int64_t now_ms) {
+  std::set<std::string> known;
+  std::optional<Reason> moves;
+  const v1::Job& shown = job.record.job();
+  const bool runs = job.record.phase() == Record::PLACING || job.record.phase() == Record::RUNNING;
+  const bool may_move = runs && shown.resumes() < job.spec().max_resumes() && shown.debug_until_ms() == 0;
+  for (const protocol::HealthProblem& problem : info.problems()) {
+    const std::string key =
+        fmt::format("{} {} {}", problem.code(), problem.has_gpu() ? problem.gpu() : -1, problem.subject());
+    known.insert(key);
+    if (rank.problems.contains(key) || !runs) continue;
+    const Reason why = health_reason(problem);
+    if (may_move) {
+      moves = reason("job.node_problem", info.node_name(), why);
+    } else {
+      event("job runs on a node that has a problem",
+            {{"job", shown.id()}, {"node", info.node_name()}, {"why", why.text()}}, why);
+    }
+  }
+  rank.problems = std::move(known);
+  if (moves) move(job, *moves, now_ms);
+}
+
+// Health problems because of which the job may not use nodes, or GPUs of them, that would suit it otherwise.
+std::vector<std::pair<std::string, ClusterState::Problem>> JobCore::problems_for(const Job& job) const {
+  std::vector<std::pair<std::string, ClusterState::Problem>> found;
+  if (cluster_.problems.empty()) return found;
+  const QueuedJob asked = queued(job);
+  for (const auto& [name, problems] : cluster_.problems) {
+    const auto at = node_index_.find(name);
+    if (at == node_index_.end()) continue;
+    const PlanNode& node = cluster_.view.nodes[at->second];
+    if (!job_may_use(node, asked) || !asked.per_node.fits_in(node.total)) continue;
+    for (const ClusterState::Problem& problem : problems) {
+      if (problem.of_gpu && asked.per_node.get("gpus") == 0) continue;
+      if (found.size() < kProblemsNamed) found.emplace_back(name, problem);
+    }
+  }
+  return found;
+}
+
+// The result of the check before a start.
+void JobCore::note_left_out(const Job& job) {
+  for (const auto& [node, problem] : problems_for(job)) {
+    event(problem.of_gpu ? "job leaves out a GPU" : "job leaves out a node",
+          {{"job", job.record.job().id()}, {"node", node}, {"why", problem.what.text()}}, problem.what);
+  }
 }
 
 // Whether a node of the attempt is lost or takes no jobs: a rank that failed may only have missed another one.

@@ -16,6 +16,7 @@ constexpr int64_t kForecastMs = 1000;
 constexpr int64_t kGroupLeavesMs = 2000;  // Until then the head has removed a group.
 constexpr int64_t kGrowAfterMs = 10'000;  // There is room for so long before a job grows,
 constexpr int64_t kGrowAgainMs = 60'000;  // and so long has passed since it grew last.
+constexpr size_t kProblemsInWait = 3;     // Health problems named in one reason.
 constexpr size_t kForecastAlways = 50;    // Up to so many open jobs, a forecast costs less than a request.
 
 // Text of a shortage: "needs gpus 4 on each of 2 nodes; the largest free part is 2".
@@ -272,7 +273,9 @@ void JobCore::hand_over(Job& job, int64_t now_ms) {
     const auto held = held_.find(node.name);
     for (const auto& [of, total] : node.total.entries()) {
       const Amount taken = held == held_.end() ? 0 : held->second.get(of);
-      const Amount left = std::max<Amount>(0, total - taken);
+      const auto bad = of == "gpus" ? cluster_.withheld_gpus.find(node.name) : cluster_.withheld_gpus.end();
+      const Amount withheld = bad == cluster_.withheld_gpus.end() ? 0 : bad->second;
+      const Amount left = std::max<Amount>(0, total - taken - withheld);
       others |= node.free.get(of) < left;
       node.free.set(of, left);
     }
@@ -389,7 +392,16 @@ const std::unordered_map<JobNumber, Wait>& JobCore::waits() const {
 Reason JobCore::wait_reason(const Job& job) const {
   const auto& all = waits();
   const auto at = all.find(static_cast<JobNumber>(job.record.number()));
-  return at == all.end() ? Reason() : reason_of_wait(at->second);
+  if (at == all.end()) return {};
+  Reason why = reason_of_wait(at->second);
+  if (at->second.kind != WaitKind::kNoRoom) return why;
+  size_t named = 0;
+  for (const auto& [node, problem] : problems_for(job)) {
+    if (++named > kProblemsInWait) break;
+    why = and_also(std::move(why),
+                   reason(problem.of_gpu ? "waits.gpu_problem" : "waits.node_problem", node, problem.what));
+  }
+  return why;
 }
 
 }  // namespace volador::jobs

@@ -226,9 +226,10 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
       ->type_name("DURATION");
   app->add_option("--restarts", restarts_, "How often the job starts again when it fails; 0 by default")
       ->type_name("INTEGER");
-  app->add_option("--max-resumes", resumes_,
-                  "How often the job is asked to save and goes on elsewhere when one of its nodes fails or is drained; "
-                  "not with --restarts")
+  app->add_option(
+         "--max-resumes", resumes_,
+         "How often the job is asked to save and goes on elsewhere when one of its nodes fails, is drained or has "
+         "a health problem; not with --restarts")
       ->type_name("INTEGER");
   app->add_option("--teardown", teardown_,
                   "Command line that bash runs on each node after the command, however that ended")

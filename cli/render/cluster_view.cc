@@ -12,6 +12,7 @@
 
 #include "cli/render/row_view.h"
 #include "cli/render/table.h"
+#include "runtime/language/health_reason.h"
 #include "runtime/language/text_width.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/quantities.h"
@@ -90,6 +91,32 @@ std::string gpu_use(const v1::Node& node) {
   return measured == 0 ? "" : fmt::format("{:.0f} %", 100 * sum / measured);
 }
 
+// "0/2 (1 bad)"
+std::string gpu_share(const v1::Node& node, const Terminal& terminal) {
+  std::set<int> bad;
+  for (const v1::HealthProblem& one : node.problems()) {
+    if (one.has_gpu()) bad.insert(one.gpu());
+  }
+  const std::string share_of_gpus = share(node.used(), node.total(), "gpus");
+  return bad.empty() ? share_of_gpus : terminal.fill("{} ({} bad)", share_of_gpus, bad.size());
+}
+
+// A node with a problem of its own takes nothing new.
+std::string shown_state(const v1::Node& node) {
+  const bool own = std::any_of(node.problems().begin(), node.problems().end(),
+                               [](const v1::HealthProblem& one) { return !one.has_gpu(); });
+  return own && node.state() == "alive" ? "unhealthy" : node.state();
+}
+
+std::string reasons_of(const v1::Node& node, const Terminal& terminal) {
+  std::string text = terminal.reason(node.reason(), node.why());
+  for (const v1::HealthProblem& one : node.problems()) {
+    const Reason why = health_reason(one);
+    text += (text.empty() ? "" : "; ") + terminal.reason(why.text(), why.to_json());
+  }
+  return text;
+}
+
 // Sorts rows by state, then by `before`.
 template <class Row, class Before>
 std::vector<const Row*> by_state(const google::protobuf::RepeatedPtrField<Row>& rows, Before before) {
@@ -120,12 +147,12 @@ Table nodes_table(const google::protobuf::RepeatedPtrField<v1::Node>& nodes, con
     return a.name() < b.name();
   };
   for (const v1::Node* node : by_state(nodes, busier)) {
-    table.add({printable(node->name()), terminal.paint_state(printable(node->state())),
-               share(node->used(), node->total(), "cpus"), share(node->used(), node->total(), "gpus"),
+    table.add({printable(node->name()), terminal.paint_state(printable(shown_state(*node))),
+               share(node->used(), node->total(), "cpus"), gpu_share(*node, terminal),
                share(node->used(), node->total(), "memory"), fmt::format("{:.1f}", node->cpu_cores_used()),
                gpu_use(*node), std::to_string(node->actors()),
                format_duration(std::chrono::milliseconds(node->last_heard_ms_ago())),
-               printable(terminal.reason(node->reason(), node->why())), printable(node->address()), labels_of(*node)});
+               printable(reasons_of(*node, terminal)), printable(node->address()), labels_of(*node)});
   }
   return table;
 }

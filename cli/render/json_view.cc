@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/render/json_text.h"
+#include "runtime/language/health_reason.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/resources.h"
 
@@ -43,6 +44,21 @@ Json metrics(const google::protobuf::Map<std::string, double>& map) {
   return json;
 }
 
+Json problems_of(const v1::Node& node) {
+  Json json = Json::array();
+  for (const v1::HealthProblem& one : node.problems()) {
+    const Reason why = health_reason(one);
+    json.push_back({{"code", one.code()},
+                    {"gpu", one.has_gpu() ? Json(one.gpu()) : Json()},
+                    {"subject", one.subject()},
+                    {"detail", one.detail()},
+                    {"since_ms", one.since_ms()},
+                    {"reason", why.text()},
+                    {"why", why_json(why.to_json())}});
+  }
+  return json;
+}
+
 Json node_json(const v1::Node& node) {
   return {{"id", node.id()},
           {"name", node.name()},
@@ -59,7 +75,8 @@ Json node_json(const v1::Node& node) {
           {"last_heard_ms_ago", node.last_heard_ms_ago()},
           {"reason", node.reason()},
           {"why", why_json(node.why())},
-          {"lost", node.lost()}};
+          {"lost", node.lost()},
+          {"problems", problems_of(node)}};
 }
 
 Json nodes_of(const google::protobuf::RepeatedPtrField<v1::Node>& nodes) {

@@ -131,8 +131,8 @@ std::string Terminal::paint_state(std::string_view state) const {
   Colour colour = Colour::kNone;
   if (state == "alive" || state == "running") colour = Colour::kGreen;
   if (state == "finished" || state == "succeeded" || state == "ready" || state == "connected") colour = Colour::kGreen;
-  if (state == "suspect" || state == "draining" || state == "stopping" || state == "restarting" || state == "pending" ||
-      state == "starting")
+  if (state == "suspect" || state == "draining" || state == "unhealthy" || state == "stopping" ||
+      state == "restarting" || state == "pending" || state == "starting")
     colour = Colour::kYellow;
   if (state == "dead" || state == "error" || state == "failed" || state == "expired") colour = Colour::kRed;
   return paint(colour, word(state));

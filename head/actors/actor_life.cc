@@ -312,6 +312,14 @@ protocol::ActorInfo ActorLife::info_of(const Actor& actor) const {
     for (const int32_t gpu : actor.incarnation->gpus) info.add_gpus(gpu);
     const Node* node = nodes_.find(actor.incarnation->node);
     info.set_node_leaves(node != nullptr && (node->draining || node->stopping));
+    if (node != nullptr) {
+      for (const NodeProblem& problem : node->problems) {
+        const auto& gpus = actor.incarnation->gpus;
+        const bool concerns =
+            !problem.found.has_gpu() || std::find(gpus.begin(), gpus.end(), problem.found.gpu()) != gpus.end();
+        if (concerns) *info.add_problems() = problem.found;
+      }
+    }
   }
   if (actor.state == protocol::ALIVE) *info.mutable_address() = actor.address;
   *info.mutable_cause() = actor.cause;

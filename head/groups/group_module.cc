@@ -200,11 +200,21 @@ void GroupModule::lose_bundle(Group& group, size_t index) {
   submit_group(group);
 }
 
-void GroupModule::move_from_draining(NodeId id) {
+void GroupModule::set_closed_gpus(NodeId id, const std::map<int32_t, Reason>& gpus) {
+  std::set<int32_t> closed;
+  for (const auto& [gpu, why] : gpus) closed.insert(gpu);
+  groups_.set_closed(id, closed);
+}
+
+void GroupModule::move_from_closed(NodeId id) {
   const Node* node = nodes_.find(id);
-  if (node == nullptr || !node->draining) return;
+  if (node == nullptr) return;
+  const bool all = node->draining || node->own_problem() != nullptr;
   for (const auto& [group_id, bundle] : groups_.on_node(id)) {
     Group& group = *groups_.find(group_id);
+    const auto& devices = group.bundles[bundle].pool.devices;
+    if (!all && std::none_of(devices.begin(), devices.end(), [](const auto& device) { return device.closed; }))
+      continue;
     if (group.is_removed() || !group.bundles[bundle].drawing.empty()) continue;
     const auto runs = [](const Bundle& each) { return !each.drawing.empty(); };
     if (group.spec.strategy() == protocol::STRICT_PACK && std::any_of(group.bundles.begin(), group.bundles.end(), runs))
@@ -223,7 +233,7 @@ void GroupModule::release_place(ActorId actor) {
   if (group.is_removed()) {
     lose_bundle(group, emptied->second);
   } else {
-    move_from_draining(NodeId(bundle.node));
+    move_from_closed(NodeId(bundle.node));
   }
 }
 

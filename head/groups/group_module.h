@@ -60,8 +60,10 @@ class GroupModule {
   void readmit(NodeId node);
   // Handles the loss of a node. Call before restarting its actors, so that none is placed into a lost bundle.
   void lose_bundles(NodeId node);
-  // Moves bundles without running actors away from a draining node.
-  void move_from_draining(NodeId id);
+  // Moves bundles without running actors away from a node that drains or has a health problem, and from closed GPUs.
+  void move_from_closed(NodeId id);
+  // See Placement.
+  void set_closed_gpus(NodeId id, const std::map<int32_t, Reason>& gpus);
 
   void join(GroupId group, ActorId actor) { groups_.join(group, actor); }
   void leave(GroupId group, ActorId actor) { groups_.leave(group, actor); }

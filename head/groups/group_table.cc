@@ -361,6 +361,12 @@ void GroupTable::node_changed(NodeId node) {
   for (const auto& [group, bundle] : found->second) changed_.insert(group);
 }
 
+void GroupTable::set_closed(NodeId node, const std::set<int32_t>& gpus) {
+  const auto found = nodes_.find(node);
+  if (found == nodes_.end()) return;
+  for (const auto& [group, bundle] : found->second) groups_.at(group).bundles[bundle].pool.set_closed(gpus);
+}
+
 // ---- queries ----
 
 Group* GroupTable::find(GroupId id) {

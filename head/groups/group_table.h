@@ -133,6 +133,8 @@ class GroupTable {
   std::optional<NodeId> node_of(ActorId actor) const;
   // Bundles on the node may accept actors again, or lost their place.
   void node_changed(NodeId node);
+  // See ResourcePool: for the bundles on the node.
+  void set_closed(NodeId node, const std::set<int32_t>& gpus);
 
   // ---- queries ----
 

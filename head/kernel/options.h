@@ -89,6 +89,7 @@ struct Options {
   int protocol_version = 1;  // Peers with another version are refused.
   Times times = {};
   Limits limits = {};
+  int64_t boot_unix_ms = 0;       // Unix time minus boot time, for times of rows.
   bool keep_experiments = false;  // Whether the shell applies Actions::experiments.
   // Checks whether an experiment may try a configuration. All arguments are JSON: the search space (empty: unknown),
   // the space of the trial that supplies missing values (empty: they are sampled), and the configuration. Must be pure.

@@ -3,14 +3,31 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 
 #include "head/actors/actor_hosts.h"
 #include "head/actors/handle_module.h"
 #include "head/groups/group_module.h"
 #include "head/kernel/wire.h"
+#include "runtime/language/health_reason.h"
 #include "runtime/protocol/error_info.h"
+#include "runtime/utf8.h"
 
 namespace volador::head {
+namespace {
+
+constexpr int kProblemsMax = 64;               // For one node; the rest is ignored.
+constexpr size_t kProblemTextBytesMax = 1000;  // A field of a problem.
+
+// A copy with bounded, plain texts.
+protocol::HealthProblem bounded(protocol::HealthProblem problem) {
+  for (std::string* text : {problem.mutable_code(), problem.mutable_subject(), problem.mutable_detail()}) {
+    *text = plain_text(*text, kProblemTextBytesMax);
+  }
+  return problem;
+}
+
+}  // namespace
 
 Result<void> NodeModule::drain(std::string_view text, bool undo, std::string_view by) {
   const auto id = nodes_.resolve(text);
@@ -26,15 +43,61 @@ Result<void> NodeModule::drain(std::string_view text, bool undo, std::string_vie
   save(node);
   set_placeable(node);
   notify_watchers(node);
-  group_module_.move_from_draining(node.id);
+  group_module_.move_from_closed(node.id);
   context_.event(log::Level::kInfo, undo ? "node takes actors again" : "node drains: nothing new is placed there",
                  {{"node", node.name}, {"by", std::string(by)}});
   return {};
 }
 
-// An actor's watchers see whether its node leaves.
+// An actor's watchers see whether its node leaves, and its problems.
 void NodeModule::notify_watchers(const Node& node) {
   for (const ActorId id : actors_.on_node(node.id)) actors_.touch(*actors_.find(id));
+}
+
+// Nothing new is placed on a node or GPU with a problem; what runs there is told and continues.
+void NodeModule::set_problems(Node& node, const google::protobuf::RepeatedPtrField<protocol::HealthProblem>& problems,
+                              bool registers) {
+  std::vector<NodeProblem> now_known;
+  std::map<int32_t, Reason> closed;
+  bool begun = false;
+  bool changed = false;
+  for (int at = 0; at < std::min(problems.size(), kProblemsMax); ++at) {
+    NodeProblem problem{.found = bounded(problems[at]), .since = context_.now};
+    const auto before = std::find_if(node.problems.begin(), node.problems.end(),
+                                     [&](const NodeProblem& one) { return one.is_same(problem.found); });
+    const Reason why = health_reason(problem.found);
+    if (problem.found.has_gpu()) closed.try_emplace(problem.found.gpu(), why);
+    if (before != node.problems.end()) {
+      problem.since = before->since;
+      changed |= before->found.detail() != problem.found.detail();
+    } else {
+      begun = true;
+      context_.event(log::Level::kWarn,
+                     problem.found.has_gpu() ? "a GPU has a health problem and is not granted"
+                                             : "node has a health problem, nothing new is placed there",
+                     {{"node", node.name}, {"why", why.text()}}, why);
+    }
+    now_known.push_back(std::move(problem));
+  }
+  const auto ends = [&](const NodeProblem& one) {
+    return std::none_of(now_known.begin(), now_known.end(),
+                        [&](const NodeProblem& other) { return one.is_same(other.found); });
+  };
+  bool ended = false;
+  for (const NodeProblem& one : node.problems) {
+    if (!ends(one)) continue;
+    ended = true;
+    const Reason why = health_reason(one.found);
+    context_.event(log::Level::kInfo, "a health problem is over", {{"node", node.name}, {"why", why.text()}}, why);
+  }
+  node.problems = std::move(now_known);
+  if (begun || ended || changed) context_.changes.node(node.id);
+  if (!begun && !ended && !(registers && !node.problems.empty())) return;
+  placement_.set_closed_gpus(node.id, closed);
+  group_module_.set_closed_gpus(node.id, closed);
+  set_placeable(node);
+  notify_watchers(node);
+  group_module_.move_from_closed(node.id);
 }
 
 void NodeModule::on_lost(NodeSession session) {
@@ -156,6 +219,7 @@ void NodeModule::on_register(NodeSession session, const protocol::Register& mess
   context_.actions.to_nodes.insert(context_.actions.to_nodes.begin() + static_cast<ptrdiff_t>(at),
                                    ToNode{session, std::move(answer)});
   set_placeable(node);
+  set_problems(node, message.problems(), true);
   context_.event(log::Level::kInfo,
                  *verdict == NodeTable::Verdict::kNew ? "node joined"
                  : worker_restarted                   ? "node joined again, its worker is new"
@@ -181,6 +245,8 @@ void NodeModule::readmit_resources(Node& node, const ResourceSet& total, bool wo
 
 void NodeModule::on_heartbeat(Node& node, const protocol::Heartbeat& heartbeat) {
   node.usage = heartbeat.usage();
+  set_problems(node, node.usage.problems(), false);
+  node.usage.clear_problems();
   actor_hosts_.on_usage(node, node.usage);
   node.usage.clear_hosts();
   node.heard_before = std::exchange(node.heartbeat_at, context_.now);
@@ -193,7 +259,9 @@ void NodeModule::on_heartbeat(Node& node, const protocol::Heartbeat& heartbeat) 
 }
 
 void NodeModule::set_placeable(const Node& node) {
-  placement_.set_placeable(node.id, node.why_not_placeable());
+  const std::string why_not = node.why_not_placeable();
+  placement_.set_placeable(node.id, why_not,
+                           why_not == kUnhealthy ? health_reason(node.own_problem()->found) : Reason());
   group_module_.node_changed(node.id);
 }
 

@@ -1,4 +1,4 @@
-// Cluster membership: registration, leases, silent nodes, draining.
+// Cluster membership: registration, leases, silent nodes, draining, health problems.
 #pragma once
 
 #include <string>
@@ -57,6 +57,9 @@ class NodeModule {
  private:
   void readmit_resources(Node& node, const ResourceSet& total, bool worker_restarted);
   void set_placeable(const Node& node);
+  // `registers`: the node's entries in the other tables may be new, without what earlier problems closed.
+  void set_problems(Node& node, const google::protobuf::RepeatedPtrField<protocol::HealthProblem>& problems,
+                    bool registers);
   void notify_watchers(const Node& node);
   void check_silence();
   void save(const Node& node);

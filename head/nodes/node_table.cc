@@ -32,7 +32,14 @@ std::string Node::why_not_placeable() const {
   if (state == NodeState::kSuspect) return session ? "suspect (silent)" : "suspect (connection lost)";
   if (state != NodeState::kAlive) return std::string(to_string(state));
   if (stopping) return "stopping";
-  return draining ? "draining" : "";
+  if (draining) return "draining";
+  return own_problem() != nullptr ? std::string(kUnhealthy) : "";
+}
+
+const NodeProblem* Node::own_problem() const {
+  const auto own = std::find_if(problems.begin(), problems.end(),
+                                [](const NodeProblem& problem) { return !problem.found.has_gpu(); });
+  return own == problems.end() ? nullptr : &*own;
 }
 
 Result<NodeTable::Verdict> NodeTable::check(NodeSession session, const protocol::Register& message) const {
@@ -139,6 +146,7 @@ void NodeTable::mark_dead(Node& node, Reason why, bool is_lost) {
   node.state = NodeState::kDead;
   node.draining = false;
   node.stopping = false;
+  node.problems.clear();
   node.why_dead = std::move(why);
   node.is_lost = is_lost;
   dead_.push_back(node.id);

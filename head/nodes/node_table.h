@@ -28,6 +28,21 @@ namespace volador::head {
 enum class NodeState : uint8_t { kAwaited, kAlive, kSuspect, kDead };
 std::string_view to_string(NodeState state);
 
+// Node::why_not_placeable() of a node with a health problem.
+inline constexpr std::string_view kUnhealthy = "unhealthy";
+
+// A problem that the worker's inspection reports.
+struct NodeProblem {
+  protocol::HealthProblem found;
+  BootTime since{};
+
+  // Whether both are the same problem, even if its detail has changed.
+  bool is_same(const protocol::HealthProblem& other) const {
+    return found.code() == other.code() && found.subject() == other.subject() && found.has_gpu() == other.has_gpu() &&
+           found.gpu() == other.gpu();
+  }
+};
+
 // A node with its last reports and current state.
 struct Node {
   NodeId id;
@@ -51,12 +66,15 @@ struct Node {
   BootTime heard_before{};
   BootTime heartbeat_at{};  // Time of the last heartbeat.
   protocol::NodeUsage usage;
+  std::vector<NodeProblem> problems;  // In the worker's order.
   Reason why_dead;
   bool is_lost = false;  // Dead without having been stopped.
 
   bool is_member() const { return state != NodeState::kDead; }
   // Empty if requests may be placed on it; otherwise the reason, for users.
   std::string why_not_placeable() const;
+  // A problem of the node itself, not of one of its GPUs; null: none.
+  const NodeProblem* own_problem() const;
 };
 
 // Owns the nodes and their indexes; performs the transitions of the diagram.

@@ -9,6 +9,7 @@
 #include "head/experiments/experiment_rows.h"
 #include "head/kernel/wire.h"
 #include "head/read_model/rows.h"
+#include "runtime/language/health_reason.h"
 #include "runtime/protocol/node_affinity.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 
@@ -136,6 +137,10 @@ void Explainer::explain_node(NodeId id, BootTime now, Explanation& out) const {
                     node.stopping   ? reason("explain.node_stops")
                     : node.draining ? reason("explain.node_drains")
                                     : Reason()));
+  for (const NodeProblem& problem : node.problems) {
+    out.add(2, reason(problem.found.has_gpu() ? "explain.gpu_problem" : "explain.node_problem",
+                      health_reason(problem.found), in_seconds(now - problem.since)));
+  }
   if (const auto* entry = tables_.placement.ledger().find(node.id)) {
     out.add(2, reason("explain.in_use", entry->used, entry->total, tables_.actors.on_node(node.id).size()));
   }

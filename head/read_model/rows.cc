@@ -127,6 +127,14 @@ void Rows::fill_node(const Node& node, BootTime now, v1::Node& out) const {
   if (!node.gpus.empty()) out.set_gpu_model(node.gpus.front().model());
   fill_gpus(node, entry, out);
   if (node.state != NodeState::kDead) fill_machine(node.usage.machine(), out);
+  for (const NodeProblem& problem : node.problems) {
+    v1::HealthProblem& row = *out.add_problems();
+    row.set_code(problem.found.code());
+    if (problem.found.has_gpu()) row.set_gpu(problem.found.gpu());
+    row.set_subject(problem.found.subject());
+    row.set_detail(problem.found.detail());
+    row.set_since_ms(context_.options.boot_unix_ms + milliseconds(problem.since.time_since_epoch()));
+  }
   out.set_version(node.version);
   set_reason(out, node.why_dead);
   out.set_lost(node.is_lost);

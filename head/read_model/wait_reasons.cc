@@ -47,6 +47,8 @@ Reason WaitReasons::in_group(const Actor& actor) const {
     const std::string why_not = bundle.is_placed() ? tables_.placement.why_not(bundle.node) : "";
     if (!bundle.is_placed()) {
       why = because(reason("waits.bundle_lost", at, group->in_words()), of_request(group->holder));
+    } else if (const Reason problem = tables_.placement.problem(bundle.node); !problem.empty()) {
+      why = reason("waits.bundle_problem", at, group->in_words(), tables_.nodes.name_of(bundle.node), problem);
     } else if (!why_not.empty()) {
       why = reason("waits.bundle_node_is", at, group->in_words(), tables_.nodes.name_of(bundle.node),
                    cluster_word(why_not));

@@ -19,7 +19,7 @@ KeptDevices choose_kept_devices(const ResourcePool& pool, Amount asked) {
   KeptDevices chosen;
   if (asked <= 0) return chosen;
   const auto& devices = pool.devices;
-  const auto room = [&](size_t at) { return devices[at].size - devices[at].used; };
+  const auto room = [&](size_t at) { return devices[at].room(); };
   std::vector<size_t> order;
   for (size_t at = 0; at < devices.size(); ++at) {
     if (asked < kUnit || devices[at].size == kUnit) order.push_back(at);
@@ -27,7 +27,7 @@ KeptDevices choose_kept_devices(const ResourcePool& pool, Amount asked) {
   if (asked >= kUnit) {
     std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return room(a) > room(b); });
     order.resize(std::min(order.size(), static_cast<size_t>((asked + kUnit - 1) / kUnit)));
-    chosen.lacking = std::any_of(order.begin(), order.end(), [&](size_t at) { return devices[at].used > 0; });
+    chosen.lacking = std::any_of(order.begin(), order.end(), [&](size_t at) { return room(at) < kUnit; });
     chosen.at = std::move(order);
     return chosen;
   }
@@ -83,7 +83,7 @@ Backfill backfill(const ResourceSet& asked, const ResourcePool& pool, const std:
   Amount kept_gpus = 0;
   for (const size_t at : devices.at) {
     ResourcePool::Device& device = result.left.devices[at];
-    const Amount part = std::min(device.size - device.used, part_of_device(gpus));
+    const Amount part = std::min(device.room(), part_of_device(gpus));
     device.used += part;
     kept_gpus += part;
   }

@@ -82,6 +82,8 @@ void Placement::set_node(NodeId id, const std::string& name, const Labels& label
   node.labels_number = acquire_labels(labels);
   if (!is_new) release_labels(labels_before);
   node.why_not = "not ready";
+  node.problem = {};
+  node.closed_gpus.clear();
   node.excluded.clear();
   if (const auto* before = ledger_.find(id)) {
     for (const HolderId holder : before->holders) apart_.erase(holder);
@@ -119,11 +121,25 @@ void Placement::remove_node(NodeId id) {
   ++version_;
 }
 
-void Placement::set_placeable(NodeId id, const std::string& why_not) {
+void Placement::set_placeable(NodeId id, const std::string& why_not, const Reason& problem) {
   const auto found = nodes_.find(id);
-  if (found == nodes_.end() || found->second->why_not == why_not) return;
-  found->second->why_not = why_not;
-  reindex(*found->second, why_not.empty());
+  if (found == nodes_.end()) return;
+  Node& node = *found->second;
+  if (node.why_not == why_not && node.problem == problem) return;
+  node.problem = problem;
+  node.why_not = why_not;
+  reindex(node, why_not.empty());
+}
+
+void Placement::set_closed_gpus(NodeId id, const std::map<int32_t, Reason>& gpus) {
+  const auto found = nodes_.find(id);
+  if (found == nodes_.end()) return;
+  Node& node = *found->second;
+  std::set<int32_t> closed;
+  for (const auto& [gpu, why] : gpus) closed.insert(gpu);
+  node.closed_gpus = gpus;
+  ledger_.set_closed(id, closed);
+  reindex(node, true);
 }
 
 void Placement::exclude(NodeId id, const std::string& program) {
@@ -136,6 +152,11 @@ void Placement::exclude(NodeId id, const std::string& program) {
 std::string Placement::why_not(NodeId id) const {
   const auto found = nodes_.find(id);
   return found == nodes_.end() ? "gone" : found->second->why_not;
+}
+
+Reason Placement::problem(NodeId id) const {
+  const auto found = nodes_.find(id);
+  return found == nodes_.end() ? Reason() : found->second->problem;
 }
 
 bool Placement::is_excluded(NodeId id, const std::string& program) const {

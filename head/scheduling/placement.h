@@ -121,13 +121,19 @@ class Placement {
   void set_node(NodeId id, const std::string& name, const Labels& labels, const ResourceSet& total,
                 const std::vector<int32_t>& gpus);
   void remove_node(NodeId id);
-  // Empty `why_not`: placeable; otherwise the reason ("suspect", "draining").
-  void set_placeable(NodeId id, const std::string& why_not);
+  // Empty `why_not`: placeable; otherwise the reason ("suspect", "draining"). `problem`: the node's health problem, if
+  // that is the reason.
+  void set_placeable(NodeId id, const std::string& why_not, const Reason& problem = {});
+  // GPUs with a health problem, and which: nothing new is granted on them. All others are open. Until the next
+  // set_node().
+  void set_closed_gpus(NodeId id, const std::map<int32_t, Reason>& gpus);
   // Marks the program as not runnable on the node, until the next set_node().
   void exclude(NodeId id, const std::string& program);
   bool is_excluded(NodeId id, const std::string& program) const;
   // The reason why the node accepts no requests; empty: it does.
   std::string why_not(NodeId id) const;
+  // The health problem of a node that accepts no requests because of it; empty: none.
+  Reason problem(NodeId id) const;
 
   // kInfeasible: no current node could ever hold it; the message says what is requested and what the largest node has.
   // With no node at all everything is feasible.
@@ -206,7 +212,9 @@ class Placement {
     Labels labels;
     uint32_t labels_number = 0;
     std::string why_not;
-    Capacity free;  // The node's capacity in the index, or the one it would have.
+    Reason problem;                         // See set_placeable().
+    std::map<int32_t, Reason> closed_gpus;  // Their health problems.
+    Capacity free;                          // The node's capacity in the index, or the one it would have.
     std::set<std::string> excluded;
     std::set<std::string> apart;  // Anti-affinity keys of the holders on this node.
     struct Reservation {
@@ -292,6 +300,7 @@ class Placement {
   std::vector<const Node*> nodes_for(const Shape& shape) const;
   Reason lacking_everywhere(const Shape& shape, Reason* next_step) const;
   Reason capacity_reason(const Shape& shape) const;
+  Reason capacity_lacking(const Shape& shape, const std::vector<const Node*>& usable) const;
   Reason group_reason(const Shape& shape, const Order& order) const;
   Error group_lacks(const Shape& shape, const Plan& plan, const std::string& who) const;
   std::optional<Blocker> reservation_before(const Shape& shape, const Order& order) const;

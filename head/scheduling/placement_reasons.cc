@@ -133,7 +133,9 @@ Reason Placement::capacity_reason(const Shape& shape) const {
     } else if (node->why_not.empty()) {
       usable.push_back(node);
     } else if (++named <= kNamedMax) {
-      Reason one = reason("waits.node_is", node->name, cluster_word(node->why_not));
+      const Reason why = problem(node->id);
+      Reason one = why.empty() ? reason("waits.node_is", node->name, cluster_word(node->why_not))
+                               : reason("waits.node_problem", node->name, why);
       unusable = unusable.empty() ? std::move(one) : reason("joined.list", std::move(unusable), std::move(one));
     }
   }
@@ -146,6 +148,20 @@ Reason Placement::capacity_reason(const Shape& shape) const {
     }
     return reason("waits.no_other", std::move(unusable));
   }
+  Reason why = capacity_lacking(shape, usable);
+  if (shape.resources.get("gpus") == 0) return why;
+  named = 0;
+  for (const Node* node : usable) {
+    for (const auto& [gpu, problem] : node->closed_gpus) {
+      if (++named > kNamedMax) return why;
+      why = and_also(std::move(why), reason("waits.gpu_problem", node->name, problem));
+    }
+  }
+  return why;
+}
+
+// What is not free on nodes that could hold the shape.
+Reason Placement::capacity_lacking(const Shape& shape, const std::vector<const Node*>& usable) const {
   for (const auto& [name, amount] : shape.resources.entries()) {
     Amount most = 0;
     Amount used = 0;

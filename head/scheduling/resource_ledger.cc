@@ -28,6 +28,11 @@ void ResourceLedger::remove_node(NodeId id) {
   nodes_.erase(found);
 }
 
+bool ResourceLedger::set_closed(NodeId node, const std::set<int32_t>& gpus) {
+  const auto found = nodes_.find(node);
+  return found != nodes_.end() && found->second.set_closed(gpus);
+}
+
 std::optional<std::vector<int32_t>> ResourceLedger::grant(NodeId node_id, HolderId holder, const ResourceSet& asked) {
   const auto found = nodes_.find(node_id);
   if (found == nodes_.end() || grants_.contains(holder)) return std::nullopt;
@@ -135,6 +140,7 @@ void ResourceLedger::check_invariants() const {
     used += node.used;
     ResourceSet sum = node.used;
     sum += node.free;
+    sum.set("gpus", sum.get("gpus") + node.withheld);
     VOLADOR_CHECK(sum == node.total, fmt::format("{} of {}", to_string(sum), to_string(node.total)));
     VOLADOR_CHECK(node.used == held[id], to_string(node.used));
     VOLADOR_CHECK(node.lent_cpus == lent[id], format_amount(node.lent_cpus));

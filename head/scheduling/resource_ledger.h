@@ -31,6 +31,9 @@ class ResourceLedger {
   // Removes the node and its grants. Unknown nodes are ignored.
   void remove_node(NodeId id);
 
+  // See ResourcePool. Until the next set_node(). Returns whether anything changed.
+  bool set_closed(NodeId node, const std::set<int32_t>& gpus);
+
   // Same rules as ResourcePool::take(). Returns nullopt if the holder has a grant already.
   std::optional<std::vector<int32_t>> grant(NodeId node, HolderId holder, const ResourceSet& asked);
   // Restores a grant of an earlier head. Returns false, without effect, if it does not fit.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
 
 namespace volador::head {
 namespace {
@@ -47,14 +48,14 @@ std::vector<int32_t> ResourcePool::choose_devices(Amount asked) const {
   if (asked >= kUnit) {
     for (const Device& device : devices) {
       if (chosen.size() == devices_needed(asked)) break;
-      if (device.used == 0 && device.size == kUnit) chosen.push_back(device.index);
+      if (device.room() == kUnit) chosen.push_back(device.index);
     }
     return chosen;
   }
   const Device* fullest = nullptr;
   for (const Device& device : devices) {
-    if (device.size - device.used < asked) continue;
-    if (fullest == nullptr || device.size - device.used < fullest->size - fullest->used) fullest = &device;
+    if (device.room() < asked) continue;
+    if (fullest == nullptr || device.room() < fullest->room()) fullest = &device;
   }
   if (fullest != nullptr) chosen.push_back(fullest->index);
   return chosen;
@@ -74,8 +75,9 @@ std::optional<std::vector<int32_t>> ResourcePool::take(const ResourceSet& asked)
 bool ResourcePool::take_these(const ResourceSet& asked, const std::vector<int32_t>& gpus) {
   ResourceSet exact = asked;
   exact.set("cpus", 0);
-  if (!exact.fits_in(free)) return false;
+  exact.set("gpus", 0);
   const Amount asked_gpus = asked.get("gpus");
+  if (!exact.fits_in(free) || asked_gpus > free.get("gpus") + withheld) return false;
   if (gpus.size() != devices_needed(asked_gpus)) return false;
   if (std::set<int32_t>(gpus.begin(), gpus.end()).size() != gpus.size()) return false;
   for (const int32_t index : gpus) {
@@ -87,14 +89,13 @@ bool ResourcePool::take_these(const ResourceSet& asked, const std::vector<int32_
 }
 
 int64_t ResourcePool::devices_free() const {
-  return std::count_if(devices.begin(), devices.end(),
-                       [](const Device& device) { return device.used == 0 && device.size == kUnit; });
+  return std::count_if(devices.begin(), devices.end(), [](const Device& device) { return device.room() == kUnit; });
 }
 
 Amount ResourcePool::largest_part() const {
   Amount most = 0;
   for (const Device& device : devices) {
-    if (device.used > 0 || device.size < kUnit) most = std::max(most, device.size - device.used);
+    if (device.used > 0 || device.size < kUnit) most = std::max(most, device.room());
   }
   return most;
 }
@@ -117,6 +118,28 @@ void ResourcePool::book(const ResourceSet& held, const std::vector<int32_t>& gpu
     used -= held;
     free += held;
   }
+  withhold();
+}
+
+// Takes the room of closed devices out of what is free.
+void ResourcePool::withhold() {
+  Amount closed = 0;
+  for (const Device& device : devices) {
+    if (device.closed) closed += device.size - device.used;
+  }
+  if (closed == withheld) return;
+  free.set("gpus", free.get("gpus") + withheld - closed);
+  withheld = closed;
+}
+
+bool ResourcePool::set_closed(const std::set<int32_t>& gpus) {
+  bool changed = false;
+  for (Device& device : devices) {
+    const bool closed = gpus.contains(device.index);
+    changed |= std::exchange(device.closed, closed) != closed;
+  }
+  if (changed) withhold();
+  return changed;
 }
 
 }  // namespace volador::head

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "runtime/resources.h"
@@ -22,6 +23,9 @@ class ResourcePool {
     int32_t index = 0;
     Amount used = 0;
     Amount size = kUnit;  // Less than a unit if the pool has only a part of the device.
+    bool closed = false;  // Nothing new is granted on it; what is granted stays.
+
+    Amount room() const { return closed ? 0 : size - used; }
   };
 
   ResourcePool() = default;
@@ -33,26 +37,31 @@ class ResourcePool {
   // Takes whole GPUs from unused devices, a fraction from the fullest device with room; lowest index first. Returns the
   // devices; nullopt if the request does not fit.
   std::optional<std::vector<int32_t>> take(const ResourceSet& asked);
-  // Takes these devices. Returns false, without effect, if it does not fit. CPUs may be overdrawn, which makes `free`
-  // negative.
+  // Takes these devices, closed ones too. Returns false, without effect, if it does not fit. CPUs may be overdrawn,
+  // which makes `free` negative.
   bool take_these(const ResourceSet& asked, const std::vector<int32_t>& gpus);
   // Takes amounts without devices, even if they are not free.
   void overdraw(const ResourceSet& amounts) { book(amounts, {}, +1); }
   // Returns what was taken.
   void put_back(const ResourceSet& held, const std::vector<int32_t>& gpus) { book(held, gpus, -1); }
 
-  int64_t devices_free() const;  // Unused whole devices.
+  // Closes these devices and opens all others. Unknown ones are ignored. Returns whether anything changed.
+  bool set_closed(const std::set<int32_t>& gpus);
+
+  int64_t devices_free() const;  // Unused whole devices that are not closed.
   Amount largest_part() const;   // Largest free part of a device that is in use or partial.
   bool fits(const ResourceSet& asked) const;
 
   ResourceSet total;
   ResourceSet used;
-  ResourceSet free;             // total - used.
+  ResourceSet free;             // total - used - withheld.
+  Amount withheld = 0;          // GPUs: the unused parts of closed devices.
   std::vector<Device> devices;  // By index.
 
  private:
   std::vector<int32_t> choose_devices(Amount asked) const;
   void book(const ResourceSet& held, const std::vector<int32_t>& gpus, int sign);
+  void withhold();
 };
 
 }  // namespace volador::head

@@ -207,6 +207,12 @@ Result<void> HeadProcess::Impl::open_journal() {
   return {};
 }
 
+// Unix time minus boot time.
+static int64_t boot_offset_ms(const Clock& clock) {
+  const auto since_boot = std::chrono::duration_cast<std::chrono::milliseconds>(clock.now().time_since_epoch());
+  return unix_ms(clock.wall()) - since_boot.count();
+}
+
 Result<void> HeadProcess::Impl::load_journal() {
   authorizer = std::make_unique<Authorizer>(identity.id, clock);
   core = std::make_unique<HeadCore>(Options{.cluster_id = identity.id,
@@ -214,6 +220,7 @@ Result<void> HeadProcess::Impl::load_journal() {
                                             .version = std::string(kVersion),
                                             .times = options.times,
                                             .limits = options.limits,
+                                            .boot_unix_ms = boot_offset_ms(clock),
                                             .keep_experiments = options.keep_experiments,
                                             .check_config = options.check_config,
                                             .guard = options.guard},

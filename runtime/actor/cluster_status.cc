@@ -44,7 +44,7 @@ ActorStatus ClusterSession::status_of(const Remote& remote) const {
   status.actor_namespace = info.namespace_();
   status.reason = info.reason();
   status.why = reason_of(info);
-  status.node_leaves = info.node_leaves();
+  status.node_leaves = info.node_leaves() || !info.problems().empty();
   if (info.has_cause() && info.cause().kind() != protocol::DeathCause::KIND_UNSPECIFIED) {
     status.why = death_reason(info);
     status.death = Error{ErrorCode::kActorDied, status.why.text()};

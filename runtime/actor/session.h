@@ -103,7 +103,8 @@ struct ActorStatus {
   Error death;                  // If dead or restarting: the cause, as callers get it.
   Reason why;                   // As data: the cause, if there is one, otherwise `reason`.
   bool lost = false;            // The actor did not fail itself: its node or the node's lease was lost.
-  bool node_leaves = false;     // Its node drains or stops: the actor should move elsewhere.
+  // Its node drains or stops, or has a health problem, as may a GPU that it holds: the actor should move elsewhere.
+  bool node_leaves = false;
 };
 
 // Resources and nodes of the cluster as last reported by the head.

@@ -114,7 +114,8 @@ TEST_F(CommandLine, VersionIsSaidForPeopleAndPrograms) {
 TEST_F(CommandLine, CompletionOffersCommandsFlagsAndValues) {
   EXPECT_EQ(run({"__complete", "sta"}).out, "stack\nstart\nstatus\n");
   EXPECT_EQ(run({"__complete", "start", "--num"}).out, "--num-cpus=\n--num-gpus=\n");
-  EXPECT_EQ(run({"__complete", "start", "--hea"}).out, "--head\n--heartbeat=\n");
+  EXPECT_EQ(run({"__complete", "start", "--hea"}).out,
+            "--head\n--health-check-interval=\n--health-check-timeout=\n--health-check=\n--heartbeat=\n");
   EXPECT_EQ(run({"__complete", "list", ""}).out,
             "actors\naudit\nevents\nexperiments\ngroups\nnodes\nobjects\nprocesses\nqueue\nstudies\ntasks\ntrials\n");
   EXPECT_EQ(run({"__complete", "token", "create", "--role=d"}).out, "--role=driver\n");

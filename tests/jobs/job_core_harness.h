@@ -87,6 +87,11 @@ class JobCoreTest : public testing::Test {
       sent_.push_back(std::move(each));
     }
     for (JobActors& job : actions.actors) actors_[job.number] = std::move(job);
+    for (const JobEvent& event : actions.events) {
+      std::string text = event.text;
+      for (const auto& [name, value] : event.fields) text += " " + name + "=" + value;
+      events_.push_back(std::move(text));
+    }
     looks_ |= actions.look;
   }
 
@@ -101,6 +106,8 @@ class JobCoreTest : public testing::Test {
       }
       state.addresses[each.name] = each.name + ".example";
     }
+    state.problems = problems_;
+    state.withheld_gpus = withheld_;
     for (const ActorId actor : core_->ending()) {
       if (!processes_.contains(actor)) state.gone.push_back(actor);
     }
@@ -340,6 +347,9 @@ class JobCoreTest : public testing::Test {
   size_t rows_written_ = 0;
   std::vector<PlanNode> nodes_;
   std::map<std::string, ResourceSet> others_;  // Used by actors that belong to no job, by node.
+  std::map<std::string, std::vector<ClusterState::Problem>> problems_;
+  std::map<std::string, Amount> withheld_;  // Unused GPUs with a problem, by node.
+  std::vector<std::string> events_;         // With their fields: "job runs job=job-1 name=".
   std::map<ActorId, Process> processes_;
   std::map<std::pair<std::string, std::string>, std::string> rows_;
   std::vector<protocol::ClientMessage> sent_;

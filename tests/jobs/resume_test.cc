@@ -9,6 +9,8 @@
 
 #include "jobs/job_core.h"
 #include "jobs/job_spec.h"
+#include "runtime/language/health_reason.h"
+#include "runtime/node_health.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "tests/jobs/job_core_harness.h"
@@ -49,6 +51,36 @@ class ResumeTest : public JobCoreTest {
     }
     look();
   }
+  static protocol::HealthProblem bad_gpu(int gpu) {
+    protocol::HealthProblem problem;
+    problem.set_code(std::string(health::kGpuMemory));
+    problem.set_gpu(gpu);
+    problem.set_detail("3");
+    return problem;
+  }
+  static protocol::HealthProblem bad_network() {
+    protocol::HealthProblem problem;
+    problem.set_code(std::string(health::kNetworkDown));
+    problem.set_subject("eth0");
+    return problem;
+  }
+  // The actors on the node are told of its problems.
+  void unhealthy(const std::string& name, const std::vector<protocol::HealthProblem>& problems) {
+    problems_.erase(name);
+    for (const protocol::HealthProblem& one : problems)
+      problems_[name].push_back({.of_gpu = one.has_gpu(), .what = health_reason(one)});
+    for (const auto& [id, process] : std::map(processes_)) {
+      if (process.node != name) continue;
+      protocol::HeadMessage out;
+      out.mutable_actor()->set_actor_id(raw(id));
+      out.mutable_actor()->set_state(protocol::ALIVE);
+      out.mutable_actor()->set_version(++version_);
+      out.mutable_actor()->set_node_name(name);
+      out.mutable_actor()->mutable_problems()->Assign(problems.begin(), problems.end());
+      message(out);
+    }
+    look();
+  }
   void lose(const std::string& name) {
     std::erase_if(nodes_, [&](const PlanNode& each) { return each.name == name; });
     for (const auto& [id, process] : std::map(processes_)) {
@@ -84,6 +116,72 @@ TEST_F(ResumeTest, AJobWithoutResumesStaysOnADrainedNode) {
   drains("n1");
   EXPECT_THAT(kills(), IsEmpty());
   EXPECT_EQ(state(id), "running");
+}
+
+TEST_F(ResumeTest, AJobSavesAndLeavesANodeOrGpuWithAProblem) {
+  const std::string id = running(resumable(2));
+  at("n1").takes_jobs = false;
+  unhealthy("n1", {bad_network()});
+  ASSERT_THAT(kills(), SizeIs(2)) << "all ranks are asked to save";
+  EXPECT_THAT(job(id).reason(), HasSubstr("node n1 has a problem: network card eth0 is down"));
+  killed_and_gone(id);
+  EXPECT_THAT(nodes_of(id), testing::ElementsAre("n0", "n2"));
+  EXPECT_EQ(job(id).resumes(), 1);
+  EXPECT_EQ(job(id).restarts(), 0);
+  EXPECT_THAT(events_, testing::Contains("job leaves out a node job=" + id + " node=n1 why=network card eth0 is down"));
+}
+
+TEST_F(ResumeTest, OneProblemMovesAJobOnce) {
+  const std::string id = running(resumable(1));
+  unhealthy("n0", {bad_gpu(2)});
+  ASSERT_THAT(kills(), SizeIs(1));
+  unhealthy("n0", {bad_gpu(2)});
+  EXPECT_THAT(kills(), SizeIs(1));
+  EXPECT_EQ(job(id).resumes(), 1);
+}
+
+TEST_F(ResumeTest, AJobWithoutResumesGoesOnWithAnEvent) {
+  const std::string id = running(core_spec(4, 1));
+  unhealthy("n0", {bad_gpu(2)});
+  unhealthy("n0", {bad_gpu(2)});
+  EXPECT_THAT(kills(), IsEmpty());
+  EXPECT_EQ(state(id), "running");
+  const std::string said = "job runs on a node that has a problem job=" + id +
+                           " node=n0 why=GPU 2: memory errors that could not be corrected: 3";
+  EXPECT_EQ(std::ranges::count(events_, said), 1);
+  unhealthy("n0", {});
+  unhealthy("n0", {bad_gpu(2)});
+  EXPECT_EQ(std::ranges::count(events_, said), 2) << "it is a new problem";
+}
+
+TEST_F(ResumeTest, AProblemDoesNotFailAJobThatHasResumedAsOftenAsItMay) {
+  const std::string id = running(resumable(1, 1));
+  unhealthy("n0", {bad_gpu(0)});
+  killed_and_gone(id);
+  run(id);
+  ASSERT_EQ(job(id).resumes(), 1);
+  const std::string node = nodes_of(id).front();
+  unhealthy(node, {bad_network()});
+  EXPECT_EQ(state(id), "running");
+  EXPECT_THAT(events_, testing::Contains(HasSubstr("job runs on a node that has a problem")));
+}
+
+TEST_F(ResumeTest, WhyAJobWaitsNamesTheProblem) {
+  v1::JobSpec spec = core_spec(4, 3);
+  at("n1").free.set("gpus", 3 * kUnit);
+  others_["n1"].set("gpus", kUnit);
+  problems_["n1"] = {{.of_gpu = true, .what = health_reason(bad_gpu(2))}};
+  withheld_["n1"] = kUnit;
+  look();
+  const std::string id = submit(spec);
+  look();
+  EXPECT_EQ(state(id), "queued") << "a bad GPU is none that actors give back";
+  EXPECT_THAT(job(id).reason(), HasSubstr("node n1 does not offer a GPU that has a problem (GPU 2: "));
+  problems_.clear();
+  withheld_.clear();
+  others_.clear();
+  look();
+  EXPECT_FALSE(job(id).ranks().empty());
 }
 
 TEST_F(ResumeTest, ALostNodeCountsAsAResume) {

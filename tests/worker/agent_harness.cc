@@ -124,7 +124,8 @@ void AgentHarness::join() {
 
 void AgentHarness::connect_again() {
   callbacks_.on_state(control::LinkState::kConnected, {});
-  (void)wait_for([](const auto& message) { return message.has_register_(); });
+  const auto sent = wait_for([](const auto& message) { return message.has_register_(); });
+  if (sent) registration_ = sent->register_();
 }
 
 void AgentHarness::lose_link() {

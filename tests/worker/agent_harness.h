@@ -51,6 +51,7 @@ class AgentHarness {
   // Waits for on_finished.
   bool wait_finished();
 
+  const protocol::Register& registration() const { return registration_; }  // The last one.
   NodeAgent& agent() { return *agent_; }
   net::IoLoop& loop() { return *loop_; }
   const std::filesystem::path& folder() const { return folder_; }
@@ -67,6 +68,7 @@ class AgentHarness {
   std::condition_variable changed_;
   std::deque<protocol::WorkerMessage> inbox_;
   control::WorkerLinkCallbacks callbacks_;
+  protocol::Register registration_;
   bool finished_ = false;
   std::atomic<bool> answering_{true};
   std::unique_ptr<net::IoLoop> loop_;

@@ -21,6 +21,40 @@ TEST(GpuMeter, ReadsWhatTheDriverTellsOfThoseThatAnswer) {
   }
 }
 
+TEST(GpuMeter, InspectsAllDevicesThatWereListed) {
+  GpuMeter meter(FAKE_NVML);
+  auto found = meter.inspect();
+  ASSERT_EQ(found.size(), 2U);
+  EXPECT_EQ(found[0].uuid, "GPU-1111");
+  EXPECT_EQ(found[0].error, "");
+  EXPECT_EQ(found[0].memory_errors, 0U);
+  EXPECT_FALSE(found[0].remap_failed || found[0].reset_due || found[0].too_hot);
+  EXPECT_TRUE(found[0].xids.empty());
+  EXPECT_EQ(found[1].memory_errors, 5U);
+  EXPECT_TRUE(found[1].reset_due && found[1].too_hot);
+  EXPECT_FALSE(found[1].remap_failed);
+  EXPECT_EQ(found[1].temperature_celsius, 64);
+  EXPECT_EQ(found[1].xids, (std::vector{79, 13}));
+  EXPECT_TRUE(meter.inspect()[1].xids.empty()) << "each is read once";
+}
+
+TEST(GpuMeter, ALostDeviceSaysWhy) {
+  void* library = ::dlopen(FAKE_NVML, RTLD_NOW);
+  ASSERT_NE(library, nullptr);
+  const auto lose = reinterpret_cast<void (*)(bool)>(::dlsym(library, "fake_nvml_lose"));
+  const auto event_sets = reinterpret_cast<int (*)()>(::dlsym(library, "fake_nvml_event_sets"));
+  {
+    GpuMeter meter(FAKE_NVML);
+    lose(true);
+    EXPECT_EQ(meter.inspect()[0].error, "GPU is lost");
+    lose(false);
+    EXPECT_EQ(meter.inspect()[0].error, "");
+    EXPECT_EQ(event_sets(), 1);
+  }
+  EXPECT_EQ(event_sets(), 0);
+  ::dlclose(library);
+}
+
 TEST(GpuMeter, TheLibraryIsStartedOnceAndStoppedAtTheEnd) {
   void* library = ::dlopen(FAKE_NVML, RTLD_NOW);
   ASSERT_NE(library, nullptr);

@@ -7,7 +7,7 @@ namespace volador::worker {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::HasSubstr;
+using ::testing::HasSubstr;
 
 constexpr BootTime kNow{1000s};
 const HostId kHost1{{1}}, kHost2{{2}};

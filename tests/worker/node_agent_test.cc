@@ -101,6 +101,44 @@ TEST_F(NodeAgentTest, ItsHeartbeatsTellOfFileSystems) {
   EXPECT_GT(row.total_bytes(), 0);
 }
 
+class NodeAgentHealthTest : public NodeAgentTest {
+ protected:
+  NodeAgentHealthTest()
+      : NodeAgentTest([this](AgentOptions& options) {
+          options.hosts.gpus = {{.index = 0}, {.index = 1}};
+          const auto script = folder_.path() / "check.sh";
+          std::ofstream(script) << "#!/bin/sh\ncat " << (folder_.path() / "problems").string() << "\n";
+          ::chmod(script.c_str(), 0700);
+          tell("gpu 1: odd\n");
+          options.check = {.program = script, .interval = 20ms, .env = {{"PATH", "/usr/bin:/bin"}}};
+        }) {}
+
+  void tell(const std::string& lines) {
+    std::ofstream(folder_.path() / "new") << lines;
+    std::filesystem::rename(folder_.path() / "new", folder_.path() / "problems");
+  }
+  std::optional<protocol::NodeUsage> wait_problems(int count) {
+    const auto beat = node_.wait_for([&](const auto& message) {
+      return message.has_heartbeat() && message.heartbeat().usage().problems_size() == count;
+    });
+    return beat ? std::optional(beat->heartbeat().usage()) : std::nullopt;
+  }
+};
+
+TEST_F(NodeAgentHealthTest, TheFirstInspectionIsInTheRegistrationAndLaterOnesAreInHeartbeats) {
+  ASSERT_EQ(node_.registration().problems_size(), 1);
+  EXPECT_EQ(node_.registration().problems(0).gpu(), 1);
+  EXPECT_EQ(node_.registration().problems(0).detail(), "odd");
+  node_.stop_heartbeats();
+  tell("");
+  EXPECT_TRUE(wait_problems(0));
+  tell("fan\ngpu 0: hot\n");
+  const auto usage = wait_problems(2);
+  ASSERT_TRUE(usage);
+  EXPECT_EQ(usage->problems(1).detail(), "hot");
+  EXPECT_EQ(usage->problems(0).subject(), "check.sh");
+}
+
 TEST_F(NodeAgentTest, LinesCarryTheTimeAtWhichTheyWereRead) {
   const int64_t before = unix_ms(SystemClock().wall());
   const HostId host = node_.start({.class_name = "lingers"});

@@ -20,6 +20,7 @@
 #include "jobs/notify/notice_sender.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/join.h"
+#include "runtime/language/health_reason.h"
 #include "runtime/log.h"
 #include "runtime/operations/registry.h"
 #include "runtime/quantities.h"
@@ -57,7 +58,11 @@ jobs::ClusterState read_cluster(const head::HeadCore& core, const std::vector<Ac
     row.takes_jobs = entry != nullptr && node.why_not_placeable().empty();
     if (entry != nullptr) {
       for (const auto& [name, amount] : entry->total.entries())
-        row.free.set(name, std::max<Amount>(0, amount - entry->used.get(name)));
+        row.free.set(name, std::max<Amount>(0, entry->free.get(name)));
+      if (entry->withheld > 0) state.withheld_gpus[node.name] = entry->withheld;
+    }
+    for (const head::NodeProblem& problem : node.problems) {
+      state.problems[node.name].push_back({.of_gpu = problem.found.has_gpu(), .what = health_reason(problem.found)});
     }
     state.addresses[node.name] = without_port(node.data_address);
     state.view.nodes.push_back(std::move(row));

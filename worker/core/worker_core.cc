@@ -46,6 +46,7 @@ Actions WorkerCore::on_connected(BootTime now) {
   message = options_.registration;
   message.clear_hosts();
   message.clear_ended();
+  *message.mutable_problems() = problems_;
   for (auto& [id, host] : hosts_) {
     *message.add_hosts() = report_of(id, host);
     host.reported = host.ready;

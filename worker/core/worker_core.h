@@ -118,6 +118,10 @@ class WorkerCore {
   [[nodiscard]] Actions on_stop(BootTime now, const std::string& reason);
   // Heartbeats and timeouts. Early and repeated ticks have no effect.
   [[nodiscard]] Actions on_tick(BootTime now, const protocol::NodeUsage& usage);
+  // The node's health problems, for the next registration.
+  void set_problems(const google::protobuf::RepeatedPtrField<protocol::HealthProblem>& problems) {
+    problems_ = problems;
+  }
   // Returns when on_tick is due.
   [[nodiscard]] BootTime next_tick(BootTime now) const;
 
@@ -185,6 +189,7 @@ class WorkerCore {
   void leave_when_empty(Actions& out);
 
   const CoreOptions options_;
+  google::protobuf::RepeatedPtrField<protocol::HealthProblem> problems_;
   std::map<HostId, Host> hosts_;
   std::set<std::pair<BootTime, HostId>> kill_times_;  // Same times as in hosts_.
   std::map<HostId, Ended> ended_;

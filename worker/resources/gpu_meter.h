@@ -29,6 +29,19 @@ class GpuMeter {
   // Reads all GPUs that answer, in the driver's order. About a millisecond each.
   std::vector<Reading> read();
 
+  struct Health {
+    std::string uuid;
+    std::string error;           // Why the driver does not reach it; empty: it does.
+    uint64_t memory_errors = 0;  // Not corrected, since the driver was loaded.
+    bool remap_failed = false;
+    bool reset_due = false;  // Faulty memory is replaced at the next reset.
+    bool too_hot = false;    // The hardware slows it down because of its temperature.
+    std::optional<double> temperature_celsius;
+    std::vector<int> xids;  // Critical errors since the last call.
+  };
+  // The health of all GPUs that the driver listed at the start. A GPU without an ability has none of its problems.
+  std::vector<Health> inspect();
+
  private:
   struct Nvml;
   std::unique_ptr<Nvml> nvml_;

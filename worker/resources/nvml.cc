@@ -67,6 +67,23 @@ using TemperatureOf = int (*)(NvmlDevice, unsigned sensor, unsigned* celsius);
 using PowerOf = int (*)(NvmlDevice, unsigned* milliwatts);
 constexpr unsigned kGpuSensor = 0;  // NVML_TEMPERATURE_GPU.
 
+struct NvmlEvent {
+  NvmlDevice device;
+  unsigned long long type, data;
+  unsigned gpu_instance, compute_instance;
+};
+using NvmlEventSet = struct NvmlEventSetTag*;
+using ErrorsOf = int (*)(NvmlDevice, int type, int counter, unsigned long long* count);
+using RowsOf = int (*)(NvmlDevice, unsigned* corrected, unsigned* uncorrected, unsigned* pending, unsigned* failed);
+using PendingOf = int (*)(NvmlDevice, int* pending);
+using SlowdownsOf = int (*)(NvmlDevice, unsigned long long* bits);
+constexpr int kUncorrected = 1;                        // NVML_MEMORY_ERROR_TYPE_UNCORRECTED.
+constexpr int kSinceLoad = 0;                          // NVML_VOLATILE_ECC.
+constexpr unsigned long long kThermalSlowdown = 0x40;  // nvmlClocksThrottleReasonHwThermalSlowdown.
+constexpr unsigned long long kXidEvent = 0x8;          // nvmlEventTypeXidCriticalError.
+constexpr int kNotSupported = 3, kNoPermission = 4;    // Results that tell nothing about a device.
+constexpr int kEventsMax = 64;                         // Read at once.
+
 std::string read_text(TextOf function, NvmlDevice device) {
   char text[128] = {};
   return function != nullptr && function(device, text, sizeof text) == 0 ? text : "";
@@ -112,6 +129,44 @@ struct GpuMeter::Nvml {
     temperature_of = library.symbol<TemperatureOf>("nvmlDeviceGetTemperature");
     power_of = library.symbol<PowerOf>("nvmlDeviceGetPowerUsage");
     power_limit_of = library.symbol<PowerOf>("nvmlDeviceGetEnforcedPowerLimit");
+    errors_of = library.symbol<ErrorsOf>("nvmlDeviceGetTotalEccErrors");
+    rows_of = library.symbol<RowsOf>("nvmlDeviceGetRemappedRows");
+    pending_of = library.symbol<PendingOf>("nvmlDeviceGetRetiredPagesPendingStatus");
+    slowdowns_of = library.symbol<SlowdownsOf>("nvmlDeviceGetCurrentClocksThrottleReasons");
+    text_of = library.symbol<const char* (*)(int)>("nvmlErrorString");
+    watch_events();
+  }
+  ~Nvml() {
+    const auto free = library.symbol<int (*)(NvmlEventSet)>("nvmlEventSetFree");
+    if (events != nullptr && free != nullptr) free(events);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  void watch_events() {
+    const auto create = library.symbol<int (*)(NvmlEventSet*)>("nvmlEventSetCreate");
+    const auto add = library.symbol<int (*)(NvmlDevice, unsigned long long, NvmlEventSet)>("nvmlDeviceRegisterEvents");
+    next_event = library.symbol<int (*)(NvmlEventSet, NvmlEvent*, unsigned)>("nvmlEventSetWait_v2");
+    if (create == nullptr || add == nullptr || next_event == nullptr || devices.empty() || create(&events) != 0) return;
+    for (const auto& [device, uuid] : devices) add(device, kXidEvent, events);
+  }
+  // Critical errors since the last call.
+  std::vector<std::pair<NvmlDevice, int>> read_events() const {
+    std::vector<std::pair<NvmlDevice, int>> found;
+    NvmlEvent event{};
+    while (events != nullptr && found.size() < kEventsMax && next_event(events, &event, 0) == 0) {
+      if (event.type == kXidEvent) found.emplace_back(event.device, static_cast<int>(event.data));
+    }
+    return found;
+  }
+  // Asks for something that every device has; returns the error, empty: none.
+  std::string error_of(NvmlDevice device) const {
+    NvmlMemory memory{};
+    if (memory_of == nullptr) return {};
+    const int result = memory_of(device, &memory);
+    if (result == 0 || result == kNotSupported || result == kNoPermission) return {};
+    const char* text = text_of == nullptr ? nullptr : text_of(result);
+    return text == nullptr ? "NVML error " + std::to_string(result) : text;
   }
 
   Library library;
@@ -120,6 +175,13 @@ struct GpuMeter::Nvml {
   UtilizationOf utilization_of = nullptr;
   TemperatureOf temperature_of = nullptr;
   PowerOf power_of = nullptr, power_limit_of = nullptr;
+  ErrorsOf errors_of = nullptr;
+  RowsOf rows_of = nullptr;
+  PendingOf pending_of = nullptr;
+  SlowdownsOf slowdowns_of = nullptr;
+  const char* (*text_of)(int) = nullptr;
+  int (*next_event)(NvmlEventSet, NvmlEvent*, unsigned timeout_ms) = nullptr;
+  NvmlEventSet events = nullptr;
 };
 
 GpuMeter::GpuMeter(const char* library) : nvml_(std::make_unique<Nvml>(library)) {}
@@ -140,6 +202,34 @@ std::vector<GpuMeter::Reading> GpuMeter::read() {
                         .power_limit_watts = read_watts(nvml_->power_limit_of, device)});
   }
   return readings;
+}
+
+std::vector<GpuMeter::Health> GpuMeter::inspect() {
+  std::vector<Health> found;
+  const Nvml& nvml = *nvml_;
+  const auto events = nvml.read_events();
+  for (const auto& [device, uuid] : nvml.devices) {
+    Health& health = found.emplace_back(Health{.uuid = uuid, .error = nvml.error_of(device)});
+    for (const auto& [of, xid] : events) {
+      if (of == device) health.xids.push_back(xid);
+    }
+    if (!health.error.empty()) continue;
+    health.temperature_celsius = read_celsius(nvml.temperature_of, device);
+    unsigned long long count = 0, slowdowns = 0;
+    if (nvml.errors_of != nullptr && nvml.errors_of(device, kUncorrected, kSinceLoad, &count) == 0)
+      health.memory_errors = count;
+    unsigned corrected = 0, uncorrected = 0, pending = 0, failed = 0;
+    if (nvml.rows_of != nullptr && nvml.rows_of(device, &corrected, &uncorrected, &pending, &failed) == 0) {
+      health.remap_failed = failed != 0;
+      health.reset_due = pending != 0;
+    }
+    int pages_pending = 0;
+    if (nvml.pending_of != nullptr && nvml.pending_of(device, &pages_pending) == 0)
+      health.reset_due |= pages_pending != 0;
+    if (nvml.slowdowns_of != nullptr && nvml.slowdowns_of(device, &slowdowns) == 0)
+      health.too_hot = (slowdowns & kThermalSlowdown) != 0;
+  }
+  return found;
 }
 
 }  // namespace volador::worker

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "runtime/language/health_reason.h"
 #include "runtime/log.h"
 #include "runtime/metric_rules.h"
 #include "worker/shell/node_agent_impl.h"
@@ -18,6 +19,7 @@ using std::chrono::milliseconds;
 constexpr auto kHousekeeping = std::chrono::seconds(60);  // Interval of certificate renewal and log cleanup.
 constexpr auto kUsageEvery = milliseconds(400);
 constexpr auto kHostsEvery = std::chrono::seconds(10);
+constexpr auto kFirstInspection = std::chrono::seconds(5);
 constexpr size_t kMetricBytesMax = 256 << 10;  // Metrics of one actor.
 
 std::string text_of(const protocol::DeathCause& cause) {
@@ -104,6 +106,7 @@ void NodeAgent::Impl::tick() {
     usage.set_memory_total_bytes(sampled.memory.limit_bytes);
     watch_memory(now, sampled.fullest_memory);
     note_machine(now);
+    look_at_health(now);
     if (options.store != nullptr) {
       const auto stored = options.store->usage();
       usage.set_store_bytes(stored.bytes);
@@ -164,7 +167,101 @@ Actions NodeAgent::Impl::with_metrics(Actions actions) const {
 void NodeAgent::Impl::watch_machine() {
   const bool has_real = std::any_of(options.hosts.gpus.begin(), options.hosts.gpus.end(),
                                     [](const GpuInfo& gpu) { return !gpu.uuid.empty(); });
-  machine.emplace(clock, options.folders, has_real);
+  machine.emplace(clock, options.folders, has_real, options.card, [io = &loop, weak = weak_from_this()] {
+    io->post([weak] {
+      if (const auto self = weak.lock(); self && !self->closed) self->on_inspection();
+    });
+  });
+}
+
+HealthRules NodeAgent::Impl::rules_for(const std::vector<GpuInfo>& gpus) {
+  std::vector<int> all, driven;
+  for (const GpuInfo& gpu : gpus) {
+    all.push_back(gpu.index);
+    if (!gpu.uuid.empty()) driven.push_back(gpu.index);
+  }
+  return HealthRules(std::move(all), std::move(driven));
+}
+
+void NodeAgent::Impl::begin_inspections() {
+  inspection_timer = loop.add_timer(clock.now() + kFirstInspection, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (!self || self->closed) return;
+    self->inspection_timer = 0;
+    self->was_inspected = self->was_checked = true;
+    self->connect_when_inspected();
+  });
+  watch_machine();
+  was_checked = options.check.program.empty();
+  if (was_checked) return;
+  check = std::make_unique<HealthCheck>(loop, children, options.check,
+                                        [this](const CheckResult& result) { on_check(result); });
+  check->start();
+}
+
+void NodeAgent::Impl::on_inspection() {
+  auto found = machine ? machine->take_inspection() : std::nullopt;
+  if (!found) return;
+  for (const GpuInfo& gpu : options.hosts.gpus) {
+    if (gpu.uuid.empty()) continue;
+    HealthSample::Gpu& row = found->sample.gpus.emplace_back();
+    row.index = gpu.index;
+    const auto at = std::ranges::find(found->gpus, gpu.uuid, &GpuMeter::Health::uuid);
+    if (at == found->gpus.end()) {
+      row.error = "the driver does not list it";
+      continue;
+    }
+    row.error = at->error;
+    row.memory_errors = at->memory_errors;
+    row.remap_failed = at->remap_failed;
+    row.reset_due = at->reset_due;
+    row.too_hot = at->too_hot;
+    row.temperature_celsius = at->temperature_celsius;
+    row.xids = at->xids;
+  }
+  health.on_sample(found->sample);
+  was_inspected = true;
+  note_problems();
+  connect_when_inspected();
+}
+
+void NodeAgent::Impl::on_check(const CheckResult& result) {
+  health.on_check(result);
+  was_checked = true;
+  note_problems();
+  connect_when_inspected();
+}
+
+// Finds readings that hang.
+void NodeAgent::Impl::look_at_health(BootTime now) {
+  const auto waiting = machine ? machine->waiting() : std::nullopt;
+  health.on_look(now, waiting ? std::optional(waiting->since) : std::nullopt, waiting && waiting->of_gpus);
+  note_problems();
+}
+
+void NodeAgent::Impl::note_problems() {
+  std::vector<protocol::HealthProblem> found = health.problems();
+  const auto texts = [](const std::vector<protocol::HealthProblem>& all) {
+    std::vector<std::string> lines;
+    for (const protocol::HealthProblem& one : all) lines.push_back(health_reason(one).text());
+    return fmt::format("{}", fmt::join(lines, "; "));
+  };
+  const std::string before = texts(problems), now = texts(found);
+  if (before == now && problems.size() == found.size()) return;
+  problems = std::move(found);
+  if (problems.empty()) {
+    log::info("worker", "the node has no health problem any more", {{"before", before}});
+  } else {
+    log::warn("worker", "the node has health problems", {{"problems", now}});
+  }
+  usage.mutable_problems()->Assign(problems.begin(), problems.end());
+  core.set_problems(usage.problems());
+}
+
+void NodeAgent::Impl::connect_when_inspected() {
+  if (!was_inspected || !was_checked || std::exchange(was_connected, true)) return;
+  if (inspection_timer != 0) loop.cancel_timer(std::exchange(inspection_timer, 0));
+  connect();
 }
 
 void NodeAgent::Impl::note_machine(BootTime now) {
@@ -405,6 +502,8 @@ NodeAgent::~NodeAgent() {
   impl_->loop.run([this] {
     impl_->closed = true;
     if (impl_->timer != 0) impl_->loop.cancel_timer(std::exchange(impl_->timer, 0));
+    if (impl_->inspection_timer != 0) impl_->loop.cancel_timer(std::exchange(impl_->inspection_timer, 0));
+    impl_->check.reset();
     if (impl_->question_timer != 0) impl_->loop.cancel_timer(std::exchange(impl_->question_timer, 0));
     if (impl_->options.hosts.groups != nullptr) impl_->options.hosts.groups->kill_all();
     impl_->children.kill_all(milliseconds(1000));
@@ -417,8 +516,7 @@ void NodeAgent::start() {
     if (impl->closed) return;
     impl->housekeeping_at = impl->clock.now() + kHousekeeping;
     impl->sampler.sample(impl->clock.now());
-    impl->watch_machine();
-    impl->connect();
+    impl->begin_inspections();
     impl->set_timer();
   });
   if (impl_->options.store == nullptr) return;

@@ -11,6 +11,7 @@
 #include "runtime/net/io_loop.h"
 #include "runtime/result.h"
 #include "worker/core/worker_core.h"
+#include "worker/hosts/health_check.h"
 #include "worker/hosts/host_processes.h"
 #include "worker/hosts/program_store.h"
 #include "worker/hosts/template_pool.h"
@@ -31,6 +32,8 @@ struct AgentOptions {
   std::filesystem::path root = "/";  // Contains proc/, for process measurements.
   double memory_threshold = 0.95;    // Fraction of memory in use at which the largest host is ended; 0: never.
   std::vector<UsedFolder> folders;   // Folders whose file systems are measured.
+  std::string card;                  // Network card of the data port's address; empty: unknown.
+  HealthCheckOptions check;
   uint64_t logs_bytes_max = uint64_t{1} << 30;  // Total of output files; the oldest are removed.
   size_t logs_files_max = 10'000;
 };

@@ -14,6 +14,7 @@
 #include "worker/hosts/host_questions.h"
 #include "worker/hosts/lease_memory.h"
 #include "worker/logs/log_archive.h"
+#include "worker/resources/health_rules.h"
 #include "worker/resources/host_usage.h"
 #include "worker/resources/machine_watch.h"
 #include "worker/shell/node_agent.h"
@@ -36,6 +37,7 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         processes("processes", on_loop()),
         hosts(io, children, templates, programs, disk, outside.certify, options.hosts, events()),
         memory_monitor(options.memory_threshold),
+        health(rules_for(options.hosts.gpus)),
         run_files(time) {}
 
   std::function<void(JobThread::Then)> on_loop();
@@ -63,6 +65,17 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
 
   void watch_machine();
   void note_machine(BootTime now);
+
+  // ---- health ----
+
+  static HealthRules rules_for(const std::vector<GpuInfo>& gpus);
+  // Inspects the machine, then connects to the head, at the latest after kFirstInspection.
+  void begin_inspections();
+  void on_inspection();
+  void on_check(const CheckResult& result);
+  void look_at_health(BootTime now);
+  void note_problems();
+  void connect_when_inspected();
 
   struct Processes {
     std::map<int, GroupUsage> own;        // Process groups started by this process, and itself.
@@ -141,6 +154,13 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
   bool weighs_hosts = false;  // The processes thread measures hosts for the memory monitor.
   BootTime memory_said_at{};
   std::optional<MachineWatch> machine;
+  HealthRules health;
+  std::unique_ptr<HealthCheck> check;
+  std::vector<protocol::HealthProblem> problems;
+  bool was_inspected = false;
+  bool was_checked = false;
+  bool was_connected = false;
+  net::IoLoop::TimerId inspection_timer = 0;
   HostUsage host_usage;
   CpuRates cpu_rates;
   bool measures_hosts = false;

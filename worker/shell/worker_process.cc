@@ -13,6 +13,7 @@
 #include <condition_variable>
 #include <csignal>
 #include <cstdio>
+#include <cstring>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -34,6 +35,7 @@
 #include "worker/hosts/host_groups.h"
 #include "worker/hosts/host_sockets.h"
 #include "worker/hosts/leftovers.h"
+#include "worker/resources/health_reader.h"
 #include "worker/shell/data_port.h"
 #include "worker/shell/node_agent.h"
 #include "worker/shell/node_identity.h"
@@ -331,6 +333,13 @@ void WorkerProcess::make_groups(double cpus) {
 }
 
 Outcome<void> WorkerProcess::make_agent() {
+  if (!options_.health_check.empty() && ::access(options_.health_check.c_str(), X_OK) != 0) {
+    return failed(WorkerExit::kBadOptions,
+                  Error{ErrorCode::kInvalidArgument,
+                        fmt::format("health_check: expected a program that this user may execute, got {} ({}); give "
+                                    "another path, or make it executable with chmod +x",
+                                    options_.health_check, std::strerror(errno))});
+  }
   auto resources = discover(options_.resources);
   if (!resources) return failed(WorkerExit::kBadOptions, resources.error());
   auto total = total_of(*resources, options_.resources);
@@ -409,6 +418,13 @@ Outcome<void> WorkerProcess::make_agent() {
   for (const auto& [name, value] : options_.labels) (*registration.mutable_labels())[name] = value;
 
   agent.memory_threshold = options_.memory_threshold;
+  agent.card = card_with_address(bind);
+  agent.check = {.program = options_.health_check,
+                 .interval = options_.health_check_interval,
+                 .timeout = options_.health_check_timeout,
+                 .env = own_environment()};
+  agent.check.env["VOLADOR_NODE_ID"] = to_string(identity_.id);  // By which clear_leftovers() finds it.
+  agent.check.env["VOLADOR_NODE_NAME"] = options_.node_name;
   agent.hosts.node_name = options_.node_name;
   agent.hosts.node = identity_.id;
   agent.hosts.socket_dir = make_socket_folder(options_.paths, identity_.id);

@@ -2,6 +2,7 @@
 // process, which should do nothing else: it becomes a subreaper and handles SIGTERM and SIGINT.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -40,6 +41,9 @@ struct WorkerOptions {
   double memory_threshold = 0.95;      // --memory-threshold: use at which the largest actor is ended; 0: never.
   bool cgroups = true;                 // --cgroups: hosts get control groups where the machine permits them.
   int64_t processes_per_actor = 4096;  // --processes-per-actor: processes and threads of a host; 0: no limit.
+  std::string health_check;            // --health-check: absolute path of a program; empty: none.
+  std::chrono::milliseconds health_check_interval{30'000};
+  std::chrono::milliseconds health_check_timeout{10'000};
   // End-of-file on it stops the node (private local clusters: the driver holds the other end). -1: none.
   int parent_fd = -1;
   bool log_to_file = true;  // nodes/<name>/worker.log, else stderr.

@@ -41,6 +41,17 @@ export interface FileSystem {
   free: number;
 }
 
+// A problem that the inspection of a node found.
+export interface HealthProblem {
+  code: string;
+  gpu?: number;  // Absent: the whole node has it.
+  subject: string;
+  detail: string;
+  since_ms: number;
+  reason: string;
+  why?: Why;
+}
+
 export interface Node extends Row {
   name: string;
   state: string;
@@ -57,6 +68,7 @@ export interface Node extends Row {
   gpus?: Gpu[];
   // Each measure is absent if the machine does not report it.
   file_systems?: FileSystem[];
+  problems?: HealthProblem[];  // Absent: none.
   disk_read_bytes_per_s?: number;
   disk_write_bytes_per_s?: number;
   network_receive_bytes_per_s?: number;

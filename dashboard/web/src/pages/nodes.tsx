@@ -1,7 +1,7 @@
 // The list of nodes, and the page of a node.
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { call, may } from "../api";
-import { t, type Key } from "../i18n";
+import { reason_of, t, type Key } from "../i18n";
 import type { Node, NodeProcess, Series } from "../live/protocol";
 import { head_now, use_topic } from "../live/use";
 import { go, link, query } from "../router";
@@ -9,6 +9,7 @@ import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { dash_of } from "../charts/lines";
 import { Confirm, use_act } from "../ui/confirm";
+import { Icon } from "../ui/icons";
 import { Card, Empty, Facts, Failed, Head, Loading, Meter, Missing, RowLink, Rows, State, amount, celsius, failure, num, rate, resource_name, share, size, span, watts } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { actor_columns } from "./actors";
@@ -25,11 +26,37 @@ const Used = ({ of, resource }: { of: Node; resource: string }) =>
     </span>
   ) : <span class="soft">–</span>;
 
+// A node that takes nothing new because of a health problem looks so.
+const shown_state = (node: Node) => (node.state === "alive" && node.problems?.some((one) => one.gpu === undefined) ? "unhealthy" : node.state);
+
+// A node with a bad GPU only has a mark.
+function NodeState({ of }: { of: Node }) {
+  const state = shown_state(of);
+  return (
+    <span title={of.problems?.map(reason_of).join("\n")}>
+      <State of={state} />{of.problems && state !== "unhealthy" && <> <span class="tone-warn" role="img" aria-label={t("problems")}><Icon name="warning" /></span></>}
+    </span>
+  );
+}
+
+function Problems({ node }: { node: Node }) {
+  if (!node.problems) return null;
+  return (
+    <ul class="warnings" aria-label={t("problems")}>
+      {node.problems.map((one) => (
+        <li key={one.code + one.gpu + one.subject} class="tone-warn">
+          <div><Icon name="warning" /><span>{t(one.gpu === undefined ? "problem.node" : "problem.gpu", { what: reason_of(one), time: span(head_now() - one.since_ms) })}</span></div>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 export function Nodes() {
   const nodes = use_topic("nodes", {}, 200);
   const columns: Column<Node>[] = [
     { key: "name", title: t("col.name"), width: 150, small: true, look: (row) => row.name, cell: (row) => <RowLink path={["nodes", row.name]}>{row.name}</RowLink> },
-    { key: "state", card: "side", title: t("col.state"), width: 104, small: true, look: (row) => row.state, cell: (row) => <State of={row.state} /> },
+    { key: "state", card: "side", title: t("col.state"), width: 120, small: true, look: shown_state, cell: (row) => <NodeState of={row} /> },
     { key: "cpus", title: t("col.cpus_reserved"), width: 150, small: true, look: (row) => part_of("cpus", row), cell: (row) => <Used of={row} resource="cpus" /> },
     { key: "memory", title: t("col.memory_reserved"), width: 190, look: (row) => part_of("memory", row), cell: (row) => <Used of={row} resource="memory" /> },
     { key: "gpus", title: t("resource.gpus"), width: 130, look: (row) => part_of("gpus", row), cell: (row) => <Used of={row} resource="gpus" /> },
@@ -62,8 +89,9 @@ export function NodePage({ name }: { name: string }) {
   }
   return (
     <>
-      <Head trail={trail} title={node.name} state={node.state} actions={<><RangeSelect live /><a class="button" href={link(["logs"], { node: node.name })}>{t("nav.logs")}</a>{may("operator") && node.state !== "dead" && <Drain node={node} />}</>} />
+      <Head trail={trail} title={node.name} state={shown_state(node)} actions={<><RangeSelect live /><a class="button" href={link(["logs"], { node: node.name })}>{t("nav.logs")}</a>{may("operator") && node.state !== "dead" && <Drain node={node} />}</>} />
       <div class="page-body">
+        <Problems node={node} />
         <NodeCharts node={node} />
         <div class="columns">
           <div class="stack">

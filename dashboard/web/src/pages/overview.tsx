@@ -73,6 +73,9 @@ function Warnings({ nodes, experiments, queue }: { nodes: Node[]; experiments: E
       found.push({ key: "n" + node.id, tone: node.state === "dead" ? "bad" : "warn", text: t(node.state === "dead" ? "warn.dead" : "warn.suspect", { node: node.name, ago: span(head_now() - node.last_heard_ms) }), href: link(["nodes", node.name]) });
     }
   }
+  for (const node of nodes) {
+    if (node.problems?.length && node.state !== "dead") found.push({ key: "p" + node.id, tone: "warn", text: t("warn.unhealthy", { node: node.name, what: node.problems.map(reason_of).join("; ") }), href: link(["nodes", node.name]) });
+  }
   for (const one of experiments) {
     const failed = one.trials_by_status.failed ?? 0;
     const training = is_training(one);

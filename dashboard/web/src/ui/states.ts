@@ -33,6 +33,7 @@ const kStates: Record<string, [IconName, Tone]> = {
   freed: ["gone", "off"],
   awaited: ["waiting", "wait"],
   suspect: ["warning", "warn"],
+  unhealthy: ["warning", "warn"],
   draining: ["down", "warn"],
   stopping: ["down", "warn"],
   restarting: ["waiting", "warn"],
