@@ -51,4 +51,21 @@ std::optional<std::string> from_base64(std::string_view text) {
   return bytes;
 }
 
+std::string base64url(std::string_view bytes) {
+  std::string text = base64(bytes);
+  while (text.ends_with('=')) text.pop_back();
+  std::replace(text.begin(), text.end(), '+', '-');
+  std::replace(text.begin(), text.end(), '/', '_');
+  return text;
+}
+
+std::optional<std::string> from_base64url(std::string_view text) {
+  if (text.find_first_of("+/=") != std::string_view::npos || text.size() % 4 == 1) return std::nullopt;
+  std::string plain(text);
+  std::replace(plain.begin(), plain.end(), '-', '+');
+  std::replace(plain.begin(), plain.end(), '_', '/');
+  plain.append((4 - plain.size() % 4) % 4, '=');
+  return from_base64(plain);
+}
+
 }  // namespace volador

@@ -42,6 +42,22 @@ size_t keep_answer(char* data, size_t size, size_t count, void* to) {
   return size * count;
 }
 
+struct Document {
+  std::string body;
+  size_t bytes_max;
+  bool is_too_long = false;
+};
+
+size_t keep_document(char* data, size_t size, size_t count, void* to) {
+  auto& document = *static_cast<Document*>(to);
+  if (size * count > document.bytes_max - document.body.size()) {
+    document.is_too_long = true;
+    return 0;  // Ends the transfer.
+  }
+  document.body.append(data, size * count);
+  return size * count;
+}
+
 size_t read_message(char* to, size_t size, size_t count, void* from) {
   auto& rest = *static_cast<std::string_view*>(from);
   const size_t bytes = std::min(size * count, rest.size());
@@ -65,6 +81,13 @@ void prepare(Easy& easy, std::chrono::milliseconds timeout, char* why) {
   easy.set(CURLOPT_CAPATH, static_cast<const char*>(nullptr));
   easy.set(CURLOPT_SSL_CTX_FUNCTION, &trust_system);
   easy.set(CURLOPT_QUICK_EXIT, 1L);
+}
+
+void prepare_web(Easy& easy, const std::string& url) {
+  easy.set(CURLOPT_PROTOCOLS_STR, "http,https");
+  easy.set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  easy.set(CURLOPT_URL, url.c_str());
+  easy.set(CURLOPT_USERAGENT, "volador");
 }
 
 }  // namespace
@@ -132,10 +155,7 @@ Answer Transfer::post(const Post& post, std::chrono::milliseconds timeout) {
   headers.add("Expect:");  // A server need not ask for the body.
   Easy easy;
   prepare(easy, timeout, why);
-  easy.set(CURLOPT_PROTOCOLS_STR, "http,https");
-  easy.set(CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
-  easy.set(CURLOPT_URL, post.url.c_str());
-  easy.set(CURLOPT_USERAGENT, "volador");
+  prepare_web(easy, post.url);
   easy.set(CURLOPT_POSTFIELDSIZE, static_cast<long>(post.body.size()));
   easy.set(CURLOPT_POSTFIELDS, post.body.data());
   easy.set(CURLOPT_HTTPHEADER, headers.first);
@@ -143,6 +163,31 @@ Answer Transfer::post(const Post& post, std::chrono::milliseconds timeout) {
   easy.set(CURLOPT_WRITEDATA, &body);
   Answer answer = impl_->finish(easy, why, timeout);
   answer.body = std::move(body);
+  return answer;
+}
+
+Answer Transfer::fetch(const Fetch& fetch, std::chrono::milliseconds timeout) {
+  char why[CURL_ERROR_SIZE] = "";
+  Document document{.body = {}, .bytes_max = fetch.bytes_max};
+  List headers;
+  for (const std::string& header : fetch.headers) headers.add(header);
+  headers.add("Expect:");
+  Easy easy;
+  prepare(easy, timeout, why);
+  prepare_web(easy, fetch.url);
+  if (fetch.form) {
+    easy.set(CURLOPT_POSTFIELDSIZE, static_cast<long>(fetch.form->size()));
+    easy.set(CURLOPT_POSTFIELDS, fetch.form->data());
+  }
+  easy.set(CURLOPT_HTTPHEADER, headers.first);
+  easy.set(CURLOPT_WRITEFUNCTION, &keep_document);
+  easy.set(CURLOPT_WRITEDATA, &document);
+  Answer answer = impl_->finish(easy, why, timeout);
+  if (document.is_too_long) {
+    answer.delivered = false;
+    answer.why = fmt::format("the answer has more than {} bytes", fetch.bytes_max);
+  }
+  answer.body = std::move(document.body);
   return answer;
 }
 

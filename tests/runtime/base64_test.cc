@@ -29,5 +29,14 @@ TEST(Base64, OtherTextsAreRefused) {
     EXPECT_FALSE(from_base64(text).has_value()) << text;
 }
 
+TEST(Base64, TheAlphabetForUrlsHasNoPadding) {
+  EXPECT_EQ(base64url("\xfb\xff"), "-_8");
+  EXPECT_EQ(base64url("a"), "YQ");
+  EXPECT_EQ(from_base64url("-_8"), "\xfb\xff");
+  EXPECT_EQ(from_base64url(""), "");
+  for (const char* text : {"+/8", "YQ==", "YQ=", "Y", "Y Q", "Y\nQ"})
+    EXPECT_EQ(from_base64url(text), std::nullopt) << text;
+}
+
 }  // namespace
 }  // namespace volador
