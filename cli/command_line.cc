@@ -11,6 +11,7 @@
 #include "cli/commands/dashboard_command.h"
 #include "cli/commands/demo_command.h"
 #include "cli/commands/experiment_command.h"
+#include "cli/commands/group_command.h"
 #include "cli/commands/job_command.h"
 #include "cli/commands/login_commands.h"
 #include "cli/commands/process_commands.h"
@@ -135,6 +136,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<LogoutCommand>());
   add(std::make_unique<WhoAmICommand>());
   add(std::make_unique<UserCommand>());
+  add(std::make_unique<GroupCommand>());
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<JobCommand>());
   add(std::make_unique<ExperimentCommand>());

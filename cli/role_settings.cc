@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <set>
 
 #include "cli/roles.h"
 #include "head/kernel/options.h"
+#include "head/sign_on/provider.h"
 #include "runtime/clock.h"
 #include "runtime/paths.h"
 #include "runtime/quantities.h"
@@ -21,6 +23,92 @@ std::chrono::milliseconds milliseconds_of(const Config& config, std::string_view
 ExitCode blame(const Config& config, std::string_view key) {
   return config.source(key) == SettingSource::kFlag ? ExitCode::kUsage : ExitCode::kConfig;
 }
+
+std::set<std::string> texts_of(const std::string& list) {
+  std::set<std::string> out;
+  for (size_t begin = 0; begin <= list.size();) {
+    const size_t end = std::min(list.find(',', begin), list.size());
+    std::string text = list.substr(begin, end - begin);
+    text.erase(0, text.find_first_not_of(' '));
+    text.erase(text.find_last_not_of(' ') + 1);
+    if (!text.empty()) out.insert(text);
+    begin = end + 1;
+  }
+  return out;
+}
+
+std::string text_or(const Config& config, std::string_view key, std::string otherwise = {}) {
+  return config.is_set(key) ? config.text(key) : std::move(otherwise);
+}
+
+// The first line of a file with a secret, which consists of visible ASCII characters.
+tl::expected<std::string, Failure> secret_of_file(const Config& config, std::string_view key) {
+  const std::string file = config.text(key);
+  auto text = read_file_limited(file, kSecretBytesMax);
+  if (!text) {
+    return fail(blame(config, key),
+                {text.error().code, fmt::format("{}: {} ({})", key, text.error().message, config.origin(key))});
+  }
+  std::string secret = text->substr(0, text->find_first_of("\r\n"));
+  const bool is_visible = std::all_of(secret.begin(), secret.end(), [](char c) { return c > ' ' && c < 127; });
+  if (!secret.empty() && is_visible) return secret;
+  return fail(blame(config, key),
+              {ErrorCode::kInvalidArgument,
+               fmt::format("{}: expected a first line of visible ASCII characters without spaces in {} ({})", key, file,
+                           config.origin(key))});
+}
+
+// nullopt: no provider is configured.
+tl::expected<std::optional<head::SignOnOptions>, Failure> sign_on_settings(const Config& config) {
+  const auto wrong = [&config](std::string_view key, const std::string& why) {
+    return fail(blame(config, key),
+                {ErrorCode::kInvalidArgument, fmt::format("{}: {} ({})", key, why, config.origin(key))});
+  };
+  if (config.is_set("oidc.issuer") != config.is_set("oidc.client_id")) {
+    const char* given = config.is_set("oidc.issuer") ? "oidc.issuer" : "oidc.client_id";
+    return wrong(given, "oidc.issuer and oidc.client_id go together; set both or none");
+  }
+  if (!config.is_set("oidc.issuer")) return std::nullopt;
+  head::SignOnOptions options{.issuer = config.text("oidc.issuer"),
+                              .client_id = config.text("oidc.client_id"),
+                              .label = text_or(config, "oidc.label"),
+                              .scopes = config.text("oidc.scopes"),
+                              .name_claim = config.text("oidc.name_claim"),
+                              .full_name_claim = config.text("oidc.full_name_claim"),
+                              .mail_claim = config.text("oidc.mail_claim"),
+                              .groups_claim = text_or(config, "oidc.groups_claim"),
+                              .role = security::parse_user_role(config.text("oidc.role")).value(),
+                              .create_users = config.boolean("oidc.create_users"),
+                              .device_grant = config.boolean("oidc.device_grant"),
+                              .link_users = config.boolean("oidc.link_users"),
+                              .allowed_domains = texts_of(text_or(config, "oidc.allowed_domains")),
+                              .allowed_groups = texts_of(text_or(config, "oidc.allowed_groups"))};
+  if (const auto url = head::check_provider_url("it", options.issuer); !url)
+    return wrong("oidc.issuer", url.error().message);
+  const std::set<std::string> scopes = [&] {
+    std::string commas = options.scopes;
+    std::replace(commas.begin(), commas.end(), ' ', ',');
+    return texts_of(commas);
+  }();
+  if (!scopes.contains("openid"))
+    return wrong("oidc.scopes", fmt::format("expected openid among the scopes, got \"{}\"", options.scopes));
+  for (const std::string& domain : options.allowed_domains) {
+    if (domain.find('@') != std::string::npos ||
+        std::any_of(domain.begin(), domain.end(), [](char c) { return c >= 'A' && c <= 'Z'; }))
+      return wrong("oidc.allowed_domains",
+                   fmt::format("expected domains in lower case such as example.org, got \"{}\"", domain));
+  }
+  if (!options.allowed_groups.empty() && options.groups_claim.empty())
+    return wrong("oidc.allowed_groups", "it needs oidc.groups_claim, the claim with the groups");
+  if (options.label.empty()) options.label = outgoing::parse_webhook(options.issuer)->host;
+  if (config.is_set("oidc.client_secret_file")) {
+    auto secret = secret_of_file(config, "oidc.client_secret_file");
+    if (!secret) return tl::unexpected(secret.error());
+    options.client_secret = security::Secret(std::move(*secret));
+  }
+  return options;
+}
+
 }  // namespace
 
 tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
@@ -61,22 +149,13 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
     settings.alerts = std::move(*to);
   }
   if (config.is_set("alert_secret_file")) {
-    const std::string file = config.text("alert_secret_file");
-    auto secret = read_file_limited(file, kSecretBytesMax);
-    if (!secret)
-      return fail(blame(config, "alert_secret_file"),
-                  {secret.error().code, fmt::format("alert_secret_file: {} ({})", secret.error().message,
-                                                    config.origin("alert_secret_file"))});
-    settings.alert_secret = secret->substr(0, secret->find_first_of("\r\n"));
-    const bool is_visible = std::all_of(settings.alert_secret.begin(), settings.alert_secret.end(),
-                                        [](char c) { return c > ' ' && c < 127; });
-    if (settings.alert_secret.empty() || !is_visible)
-      return fail(
-          blame(config, "alert_secret_file"),
-          {ErrorCode::kInvalidArgument,
-           fmt::format("alert_secret_file: expected a first line of visible ASCII characters without spaces in {} ({})",
-                       file, config.origin("alert_secret_file"))});
+    auto secret = secret_of_file(config, "alert_secret_file");
+    if (!secret) return tl::unexpected(secret.error());
+    settings.alert_secret = std::move(*secret);
   }
+  auto sign_on = sign_on_settings(config);
+  if (!sign_on) return tl::unexpected(sign_on.error());
+  settings.sign_on = std::move(*sign_on);
   if (settings.lease < 3 * settings.heartbeat)
     return fail(blame(config, "lease"),
                 {ErrorCode::kInvalidArgument,

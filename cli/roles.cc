@@ -49,6 +49,7 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
         .paths = paths, .cluster = settings.cluster, .bind = settings.bind, .port = settings.port};
     if (settings.store != "sqlite") options.store = settings.store;
     options.force_store = settings.force_store;
+    options.sign_on = settings.sign_on;
     if (settings.survive_power_cut) options.durability = head::Durability::kPower;
     options.times.heartbeat = settings.heartbeat;
     options.times.lease = settings.lease;

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "cli/outcome.h"
+#include "head/sign_on/sign_on_options.h"
 #include "runtime/config.h"
 #include "runtime/outgoing/retry.h"
 #include "runtime/paths.h"
@@ -33,6 +34,7 @@ struct HeadSettings {
   std::optional<security::OwnCertificateFiles> certificate;  // Certificate of the dashboard provided by the user.
   std::optional<outgoing::Webhook> alerts;
   std::string alert_secret;
+  std::optional<head::SignOnOptions> sign_on;  // Sign-in by an OpenID Connect provider.
 };
 
 struct HeadReady {

@@ -143,6 +143,7 @@ class Api {
   // api_jobs.cc
   void list_jobs(const Call& call, const Respond& respond);
   void list_users(const Call& call, const Respond& respond);
+  void list_user_groups(const Call& call, const Respond& respond);
   void list_usage(const Call& call, const Respond& respond);
   void get_queue(const Call& call, const Respond& respond);
   void get_job(const Call& call, const Respond& respond);

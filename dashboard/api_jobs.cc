@@ -44,6 +44,18 @@ void Api::list_users(const Call& call, const Respond& respond) {
                                });
 }
 
+void Api::list_user_groups(const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  call_for<v1::ListUserGroupsReply>("Users/ListUserGroups", call, v1::ListUserGroupsRequest(), respond,
+                                    [wanted = *wanted](const v1::ListUserGroupsReply& found) {
+                                      std::vector<std::string> rows;
+                                      for (const v1::UserGroup& group : found.groups())
+                                        rows.push_back(text_of_row(group));
+                                      return json_response(wanted.page({rows.begin(), rows.end()}));
+                                    });
+}
+
 void Api::get_job(const Call& call, const Respond& respond) {
   v1::GetJobRequest request;
   request.set_job(call.path.at("job"));

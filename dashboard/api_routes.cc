@@ -231,6 +231,8 @@ std::span<const Api::Route> Api::routes() {
        "Who asked the cluster to change what, and what came of it, newest first; the last 10000", kListQuery, "",
        &Api::audit},
       {"GET", "/api/v1/users", Access::kOperator, "Users; never their passwords", kListQuery, "", &Api::list_users},
+      {"GET", "/api/v1/user_groups", Access::kOperator, "Groups of users and their members", kListQuery, "",
+       &Api::list_user_groups},
       {"GET", "/api/v1/tokens", Access::kOperator, "Tokens; never their secrets", {}, "", &Api::tokens},
       {"POST",
        "/api/v1/tokens",

@@ -16,6 +16,9 @@
 namespace volador {
 class DurationHistogram;
 }
+namespace volador::security {
+class SignOnService;
+}
 namespace volador::operations {
 class Registry;
 }
@@ -46,6 +49,8 @@ class ClusterPort {
   virtual Result<Visitor> bearer(std::string_view token) = 0;
   // The most that the token's bearer may do now; nullopt: the token does not count any more.
   virtual std::optional<Access> access_of(const std::string& token_id) = 0;
+  // Sign-in by a provider. Null: none is configured.
+  virtual security::SignOnService* sign_on() { return nullptr; }
   // Times from message arrival to decision in the head. Null: there is no head.
   virtual const DurationHistogram* decision_times() const { return nullptr; }
 };

@@ -291,16 +291,17 @@ Result<std::unique_ptr<Dashboard>> Dashboard::start(const DashboardOptions& opti
   return std::unique_ptr<Dashboard>(new Dashboard(std::move(impl)));
 }
 
-std::string Dashboard::url() const {
-  const DashboardOptions& options = impl_->options;
+std::string Dashboard::Impl::page_url() const {
   if (!options.public_url.empty())
     return options.public_url.ends_with('/') ? options.public_url.substr(0, options.public_url.size() - 1)
                                              : options.public_url;
   const std::string& host = options.host.empty() ? options.bind : options.host;
   const bool is_v6 = host.find(':') != std::string::npos;
-  return fmt::format("{}://{}{}{}:{}", impl_->is_tls() ? "https" : "http", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
-                     port());
+  return fmt::format("{}://{}{}{}:{}", is_tls() ? "https" : "http", is_v6 ? "[" : "", host, is_v6 ? "]" : "",
+                     server->port());
 }
+
+std::string Dashboard::url() const { return impl_->page_url(); }
 
 uint16_t Dashboard::port() const { return impl_->server->port(); }
 

@@ -46,9 +46,11 @@ struct Dashboard::Impl final : HttpHandler {
     names.push_back(options.host);
     return names;
   }
+  std::string page_url() const;
   bool is_tls() const { return !options.certificate_pem.empty(); }
   std::string cookie_name() const { return fmt::format("volador_session_{}", server->port()); }
   std::string cookie(std::string_view value, std::chrono::seconds life) const;
+  std::string provider_cookie(std::string_view binding) const;
 
   // HttpHandler; all on the server's thread.
   void on_request(HttpRequest request, Respond respond) override;
@@ -78,6 +80,10 @@ struct Dashboard::Impl final : HttpHandler {
   void sign_in(const HttpRequest& request, const Respond& respond);
   void sign_in_with_password(const HttpRequest& request, const std::string& user, const std::string& password,
                              const Respond& respond);
+  void provider_route(const Target& target, const HttpRequest& request, const Respond& respond);
+  void begin_provider_sign_in(const Target& target, const HttpRequest& request, const Respond& respond);
+  void finish_provider_sign_in(const Target& target, const HttpRequest& request, const Respond& respond);
+  void approve_command_line(const HttpRequest& request, const Respond& respond);
   HttpResponse open_session(const HttpRequest& request, const Visitor& visitor);
   HttpResponse session_body(const Visitor& visitor, WallTime expires) const;
 

@@ -178,6 +178,8 @@ void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
   const bool reads = request.method == "GET" || request.method == "HEAD";
   if (target->path == "/api/v1/session") return session_route(request, respond);
   if (is_page_path(target->path)) return respond(page_route(request, *target));
+  if (target->path == "/api/v1/session/provider" || target->path.starts_with("/login/provider"))
+    return provider_route(*target, request, respond);
   const Api::Match match = Api::match(request.method, target->path);
   if (match.allowed.empty() && !target->path.starts_with("/api/")) {
     if (!reads)

@@ -94,7 +94,9 @@ const std::map<std::string_view, Members>& members_by_pattern() {
        {"id",          "spec",     "state",   "reason", "why",      "submitted_ms", "started_ms",     "ended_ms",
         "exit_code",   "restarts", "ranks",   "owner",  "stopping", "position",     "start",          "earlier",
         "preemptions", "ran_ms",   "resumes", "nodes",  "avoids",   "labels",       "debug_until_ms", "user"}},
-      {"/api/v1/users", {"name", "role", "disabled", "full_name", "mail", "password_set", "created_ms", "subject"}},
+      {"/api/v1/users",
+       {"name", "role", "disabled", "full_name", "mail", "password_set", "created_ms", "subject", "groups"}},
+      {"/api/v1/user_groups", {"name", "note", "members", "created_ms"}},
       {"/api/v1/job_usage", {"day", "project", "owner", "cpu_hours", "gpu_hours", "memory_gib_hours", "attempts"}},
   };
   return kMembers;

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "runtime/security/user.h"
+
 namespace volador::jobs {
 namespace {
 
@@ -15,8 +17,8 @@ const v1::Project* project_of(const v1::QueueSettings& settings, const std::stri
 
 bool is_open(const v1::Project* project) { return project == nullptr || project->members().empty(); }
 
-bool belongs(const v1::Project* project, const std::string& user) {
-  return is_open(project) || (!user.empty() && std::ranges::find(project->members(), user) != project->members().end());
+bool belongs(const v1::Project* project, const Requester& by) {
+  return is_open(project) || security::is_member(project->members(), by.user, by.groups);
 }
 
 Result<void> check_maximum(std::string_view field, int64_t asked, int64_t most) {
@@ -58,7 +60,7 @@ bool same_owner(const v1::Job& one, const v1::Job& other) {
 
 JobAccess access_to(const v1::Job& job, const v1::QueueSettings& settings, const Requester& by) {
   if (by.operates || is_owner(job, by)) return JobAccess::kWrite;
-  if (settings.private_jobs() || !belongs(project_of(settings, job.spec().project()), by.user)) return JobAccess::kNone;
+  if (settings.private_jobs() || !belongs(project_of(settings, job.spec().project()), by)) return JobAccess::kNone;
   return parse_job_access(job.spec().access()).value_or(JobAccess::kNone);
 }
 
@@ -68,10 +70,10 @@ bool seen_by_all(const v1::Job& job, const v1::QueueSettings& settings) {
 }
 
 Result<void> check_member(const v1::QueueSettings& settings, const std::string& project, const Requester& by) {
-  if (by.operates || belongs(project_of(settings, project), by.user)) return {};
+  if (by.operates || belongs(project_of(settings, project), by)) return {};
   return make_error(ErrorCode::kPermissionDenied,
                     fmt::format("project: {} takes jobs of its members only, and {}; use another project, or ask an "
-                                "operator to add a member with `volador job queue --apply`",
+                                "operator to add a member with `volador job queue --apply` or `volador group add`",
                                 project,
                                 by.user.empty() ? fmt::format("token {} has no user", by.token_id)
                                                 : fmt::format("{} is none of them", by.user)));

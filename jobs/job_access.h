@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/result.h"
@@ -15,6 +16,7 @@ struct Requester {
   std::string token_id;
   std::string user = {};  // Empty: the token has no user.
   bool operates = false;
+  std::vector<std::string> groups = {};  // The groups of the user.
 };
 
 // What a requester may do with a job. Each includes the previous ones.
@@ -29,7 +31,7 @@ Result<JobAccess> parse_job_access(std::string_view text);
 
 // Owner and operators have all access: the owner is the job's user with any token, or without a user the token of the
 // submission. Others have what the job grants if they belong to its project, and nothing if the settings make all jobs
-// private. To a project without members everyone belongs.
+// private. To a project without members everyone belongs; a member is a user, or a group of users as "@name".
 JobAccess access_to(const v1::Job& job, const v1::QueueSettings& settings, const Requester& by);
 bool is_owner(const v1::Job& job, const Requester& by);
 // The part of a job that decides who has which access to it.

@@ -68,8 +68,11 @@ Result<void> check_project(const v1::Project& project) {
   if (project.members_size() > kSettingsEntriesMax)
     return bad_setting(
         fmt::format("{}: members: expected at most {}, got {}", where, kSettingsEntriesMax, project.members_size()));
-  for (const std::string& member : project.members())
-    VOLADOR_TRY(security::check_user_name(where + ": members", member));
+  for (const std::string& member : project.members()) {
+    const auto group = security::group_in(member);
+    VOLADOR_TRY(group ? security::check_group_name(where + ": members", *group)
+                      : security::check_user_name(where + ": members", member));
+  }
   return {};
 }
 

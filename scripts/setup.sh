@@ -4,8 +4,9 @@
 #   --for=run      what it is built and run with: the packages of scripts/packages.txt, and LibTorch from PyPI into the user's cache
 #   --for=develop  the default: also what its tests need: the packages of scripts/packages_develop.txt, and for the tests of the dashboard's
 #                  page (scripts/setup_web.sh), of the gRPC API (setup_grpcio.sh), of event files (setup_tensorboard.sh), of mail
-#                  (setup_aiosmtpd.sh), of storages (setup_storage.sh) and of the HTTP API (setup_schemathesis.sh) what these scripts install, and for the Python
-#                  package and its tests (setup_nanobind.sh, setup_pytorch.sh)
+#                  (setup_aiosmtpd.sh), of sign-in by a provider (setup_oidc.sh), of storages (setup_storage.sh) and of the HTTP API
+#                  (setup_schemathesis.sh) what these scripts install, and for the Python package and its tests (setup_nanobind.sh,
+#                  setup_pytorch.sh)
 #   VOLADOR_TORCH=DIR   use the LibTorch in DIR (the torch folder of a wheel) and install none
 #   VOLADOR_TORCH=OFF   do without LibTorch: tune_digits is not built then
 set -euo pipefail
@@ -127,6 +128,7 @@ if [ "$purpose" = develop ]; then
   "$here/setup_tensorboard.sh"
   "$here/setup_aiosmtpd.sh"
   "$here/setup_storage.sh"
+  "$here/setup_oidc.sh"
   "$here/setup_schemathesis.sh"
   "$here/setup_nanobind.sh"
   "$here/setup_pytorch.sh"

@@ -6,9 +6,11 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <thread>
 
 #include "cli/password_input.h"
 #include "cli/render/json_text.h"
+#include "cli/render/table.h"
 #include "cli/render/user_view.h"
 #include "dashboard/operation_json.h"
 #include "runtime/clock.h"
@@ -47,11 +49,18 @@ CLI::App* LoginCommand::declare(CLI::App& root) {
   CLI::App* app = root.add_subcommand("login", "Sign in to a cluster as a user; later commands use the sign-in");
   app->footer(
       "Examples:\n  volador login --user=mei --address=10.0.0.1:6380\n"
-      "  volador login --user=ci --password-file=password --fingerprint=sha256:…");
-  app->add_option("--user", user_, "Name of the user; that of the machine's user by default")->type_name("NAME");
-  app->add_option("--password-file", password_file_,
-                  "File whose first line is the password, - for the standard input; without it the terminal asks")
-      ->type_name("FILE");
+      "  volador login --user=ci --password-file=password --fingerprint=sha256:…\n"
+      "  volador login --provider");
+  auto* user = app->add_option("--user", user_, "Name of the user; that of the machine's user by default");
+  user->type_name("NAME");
+  auto* password =
+      app->add_option("--password-file", password_file_,
+                      "File whose first line is the password, - for the standard input; without it the terminal asks");
+  password->type_name("FILE");
+  app->add_flag("--provider", provider_,
+                "Sign in by the cluster's OpenID Connect provider, in a browser on any machine")
+      ->excludes(user)
+      ->excludes(password);
   app->add_option("--valid-for", valid_for_, "How long the sign-in is valid, at most 90d; 7d by default")
       ->type_name("DURATION");
   app->add_option("--fingerprint", fingerprint_,
@@ -75,10 +84,49 @@ tl::expected<std::string, Failure> LoginCommand::trusted_fingerprint(const Conte
                     "that an operator gave you, and pass it: --fingerprint={}",
                     place.address, shown));
   }
-  if (!context.terminal.confirms(context.terminal.fill(
-          "The cluster at {} has the fingerprint\n{}\nSend it your password?", place.address, shown)))
+  const std::string question =
+      provider_
+          ? context.terminal.fill("The cluster at {} has the fingerprint\n{}\nSign in there?", place.address, shown)
+          : context.terminal.fill("The cluster at {} has the fingerprint\n{}\nSend it your password?", place.address,
+                                  shown);
+  if (!context.terminal.confirms(question))
     return fail(ExitCode::kFailed, {ErrorCode::kCancelled, context.terminal.tr("nothing was sent")});
   return shown;
+}
+
+tl::expected<v1::LoginReply, Failure> LoginCommand::with_password(const Context& context, control::ClusterApi& api,
+                                                                  std::chrono::seconds valid) const {
+  const std::string user = user_.empty() ? user_of_machine() : user_;
+  auto password = read_password(context.terminal, context.terminal.fill("Password of {}", user), password_file_);
+  if (!password) return tl::unexpected(password.error());
+  v1::LoginRequest request;
+  request.set_user(user);
+  request.set_password(*password);
+  request.set_valid_s(valid.count());
+  auto reply = api.call<v1::LoginReply>("Users/Login", request);
+  if (!reply) return fail(reply.error());
+  return std::move(*reply);
+}
+
+// Shows where to sign in, and waits until the user has done so or the time for it is over.
+tl::expected<v1::LoginReply, Failure> LoginCommand::by_provider(const Context& context, control::ClusterApi& api,
+                                                                std::chrono::seconds valid) const {
+  v1::StartProviderLoginRequest request;
+  request.set_valid_s(valid.count());
+  auto begun = api.call<v1::StartProviderLoginReply>("Users/StartProviderLogin", request);
+  if (!begun) return fail(begun.error());
+  context.terminal.note(context.terminal.fill("Open {}\nin a browser, sign in at {} and compare the code {}",
+                                              printable(begun->url()), printable(begun->provider()),
+                                              printable(begun->user_code())));
+  v1::PollProviderLoginRequest poll;
+  poll.set_handle(begun->handle());
+  for (auto pause = std::chrono::milliseconds(begun->interval_ms());;) {
+    std::this_thread::sleep_for(pause);
+    auto reply = api.call<v1::PollProviderLoginReply>("Users/PollProviderLogin", poll);
+    if (!reply) return fail(reply.error());
+    if (!reply->pending()) return std::move(*reply->mutable_login());
+    pause = std::chrono::milliseconds(reply->interval_ms());
+  }
 }
 
 Outcome LoginCommand::run(const Context& context) {
@@ -98,18 +146,12 @@ Outcome LoginCommand::run(const Context& context) {
     return usage_error(
         fmt::format("--fingerprint: expected sha256: and 64 hexadecimal digits, got \"{}\"", *fingerprint));
   }
-  const std::string user = user_.empty() ? user_of_machine() : user_;
-  auto password = read_password(context.terminal, context.terminal.fill("Password of {}", user), password_file_);
-  if (!password) return tl::unexpected(password.error());
-
   auto api = control::ClusterApi::connect_open(place->address, *authority, *patience, SystemClock());
   if (!api) return fail(api.error());
-  v1::LoginRequest request;
-  request.set_user(user);
-  request.set_password(*password);
-  request.set_valid_s(std::chrono::ceil<std::chrono::seconds>(*valid_for).count());
-  auto reply = (*api)->call<v1::LoginReply>("Users/Login", request);
-  if (!reply) return fail(reply.error());
+  const auto valid = std::chrono::ceil<std::chrono::seconds>(*valid_for);
+  auto reply = provider_ ? by_provider(context, **api, valid) : with_password(context, **api, valid);
+  if (!reply) return tl::unexpected(reply.error());
+  const std::string user = reply->user().name();
   auto saved = save_login(context.paths, {.address = place->address,
                                           .fingerprint = *fingerprint,
                                           .user = user,

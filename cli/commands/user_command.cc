@@ -82,7 +82,9 @@ CLI::App* UserCommand::Add::declare(CLI::App& root) {
   app->add_option("--full-name", full_name_, "Name of the person")->type_name("TEXT");
   app->add_option("--mail", mail_, "Address for notifications")->type_name("ADDRESS");
   app->add_option("--password-file", password_file_, kPasswordFileHelp)->type_name("FILE");
-  app->add_flag("--no-password", no_password_, "The user cannot sign in, and only has tokens");
+  app->add_option("--subject", subject_, "\"sub\" of the person at the provider of sign-ins (OpenID Connect)")
+      ->type_name("SUBJECT");
+  app->add_flag("--no-password", no_password_, "The user has tokens only, or signs in by the provider");
   declare_connection(*app);
   return app;
 }
@@ -103,6 +105,7 @@ Outcome UserCommand::Add::run(const Context& context) {
   user.set_role(role_);
   user.set_full_name(full_name_);
   user.set_mail(mail_);
+  user.set_subject(subject_);
   if (!no_password_) {
     auto password = read_new_password(context.terminal, context.terminal.fill("Password of {}", name_), password_file_);
     if (!password) return tl::unexpected(password.error());
@@ -135,6 +138,8 @@ CLI::App* UserCommand::Set::declare(CLI::App& root) {
   app->add_option("--role", role_, "user, operator or viewer; tokens of the user never allow more")->type_name("ROLE");
   app->add_option("--full-name", full_name_, "Name of the person")->type_name("TEXT");
   app->add_option("--mail", mail_, "Address for notifications")->type_name("ADDRESS");
+  app->add_option("--subject", subject_, "\"sub\" of the person at the provider of sign-ins; empty: none")
+      ->type_name("SUBJECT");
   auto* disable =
       app->add_flag("--disable", disable_, "The user cannot sign in, and the user's tokens are refused from now on");
   app->add_flag("--enable", enable_, "Undo --disable; the tokens are valid again")->excludes(disable);
@@ -153,6 +158,7 @@ Outcome UserCommand::Set::run(const Context& context) {
   if (app_->count("--role") > 0) user->set_role(role_);
   if (app_->count("--full-name") > 0) user->set_full_name(full_name_);
   if (app_->count("--mail") > 0) user->set_mail(mail_);
+  if (app_->count("--subject") > 0) user->set_subject(subject_);
   if (disable_ || enable_) user->set_disabled(disable_);
   v1::PutUserRequest request;
   *request.mutable_user() = *user;

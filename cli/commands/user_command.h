@@ -19,7 +19,7 @@ class UserCommand final : public CommandGroup {
     Outcome run(const Context& context) override;
 
    private:
-    std::string name_, role_ = "user", full_name_, mail_, password_file_;
+    std::string name_, role_ = "user", full_name_, mail_, password_file_, subject_;
     bool no_password_ = false;
   };
   class List final : public ClusterCommand {
@@ -34,7 +34,7 @@ class UserCommand final : public CommandGroup {
 
    private:
     CLI::App* app_ = nullptr;
-    std::string name_, role_, full_name_, mail_;
+    std::string name_, role_, full_name_, mail_, subject_;
     bool disable_ = false, enable_ = false;
   };
   class Password final : public ClusterCommand {

@@ -6,6 +6,7 @@
 #include "cli/render/terminal.h"
 
 namespace volador::v1 {
+class ListUserGroupsReply;
 class ListUsersReply;
 class WhoAmIReply;
 }  // namespace volador::v1
@@ -13,6 +14,7 @@ class WhoAmIReply;
 namespace volador::cli {
 
 std::string users_text(const v1::ListUsersReply& reply, const Terminal& terminal);
+std::string user_groups_text(const v1::ListUserGroupsReply& reply, const Terminal& terminal);
 std::string who_text(const v1::WhoAmIReply& reply, const Terminal& terminal);
 
 }  // namespace volador::cli

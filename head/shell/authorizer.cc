@@ -10,8 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "head/shell/sign_on_user.h"
 #include "runtime/control/status.h"
 #include "runtime/operations/catalogue.h"
+#include "runtime/protocol/volador/v1/users.pb.h"
 #include "runtime/security/peer_identity.h"
 
 namespace volador::head {
@@ -265,7 +267,83 @@ Result<Authorizer::UserRemoved> Authorizer::remove_user(std::string_view name) {
   if (!removed) return make_error(removed.error());
   UserRemoved out = revoke_all(tokens_.of_user(name, false));
   out.journal.insert(out.journal.end(), removed->journal.begin(), removed->journal.end());
+  const auto left = groups_.set_groups_of(std::string(name), {});
+  out.journal.insert(out.journal.end(), left.begin(), left.end());
   return out;
+}
+
+Result<Authorizer::SignedOn> Authorizer::sign_on(const SignOnIdentity& who, const SignOnOptions& options) {
+  const std::lock_guard lock(mutex_);
+  auto user = user_for(users_, who, options);
+  if (!user) return make_error(user.error());
+  SignedOn out;
+  const protocol::UserRecord* before = users_.find(user->name());
+  const bool same = before != nullptr && before->mail() == user->mail() && before->full_name() == user->full_name() &&
+                    before->subject() == user->subject();
+  if (same) {
+    out.user = *before;
+  } else {
+    auto changed = users_.put(*user, "", clock_.wall());
+    if (!changed) return make_error(changed.error());
+    out = {.user = changed->record, .journal = changed->journal, .created = changed->created};
+  }
+  if (who.groups) {
+    const auto rows = groups_.set_groups_of(user->name(), *who.groups);
+    out.journal.insert(out.journal.end(), rows.begin(), rows.end());
+  }
+  return out;
+}
+
+Result<std::string> Authorizer::user_of(const SignOnIdentity& who, const SignOnOptions& options) const {
+  const std::lock_guard lock(mutex_);
+  const auto user = user_for(users_, who, options);
+  return user ? Result<std::string>(user->name()) : make_error(user.error());
+}
+
+bool Authorizer::load_group(std::string_view key, std::string_view value) {
+  const std::lock_guard lock(mutex_);
+  return groups_.load(key, value);
+}
+
+// With the lock.
+Result<void> Authorizer::check_users(const std::vector<std::string>& names) const {
+  for (const std::string& name : names) VOLADOR_TRY(users_.check_known(name));
+  return {};
+}
+
+Result<UserGroupTable::Changed> Authorizer::create_group(const v1::UserGroup& group) {
+  const std::lock_guard lock(mutex_);
+  VOLADOR_TRY(check_users({group.members().begin(), group.members().end()}));
+  return groups_.create(group, clock_.wall());
+}
+
+Result<UserGroupTable::Changed> Authorizer::change_group(std::string_view name, const std::vector<std::string>& add,
+                                                         const std::vector<std::string>& remove) {
+  const std::lock_guard lock(mutex_);
+  VOLADOR_TRY(groups_.check_known(name));
+  VOLADOR_TRY(check_users(add));
+  VOLADOR_TRY(check_users(remove));
+  return groups_.change(name, add, remove);
+}
+
+Result<UserGroupTable::Changed> Authorizer::remove_group(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  return groups_.remove(name);
+}
+
+Result<void> Authorizer::check_group(std::string_view name) const {
+  const std::lock_guard lock(mutex_);
+  return groups_.check_known(name);
+}
+
+std::vector<v1::UserGroup> Authorizer::list_groups() const {
+  const std::lock_guard lock(mutex_);
+  return groups_.list();
+}
+
+std::vector<std::string> Authorizer::groups_of(std::string_view user) const {
+  const std::lock_guard lock(mutex_);
+  return groups_.of(user);
 }
 
 Authorizer::UserRemoved Authorizer::end_sign_ins(std::string_view name, std::string_view except) {

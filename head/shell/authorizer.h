@@ -10,7 +10,9 @@
 
 #include "head/shell/failure_throttle.h"
 #include "head/shell/token_table.h"
+#include "head/shell/user_group_table.h"
 #include "head/shell/user_table.h"
+#include "head/sign_on/sign_on_options.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
 #include "runtime/result.h"
@@ -73,7 +75,7 @@ class Authorizer {
   [[nodiscard]] Result<void> check_user(const v1::User& user) const;
   [[nodiscard]] Result<UserTable::Changed> put_user(const v1::User& user, const std::string& password_hash);
   [[nodiscard]] Result<UserTable::Changed> set_password(std::string_view name, const std::string& password_hash);
-  // Also revokes the user's tokens, whose ids it returns with the rows of the journal.
+  // Also revokes the user's tokens, whose ids it returns with the rows of the journal, and leaves the user's groups.
   struct UserRemoved {
     std::vector<Mutation> journal;
     std::vector<std::string> tokens;
@@ -89,6 +91,30 @@ class Authorizer {
   // The ids of the user's tokens that are not revoked.
   std::vector<std::string> tokens_of(std::string_view user) const;
 
+  // The user of an identity that the provider has proved: an existing one, brought up to date, or a new one.
+  // kPermissionDenied: see user_for().
+  struct SignedOn {
+    protocol::UserRecord user;
+    std::vector<Mutation> journal;
+    bool created = false;
+  };
+  [[nodiscard]] Result<SignedOn> sign_on(const SignOnIdentity& who, const SignOnOptions& options);
+  // The name of that user, without a change.
+  [[nodiscard]] Result<std::string> user_of(const SignOnIdentity& who, const SignOnOptions& options) const;
+
+  // ---- groups of users ----
+
+  // Loads a journal row; call before serving.
+  bool load_group(std::string_view key, std::string_view value);
+  // As those of UserGroupTable. kNotFound: a new member is no user.
+  [[nodiscard]] Result<UserGroupTable::Changed> create_group(const v1::UserGroup& group);
+  [[nodiscard]] Result<UserGroupTable::Changed> change_group(std::string_view name, const std::vector<std::string>& add,
+                                                             const std::vector<std::string>& remove);
+  [[nodiscard]] Result<UserGroupTable::Changed> remove_group(std::string_view name);
+  [[nodiscard]] Result<void> check_group(std::string_view name) const;
+  std::vector<v1::UserGroup> list_groups() const;
+  std::vector<std::string> groups_of(std::string_view user) const;
+
   // Whether a token's text is still valid; used for the tokens printed at the first start.
   bool usable(std::string_view text) const;
 
@@ -96,6 +122,7 @@ class Authorizer {
   Result<security::Principal> identify_bearer(std::string_view text) const;
   Result<Bearer> account_of(const std::string& token_id, security::TokenRole role) const;
   UserRemoved revoke_all(const std::vector<std::string>& ids);
+  Result<void> check_users(const std::vector<std::string>& names) const;
 
   const ClusterId cluster_;
   const Clock& clock_;
@@ -103,6 +130,7 @@ class Authorizer {
   mutable std::mutex mutex_;
   TokenTable tokens_;
   UserTable users_;
+  UserGroupTable groups_;
   FailureThrottle throttle_;
 };
 

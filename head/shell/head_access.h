@@ -88,6 +88,11 @@ class HeadAccess {
   // Role and user of a token by its id. kUnauthenticated: it does not count, or its user is disabled.
   Result<Authorizer::Bearer> account(const std::string& token_id) const { return parts_.authorizer.account(token_id); }
 
+  // The groups of a user.
+  std::vector<std::string> groups_of(std::string_view user) const { return parts_.authorizer.groups_of(user); }
+  // kNotFound.
+  [[nodiscard]] Result<void> check_group(std::string_view group) const { return parts_.authorizer.check_group(group); }
+
   // A key and certificate from the cluster's own authority for a server with these names.
   Result<security::Credentials> issue_certificate(const std::vector<std::string>& names) const;
   // A key and certificate for a service in this process that calls actors as a program of the cluster; valid as long as

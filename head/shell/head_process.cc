@@ -21,6 +21,7 @@
 #include "head/journal/redis_journal.h"
 #include "head/kernel/core.h"
 #include "head/shell/authorizer.h"
+#include "head/shell/bounded_worker.h"
 #include "head/shell/cluster_identity.h"
 #include "head/shell/cluster_operations.h"
 #include "head/shell/control_service.h"
@@ -31,9 +32,9 @@
 #include "head/shell/log_rings.h"
 #include "head/shell/log_service.h"
 #include "head/shell/operation_service.h"
-#include "head/shell/password_worker.h"
 #include "head/shell/plain_peer.h"
 #include "head/shell/program_exchange.h"
+#include "head/shell/sign_on.h"
 #include "head/shell/user_operations.h"
 #include "head/shell/watch_service.h"
 #include "runtime/access_file.h"
@@ -138,7 +139,9 @@ struct HeadProcess::Impl {
   std::unique_ptr<ControlService> control;
   std::unique_ptr<HeadAccess> access;
   operations::Registry registry;
-  PasswordWorker passwords;
+  BoundedWorker passwords;
+  std::unique_ptr<SignOn> sign_on;  // Null: no provider of sign-ins is configured.
+  SignOnAdmission admission;
   std::unique_ptr<LogService> log_lines;
   WatchService watches;
   std::unique_ptr<OperationService> cluster_service, live_service, studies_service, jobs_service, users_service;
@@ -231,6 +234,11 @@ Result<void> HeadProcess::Impl::load_journal() {
     if (table == kUsersTable) {
       if (!authorizer->load_user(key, value))
         log::warn("head", "a user's record cannot be read and is left out", {{"user", key}});
+      return;
+    }
+    if (table == kUserGroupsTable) {
+      if (!authorizer->load_group(key, value))
+        log::warn("head", "a group's record cannot be read and is left out", {{"group", key}});
       return;
     }
     if (table != kTokensTable) return core->load(table, key, value);
@@ -457,14 +465,26 @@ void HeadProcess::Impl::register_operations() {
                            .address = [this] { return identity.advertise; },  // Known once a port is bound.
                            .login_link = [this] { return login_link(); },
                            .on_revoked = [this](const std::string& token) { on_token_revoked(token); }});
-  serve_users(registry, {.runner = *runner,
-                         .audit = *audit,
-                         .authorizer = *authorizer,
-                         .authority = *authority,
-                         .clock = clock,
-                         .passwords = passwords,
-                         .on_revoked = [this](const std::string& token) { on_token_revoked(token); },
-                         .on_limited = [this](const std::string& token) { control->close_streams_of(token); }});
+  if (options.sign_on) {
+    sign_on = std::make_unique<SignOn>(SignOn::Parts{
+        .options = *options.sign_on,
+        .clock = clock,
+        .user_of = [this](const SignOnIdentity& who) { return authorizer->user_of(who, *options.sign_on); },
+        .admit = [this](const SignOnIdentity& who, std::chrono::seconds valid, const std::string& peer,
+                        SignOn::OnDone done) { admission.admit(who, *options.sign_on, valid, peer, std::move(done)); },
+        .on_refused = [this](const std::string& user, const std::string& peer,
+                             const Error& error) { admission.on_refused(user, peer, error); }});
+  }
+  admission =
+      serve_users(registry, {.runner = *runner,
+                             .audit = *audit,
+                             .authorizer = *authorizer,
+                             .authority = *authority,
+                             .clock = clock,
+                             .passwords = passwords,
+                             .sign_on = sign_on.get(),
+                             .on_revoked = [this](const std::string& token) { on_token_revoked(token); },
+                             .on_limited = [this](const std::string& token) { control->close_streams_of(token); }});
   log_lines = std::make_unique<LogService>(LogService::Parts{
       .runner = *runner, .logs = logs, .files = *programs, .log_file = files.log(), .guard = options.guard});
   cluster_service = std::make_unique<OperationService>("Cluster", registry, *authorizer);
@@ -495,6 +515,7 @@ void HeadProcess::Impl::fail(Error error) {
 void HeadProcess::Impl::stop() {
   if (restore) restore->cancel();
   passwords.stop();
+  if (sign_on) sign_on->stop();
   if (runner) runner->stop();
   if (keeper) keeper->stop();
   if (server && server->GetHealthCheckService() != nullptr) server->GetHealthCheckService()->Shutdown();
@@ -512,6 +533,7 @@ void HeadProcess::Impl::stop() {
   log_lines.reset();
   registry.withdraw("Cluster");
   registry.withdraw("Users");
+  admission = {};
   access.reset();
   control.reset();
   programs.reset();
@@ -562,6 +584,7 @@ void HeadProcess::set_login_link(std::function<Result<std::string>()> make) {
   impl_->make_login_link = std::move(make);
 }
 void HeadProcess::set_watch(OpenWatch open) { impl_->watches.set_watch(std::move(open)); }
+SignOn* HeadProcess::sign_on() { return impl_->sign_on.get(); }
 operations::Registry& HeadProcess::registry() { return impl_->registry; }
 void HeadProcess::wait(std::initializer_list<int> stop_fds) const {
   std::vector<pollfd> watched{{.fd = failure_fd(), .events = POLLIN, .revents = 0}};

@@ -13,6 +13,7 @@
 #include "head/shell/experiment_restore.h"
 #include "head/shell/program_cache.h"
 #include "head/shell/watch_service.h"
+#include "head/sign_on/sign_on_options.h"
 #include "runtime/clock.h"
 #include "runtime/ids.h"
 #include "runtime/paths.h"
@@ -30,6 +31,7 @@ class Registry;
 namespace volador::head {
 
 class HeadAccess;
+class SignOn;
 
 // Configuration of a head process.
 struct HeadOptions {
@@ -49,6 +51,7 @@ struct HeadOptions {
   std::function<Result<void>(const std::string& space, const std::string& like, const std::string& config)>
       check_config = {};                         // See Options.
   std::shared_ptr<const ActorGuard> guard = {};  // See Options.
+  std::optional<SignOnOptions> sign_on = {};     // Sign-in by an OpenID Connect provider.
 };
 
 // Start information to print.
@@ -94,6 +97,8 @@ class HeadProcess {
 
   // For a server in the same process; valid until stop().
   HeadAccess& access();
+  // Null: no provider of sign-ins is configured. Valid until stop().
+  SignOn* sign_on();
   // Sets the function behind v1.Cluster.Login, which returns a fresh sign-in link for the dashboard. Not set initially:
   // no dashboard.
   void set_login_link(std::function<Result<std::string>()> make);

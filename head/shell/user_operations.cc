@@ -10,9 +10,10 @@
 
 #include "head/shell/audit_log.h"
 #include "head/shell/authorizer.h"
+#include "head/shell/bounded_worker.h"
 #include "head/shell/core_runner.h"
 #include "head/shell/password.h"
-#include "head/shell/password_worker.h"
+#include "head/shell/sign_on.h"
 #include "runtime/log.h"
 #include "runtime/operations/registry.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
@@ -33,6 +34,29 @@ Error wrong_sign_in() {
   return {ErrorCode::kUnauthenticated,
           "the user or the password is wrong, or the user is disabled; an operator sets a new password with `volador "
           "user password`"};
+}
+
+Error no_provider() {
+  return {ErrorCode::kNotFound,
+          "this cluster has no provider of sign-ins; sign in with a password, or set oidc.issuer and oidc.client_id "
+          "where the head starts"};
+}
+
+Result<std::chrono::seconds> sign_in_time(int64_t valid_s) {
+  if (valid_s >= 0 && valid_s <= kSignInMax.count())
+    return valid_s == 0 ? kSignInDefault : std::chrono::seconds(valid_s);
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("valid_s: expected 0 (7 days) to {} (90 days), got {}", kSignInMax.count(), valid_s));
+}
+
+// The project that names the group; empty: none.
+std::string project_with(const v1::QueueSettings& settings, const std::string& group) {
+  for (const v1::Project& project : settings.projects()) {
+    for (const std::string& member : project.members()) {
+      if (security::group_in(member) == group) return project.name();
+    }
+  }
+  return {};
 }
 
 Error no_user(const Principal& by) {
@@ -57,7 +81,7 @@ class Users : public std::enable_shared_from_this<Users> {
 
   Users(operations::Registry& registry, UserOperations parts) : registry_(registry), parts_(std::move(parts)) {}
 
-  void serve();
+  SignOnAdmission serve();
 
  private:
   template <class Request, class Reply>
@@ -78,9 +102,27 @@ class Users : public std::enable_shared_from_this<Users> {
                     Done<v1::CreateUserTokenReply> done);
   void who_am_i(const Principal& by, const v1::WhoAmIRequest& request, Done<v1::WhoAmIReply> done);
 
+  void list_groups(const Principal& by, const v1::ListUserGroupsRequest& request, Done<v1::ListUserGroupsReply> done);
+  void create_group(const Principal& by, const v1::CreateUserGroupRequest& request,
+                    Done<v1::CreateUserGroupReply> done);
+  void change_group(const Principal& by, const v1::ChangeUserGroupRequest& request,
+                    Done<v1::ChangeUserGroupReply> done);
+  void delete_group(const Principal& by, const v1::DeleteUserGroupRequest& request,
+                    Done<v1::DeleteUserGroupReply> done);
+  void start_provider_login(const Principal& by, const v1::StartProviderLoginRequest& request,
+                            Done<v1::StartProviderLoginReply> done);
+  void poll_provider_login(const Principal& by, const v1::PollProviderLoginRequest& request,
+                           Done<v1::PollProviderLoginReply> done);
+
+  void admit(const SignOnIdentity& who, const SignOnOptions& options, std::chrono::seconds valid,
+             const std::string& peer, Done<v1::LoginReply> done);
+  v1::User shown(const protocol::UserRecord& user) const;
+  template <class Reply>
+  void store_group(Result<UserGroupTable::Changed> changed, AuditRequest asked, Done<Reply> done);
+  void with_queue(const Principal& by, std::function<void(const Result<v1::GetQueueReply>& queue)> use);
   void apply(const Principal& by, const v1::User& user, const std::string& password_hash, Done<v1::PutUserReply> done);
-  void open_sign_in(const v1::LoginRequest& request, std::chrono::seconds valid, const std::string& peer,
-                    Done<v1::LoginReply> done);
+  void open_sign_in(const protocol::UserRecord& user, std::vector<Mutation> rows, std::chrono::seconds valid,
+                    const std::string& note, Done<v1::LoginReply> done);
   template <class Reply>
   void with_password(Done<Reply> done, std::function<void()> piece);
   template <class Reply>
@@ -147,7 +189,7 @@ void Users::refused(const std::string& peer, const std::string& action, const st
 
 void Users::list(const Principal&, const v1::ListUsersRequest&, Done<v1::ListUsersReply> done) {
   v1::ListUsersReply reply;
-  for (const protocol::UserRecord& user : parts_.authorizer.list_users()) *reply.add_users() = to_api(user);
+  for (const protocol::UserRecord& user : parts_.authorizer.list_users()) *reply.add_users() = shown(user);
   done(std::move(reply));
 }
 
@@ -186,7 +228,7 @@ void Users::apply(const Principal& by, const v1::User& user, const std::string& 
     });
   }
   v1::PutUserReply reply;
-  *reply.mutable_user() = to_api(changed->record);
+  *reply.mutable_user() = shown(changed->record);
   store(std::move(rows), std::move(ended.tokens), asked, std::move(reply), std::move(done));
 }
 
@@ -235,11 +277,7 @@ void Users::login(const Principal& by, const v1::LoginRequest& request, Done<v1:
     if (request.password().empty() || request.password().size() > security::kPasswordBytesMax)
       return make_error(ErrorCode::kInvalidArgument,
                         fmt::format("password: expected 1 to {} bytes", security::kPasswordBytesMax));
-    if (request.valid_s() < 0 || request.valid_s() > kSignInMax.count()) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("valid_s: expected 0 (7 days) to {} (90 days), got {}",
-                                                                 kSignInMax.count(), request.valid_s()));
-    }
-    return request.valid_s() == 0 ? kSignInDefault : std::chrono::seconds(request.valid_s());
+    return sign_in_time(request.valid_s());
   }();
   if (!checked) return done(make_error(checked.error()));
   if (refuses(by.peer, done)) return;
@@ -252,26 +290,25 @@ void Users::login(const Principal& by, const v1::LoginRequest& request, Done<v1:
       self->refused(peer, "sign_in", request.user(), wrong_sign_in());
       return done(make_error(wrong_sign_in()));
     }
-    self->open_sign_in(request, valid, peer, done);
+    self->open_sign_in(*user, {}, valid, fmt::format("sign-in from {}", peer), done);
   });
 }
 
-void Users::open_sign_in(const v1::LoginRequest& request, std::chrono::seconds valid, const std::string& peer,
-                         Done<v1::LoginReply> done) {
-  const auto user = parts_.authorizer.find_user(request.user());
-  if (!user) return done(make_error(wrong_sign_in()));
-  auto created =
-      parts_.authorizer.create_token(parts_.authority.fingerprint(), security::token_role_of(role_of(*user)), valid,
-                                     fmt::format("sign-in from {}", peer), {.user = user->name(), .sign_in = true});
+// `rows`: to store together with the token.
+void Users::open_sign_in(const protocol::UserRecord& user, std::vector<Mutation> rows, std::chrono::seconds valid,
+                         const std::string& note, Done<v1::LoginReply> done) {
+  auto created = parts_.authorizer.create_token(parts_.authority.fingerprint(), security::token_role_of(role_of(user)),
+                                                valid, note, {.user = user.name(), .sign_in = true});
   if (!created) return done(make_error(created.error()));
   v1::LoginReply reply;
   reply.set_token(security::token_text(created->token).reveal());
-  *reply.mutable_user() = to_api(*user);
+  *reply.mutable_user() = shown(user);
   reply.set_expires_ms(milliseconds_of(created->record.expires_wall_ns()));
   std::vector<std::string> revoked;
   if (!created->revoked.empty()) revoked.push_back(created->revoked);
-  store(std::move(created->journal), std::move(revoked),
-        {.by = created->record.token_id(), .action = "sign_in", .object = user->name()}, std::move(reply),
+  rows.insert(rows.end(), created->journal.begin(), created->journal.end());
+  store(std::move(rows), std::move(revoked),
+        {.by = created->record.token_id(), .action = "sign_in", .object = user.name()}, std::move(reply),
         std::move(done));
 }
 
@@ -338,21 +375,108 @@ void Users::who_am_i(const Principal& by, const v1::WhoAmIRequest&, Done<v1::Who
   reply.set_role(std::string(by.role_name));
   reply.set_user(by.user);
   if (by.user.empty()) return done(std::move(reply));
-  // Not within the call of this handler, during which withdraw() waits.
-  parts_.runner.tell([self = shared_from_this(), by, reply, done = std::move(done)](HeadCore&) {
-    self->registry_.call<v1::GetQueueReply>(
-        "Jobs/GetQueue", by, v1::GetQueueRequest(), [by, reply, done](const Result<v1::GetQueueReply>& queue) mutable {
-          if (!queue) return done(std::move(reply));  // A head that takes no jobs has no projects.
-          for (const v1::Project& project : queue->settings().projects()) {
-            const auto& members = project.members();
-            if (std::find(members.begin(), members.end(), by.user) != members.end()) reply.add_projects(project.name());
-          }
-          done(std::move(reply));
-        });
+  const std::vector<std::string> groups = parts_.authorizer.groups_of(by.user);
+  reply.mutable_groups()->Assign(groups.begin(), groups.end());
+  with_queue(by, [by, reply, groups, done](const Result<v1::GetQueueReply>& queue) mutable {
+    if (!queue) return done(std::move(reply));  // A head that takes no jobs has no projects.
+    for (const v1::Project& project : queue->settings().projects()) {
+      if (security::is_member(project.members(), by.user, groups)) reply.add_projects(project.name());
+    }
+    done(std::move(reply));
   });
 }
 
-void Users::serve() {
+// Not within the call of a handler, during which withdraw() waits.
+void Users::with_queue(const Principal& by, std::function<void(const Result<v1::GetQueueReply>& queue)> use) {
+  parts_.runner.tell([self = shared_from_this(), by, use = std::move(use)](HeadCore&) {
+    self->registry_.call<v1::GetQueueReply>("Jobs/GetQueue", by, v1::GetQueueRequest(), use);
+  });
+}
+
+v1::User Users::shown(const protocol::UserRecord& user) const {
+  v1::User out = to_api(user);
+  for (const std::string& group : parts_.authorizer.groups_of(user.name())) out.add_groups(group);
+  return out;
+}
+
+// ---- groups ----
+
+void Users::list_groups(const Principal&, const v1::ListUserGroupsRequest&, Done<v1::ListUserGroupsReply> done) {
+  v1::ListUserGroupsReply reply;
+  for (v1::UserGroup& group : parts_.authorizer.list_groups()) *reply.add_groups() = std::move(group);
+  done(std::move(reply));
+}
+
+template <class Reply>
+void Users::store_group(Result<UserGroupTable::Changed> changed, AuditRequest asked, Done<Reply> done) {
+  if (!changed) {
+    record(asked, make_error(changed.error()));
+    return done(make_error(changed.error()));
+  }
+  Reply reply;
+  if constexpr (requires { reply.mutable_group(); }) *reply.mutable_group() = changed->group;
+  store(std::move(changed->journal), {}, std::move(asked), std::move(reply), std::move(done));
+}
+
+void Users::create_group(const Principal& by, const v1::CreateUserGroupRequest& request,
+                         Done<v1::CreateUserGroupReply> done) {
+  store_group(parts_.authorizer.create_group(request.group()),
+              {.by = by.token_id, .action = "create_group", .object = request.group().name()}, std::move(done));
+}
+
+void Users::change_group(const Principal& by, const v1::ChangeUserGroupRequest& request,
+                         Done<v1::ChangeUserGroupReply> done) {
+  store_group(parts_.authorizer.change_group(request.group(), {request.add().begin(), request.add().end()},
+                                             {request.remove().begin(), request.remove().end()}),
+              {.by = by.token_id, .action = "change_group", .object = request.group()}, std::move(done));
+}
+
+void Users::delete_group(const Principal& by, const v1::DeleteUserGroupRequest& request,
+                         Done<v1::DeleteUserGroupReply> done) {
+  with_queue(by, [self = shared_from_this(), by, name = request.group(), done](const Result<v1::GetQueueReply>& queue) {
+    const AuditRequest asked{.by = by.token_id, .action = "delete_group", .object = name};
+    const std::string project = queue ? project_with(queue->settings(), name) : "";
+    if (project.empty()) return self->store_group(self->parts_.authorizer.remove_group(name), asked, done);
+    const Error named{ErrorCode::kInvalidArgument,
+                      fmt::format("group {0} is a member of project {1}; remove @{0} there with `volador job queue "
+                                  "--apply` first",
+                                  name, project)};
+    self->record(asked, make_error(named));
+    done(make_error(named));
+  });
+}
+
+// ---- sign-in by the provider ----
+
+void Users::start_provider_login(const Principal& by, const v1::StartProviderLoginRequest& request,
+                                 Done<v1::StartProviderLoginReply> done) {
+  const auto valid = sign_in_time(request.valid_s());
+  if (!valid) return done(make_error(valid.error()));
+  if (parts_.sign_on == nullptr) return done(make_error(no_provider()));
+  parts_.sign_on->start(*valid, by.peer, std::move(done));
+}
+
+void Users::poll_provider_login(const Principal&, const v1::PollProviderLoginRequest& request,
+                                Done<v1::PollProviderLoginReply> done) {
+  if (parts_.sign_on == nullptr) return done(make_error(no_provider()));
+  parts_.sign_on->poll(request.handle(), std::move(done));
+}
+
+void Users::admit(const SignOnIdentity& who, const SignOnOptions& options, std::chrono::seconds valid,
+                  const std::string& peer, Done<v1::LoginReply> done) {
+  auto signed_on = parts_.authorizer.sign_on(who, options);
+  if (!signed_on) {
+    log::warn("head", "a sign-in by the provider was refused",
+              {{"subject", who.subject}, {"peer", peer}, {"why", signed_on.error().message}});
+    record({.by = {}, .action = "sign_in", .object = who.name}, make_error(signed_on.error()));
+    return done(make_error(signed_on.error()));
+  }
+  if (signed_on->created) record({.by = {}, .action = "put_user", .object = signed_on->user.name()}, {});
+  open_sign_in(signed_on->user, std::move(signed_on->journal), valid.count() > 0 ? valid : kSignInDefault,
+               fmt::format("sign-in by {} from {}", options.label, peer), std::move(done));
+}
+
+SignOnAdmission Users::serve() {
   handle("Users/ListUsers", &Users::list);
   handle("Users/PutUser", &Users::put);
   handle("Users/DeleteUser", &Users::remove);
@@ -361,12 +485,27 @@ void Users::serve() {
   handle("Users/Logout", &Users::logout);
   handle("Users/CreateUserToken", &Users::create_token);
   handle("Users/WhoAmI", &Users::who_am_i);
+  handle("Users/ListUserGroups", &Users::list_groups);
+  handle("Users/CreateUserGroup", &Users::create_group);
+  handle("Users/ChangeUserGroup", &Users::change_group);
+  handle("Users/DeleteUserGroup", &Users::delete_group);
+  handle("Users/StartProviderLogin", &Users::start_provider_login);
+  handle("Users/PollProviderLogin", &Users::poll_provider_login);
+  const auto self = shared_from_this();
+  return {.admit = [self](const SignOnIdentity& who, const SignOnOptions& options, std::chrono::seconds valid,
+                          const std::string& peer,
+                          Done<v1::LoginReply> done) { self->admit(who, options, valid, peer, std::move(done)); },
+          .on_refused =
+              [self](const std::string& user, const std::string& peer, const Error& error) {
+                log::warn("head", "a sign-in by the provider failed", {{"peer", peer}, {"why", error.message}});
+                self->record({.by = {}, .action = "sign_in", .object = user}, make_error(error));
+              }};
 }
 
 }  // namespace
 
-void serve_users(operations::Registry& registry, UserOperations parts) {
-  std::make_shared<Users>(registry, std::move(parts))->serve();
+SignOnAdmission serve_users(operations::Registry& registry, UserOperations parts) {
+  return std::make_shared<Users>(registry, std::move(parts))->serve();
 }
 
 }  // namespace volador::head

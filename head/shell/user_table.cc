@@ -102,10 +102,20 @@ Result<UserTable::Changed> UserTable::put(const v1::User& user, const std::strin
 }
 
 Result<protocol::UserRecord*> UserTable::known(std::string_view name) {
-  const auto found = users_.find(name);
-  if (found != users_.end()) return &found->second;
+  VOLADOR_TRY(check_known(name));
+  return &users_.find(name)->second;
+}
+
+Result<void> UserTable::check_known(std::string_view name) const {
+  if (users_.contains(name)) return {};
   return make_error(ErrorCode::kNotFound,
                     fmt::format("there is no user \"{}\"; `volador user list` shows the users", name));
+}
+
+const protocol::UserRecord* UserTable::find_subject(std::string_view subject) const {
+  const auto found =
+      std::find_if(users_.begin(), users_.end(), [&](const auto& entry) { return entry.second.subject() == subject; });
+  return subject.empty() || found == users_.end() ? nullptr : &found->second;
 }
 
 Result<UserTable::Changed> UserTable::set_password(std::string_view name, const std::string& password_hash) {

@@ -41,8 +41,11 @@ class UserTable {
   [[nodiscard]] Result<Changed> set_password(std::string_view name, const std::string& password_hash);
   [[nodiscard]] Result<Changed> remove(std::string_view name);
 
+  // kNotFound, with a similar name.
+  [[nodiscard]] Result<void> check_known(std::string_view name) const;
   // Null: there is none.
   const protocol::UserRecord* find(std::string_view name) const;
+  const protocol::UserRecord* find_subject(std::string_view subject) const;
   // By name.
   std::vector<protocol::UserRecord> list() const;
 

@@ -5,6 +5,23 @@
 #include <algorithm>
 
 namespace volador::security {
+namespace {
+
+bool is_account_name(std::string_view name) {
+  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
+  return !name.empty() && name.size() <= kUserNameBytesMax && plain(name.front()) &&
+         std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || c == '-' || c == '_' || c == '.'; });
+}
+
+Result<void> check_account_name(std::string_view what, std::string_view name, std::string_view kind) {
+  if (is_account_name(name)) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: \"{}\" is no name of a {}; expected 1 to {} lower-case letters, digits, '-', '_' "
+                                "and '.', beginning with a letter or digit",
+                                what, name.substr(0, 2 * kUserNameBytesMax), kind, kUserNameBytesMax));
+}
+
+}  // namespace
 
 std::string_view to_string(UserRole role) {
   return role == UserRole::kOperator ? "operator" : role == UserRole::kUser ? "user" : "viewer";
@@ -30,16 +47,16 @@ TokenRole token_role_within(UserRole user, TokenRole token) {
 }
 
 Result<void> check_user_name(std::string_view what, std::string_view name) {
-  const auto plain = [](char c) { return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); };
-  const bool fits =
-      !name.empty() && name.size() <= kUserNameBytesMax && plain(name.front()) &&
-      std::all_of(name.begin(), name.end(), [&](char c) { return plain(c) || c == '-' || c == '_' || c == '.'; });
-  if (fits) return {};
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      fmt::format("{}: \"{}\" is no name of a user; expected 1 to {} lower-case letters, digits, '-', '_' "
-                  "and '.', beginning with a letter or digit",
-                  what, name.substr(0, 2 * kUserNameBytesMax), kUserNameBytesMax));
+  return check_account_name(what, name, "user");
+}
+
+Result<void> check_group_name(std::string_view what, std::string_view name) {
+  return check_account_name(what, name, "group");
+}
+
+std::optional<std::string_view> group_in(std::string_view member) {
+  if (!member.starts_with('@')) return std::nullopt;
+  return member.substr(1);
 }
 
 Result<void> check_new_password(std::string_view password) {

@@ -45,7 +45,8 @@ std::set<std::string> texts_of_sources() {
         if (literals[i] == '"') {
           inside = !inside;
         } else if (inside && literals[i] == '\\') {
-          text += literals[++i];
+          const char escape = literals[++i];
+          text += escape == 'n' ? '\n' : escape;
         } else if (inside) {
           text += literals[i];
         }

@@ -126,6 +126,7 @@ TEST(Api, EveryMemberOfARowIsKnown) {
   job.set_why("[]");
   EXPECT_EQ(unknown("/api/v1/jobs", json_of(job).dump()), "");
   EXPECT_EQ(unknown("/api/v1/users", json_of(v1::User()).dump()), "");
+  EXPECT_EQ(unknown("/api/v1/user_groups", json_of(v1::UserGroup()).dump()), "");
   for (const Api::Route& route : Api::routes()) {
     const bool lists = !route.query.empty() && route.query.front().name == "filter";
     EXPECT_TRUE(!lists || !row_members(route.pattern).empty()) << route.pattern;

@@ -203,6 +203,12 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Users/Logout", "driver operator"},
     {"/volador.v1.Users/CreateUserToken", "driver operator"},
     {"/volador.v1.Users/WhoAmI", "driver operator"},
+    {"/volador.v1.Users/ListUserGroups", "operator"},
+    {"/volador.v1.Users/CreateUserGroup", "operator"},
+    {"/volador.v1.Users/ChangeUserGroup", "operator"},
+    {"/volador.v1.Users/DeleteUserGroup", "operator"},
+    {"/volador.v1.Users/StartProviderLogin", "none host driver node operator"},
+    {"/volador.v1.Users/PollProviderLogin", "none host driver node operator"},
     {"/grpc.health.v1.Health/Check", "none host driver node operator"},
     {"/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", "driver operator"},
 };

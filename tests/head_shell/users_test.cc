@@ -5,8 +5,10 @@
 #include <future>
 
 #include "head/shell/authorizer.h"
+#include "head/shell/bounded_worker.h"
 #include "head/shell/password.h"
-#include "head/shell/password_worker.h"
+#include "head/shell/sign_on_user.h"
+#include "head/shell/user_group_table.h"
 #include "head/shell/user_table.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/users.pb.h"
@@ -115,8 +117,8 @@ TEST(PasswordTest, RulesOfNewPasswords) {
   EXPECT_FALSE(security::check_new_password(std::string("1234\0005678", 9)));
 }
 
-TEST(PasswordWorkerTest, TooManyPiecesAreRefusedAndStopDropsThem) {
-  PasswordWorker worker;
+TEST(BoundedWorkerTest, TooManyPiecesAreRefusedAndStopDropsThem) {
+  BoundedWorker worker;
   std::promise<void> begun;
   std::promise<void> go_on;
   ASSERT_TRUE(worker.add([&] {
@@ -125,14 +127,14 @@ TEST(PasswordWorkerTest, TooManyPiecesAreRefusedAndStopDropsThem) {
   }));
   begun.get_future().wait();
   int done = 0;
-  for (size_t i = 0; i < PasswordWorker::kQueueMax; ++i) ASSERT_TRUE(worker.add([&done] { ++done; }));
+  for (size_t i = 0; i < BoundedWorker::kQueueMax; ++i) ASSERT_TRUE(worker.add([&done] { ++done; }));
   EXPECT_FALSE(worker.add([&done] { ++done; }));
   go_on.set_value();
   std::promise<void> last;
   while (!worker.add([&last] { last.set_value(); })) {
   }
   last.get_future().wait();
-  EXPECT_EQ(done, static_cast<int>(PasswordWorker::kQueueMax));
+  EXPECT_EQ(done, static_cast<int>(BoundedWorker::kQueueMax));
   worker.stop();
   EXPECT_FALSE(worker.add([] {}));
 }
@@ -216,6 +218,115 @@ TEST_F(UserTokensTest, TheOldestSignInMakesRoom) {
   EXPECT_EQ(bearer(oldest), "driver mei");
   token(security::TokenRole::kDriver, "mei", true);
   EXPECT_THAT(bearer(oldest), HasSubstr("was revoked"));
+}
+
+v1::UserGroup group_named(const std::string& name, const std::vector<std::string>& members = {}) {
+  v1::UserGroup group;
+  group.set_name(name);
+  group.mutable_members()->Assign(members.begin(), members.end());
+  return group;
+}
+
+TEST(UserGroupTableTest, MembersComeAndGo) {
+  UserGroupTable table;
+  ASSERT_TRUE(table.create(group_named("vision", {"mei", "kim", "mei"}), kUsersNow));
+  ASSERT_TRUE(table.create(group_named("nlp"), kUsersNow));
+  EXPECT_THAT(table.find("vision")->members(), ElementsAre("kim", "mei"));
+  EXPECT_EQ(table.find("vision")->created_ms(), 1'700'000'000'000);
+  const auto changed = table.change("vision", {"ada"}, {"kim", "nora"});
+  ASSERT_TRUE(changed);
+  EXPECT_THAT(changed->group.members(), ElementsAre("ada", "mei"));
+  EXPECT_THAT(table.of("kim"), IsEmpty());
+  EXPECT_THAT(table.of("mei"), ElementsAre("vision"));
+
+  UserGroupTable again;
+  ASSERT_EQ(changed->journal.size(), 1u);
+  EXPECT_TRUE(again.load("vision", *changed->journal[0].value));
+  EXPECT_FALSE(again.load("other", *changed->journal[0].value)) << "the key is not the name";
+  EXPECT_THAT(again.of("ada"), ElementsAre("vision"));
+
+  EXPECT_EQ(table.set_groups_of("mei", {"nlp", "unknown"}).size(), 2u);
+  EXPECT_THAT(table.of("mei"), ElementsAre("nlp"));
+  EXPECT_THAT(table.set_groups_of("mei", {"nlp"}), IsEmpty()) << "nothing has changed";
+  const auto removed = table.remove("nlp");
+  ASSERT_TRUE(removed);
+  EXPECT_FALSE(removed->journal[0].value.has_value());
+  EXPECT_THAT(table.of("mei"), IsEmpty());
+  EXPECT_EQ(table.list().size(), 1u);
+}
+
+TEST(UserGroupTableTest, ErrorsNameTheGroup) {
+  UserGroupTable table;
+  ASSERT_TRUE(table.create(group_named("vision"), kUsersNow));
+  EXPECT_THAT(table.create(group_named("vision"), kUsersNow).error().message, HasSubstr("group vision exists"));
+  EXPECT_THAT(table.create(group_named("@vision"), kUsersNow).error().message,
+              HasSubstr("\"@vision\" is no name of a group"));
+  v1::UserGroup noted = group_named("nlp");
+  noted.set_note("two\nlines");
+  EXPECT_THAT(table.create(noted, kUsersNow).error().message, HasSubstr("note: 9 bytes"));
+  EXPECT_EQ(table.change("visoin", {}, {}).error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(table.remove("visoin").error().message, HasSubstr("there is no group \"visoin\"; did you mean vision?"));
+}
+
+TEST_F(UserTokensTest, GroupsHaveUsersOnlyAndADeletedUserLeavesThem) {
+  EXPECT_THAT(authorizer_.create_group(group_named("vision", {"nora"})).error().message,
+              HasSubstr("there is no user \"nora\""));
+  ASSERT_TRUE(authorizer_.create_group(group_named("vision", {"mei"})));
+  EXPECT_EQ(authorizer_.change_group("vision", {"nora"}, {}).error().code, ErrorCode::kNotFound);
+  EXPECT_THAT(authorizer_.groups_of("mei"), ElementsAre("vision"));
+  EXPECT_EQ(authorizer_.remove_user("mei")->journal.size(), 2u) << "the user and the group";
+  put("mei");
+  EXPECT_THAT(authorizer_.groups_of("mei"), IsEmpty()) << "another user of this name";
+}
+
+SignOnOptions example_provider() {
+  return {.issuer = "https://id.example.org", .client_id = "volador", .label = "Lab"};
+}
+
+TEST_F(UserTokensTest, ASignOnFindsItsUserByTheSubject) {
+  const SignOnOptions options = example_provider();
+  ASSERT_TRUE(authorizer_.create_group(group_named("vision")));
+  auto first =
+      authorizer_.sign_on({.subject = "7", .name = "ada", .mail = "ada@example.org", .groups = {{"vision"}}}, options);
+  ASSERT_TRUE(first) << first.error().message;
+  EXPECT_TRUE(first->created);
+  EXPECT_EQ(first->user.role(), "user");
+  EXPECT_EQ(first->journal.size(), 2u) << "the user and the group";
+  EXPECT_THAT(authorizer_.groups_of("ada"), ElementsAre("vision"));
+
+  put("mei", "operator");
+  const auto again = authorizer_.sign_on({.subject = "7", .name = "mei", .mail = "new@example.org"}, options);
+  ASSERT_TRUE(again);
+  EXPECT_EQ(again->user.name(), "ada") << "a new name at the provider does not make another user";
+  EXPECT_EQ(again->user.mail(), "new@example.org");
+  EXPECT_THAT(authorizer_.groups_of("ada"), ElementsAre("vision")) << "without a groups claim";
+  EXPECT_THAT(authorizer_.sign_on({.subject = "7", .name = "ada", .mail = "new@example.org"}, options)->journal,
+              IsEmpty())
+      << "nothing has changed";
+
+  const auto taken = authorizer_.sign_on({.subject = "auth0|8", .name = "mei"}, options);
+  EXPECT_EQ(taken.error().code, ErrorCode::kPermissionDenied);
+  EXPECT_THAT(taken.error().message, HasSubstr("volador user set mei --subject='auth0|8'"));
+  const auto nameless = authorizer_.sign_on({.subject = "9", .name = "Mei Lin"}, options);
+  EXPECT_THAT(nameless.error().message, HasSubstr("the claim preferred_username of Lab gives no name"));
+  SignOnOptions linking = options;
+  linking.link_users = true;
+  EXPECT_EQ(authorizer_.sign_on({.subject = "8", .name = "mei"}, linking)->user.role(), "operator");
+  EXPECT_FALSE(authorizer_.sign_on({.subject = "9", .name = "mei"}, linking)) << "it is linked to another person";
+}
+
+TEST_F(UserTokensTest, ASignOnIsRefusedWithTheReason) {
+  SignOnOptions options = example_provider();
+  ASSERT_TRUE(authorizer_.sign_on({.subject = "7", .name = "ada"}, options));
+  v1::User ada = user_named("ada");
+  ada.set_subject("7");
+  ada.set_disabled(true);
+  ASSERT_TRUE(authorizer_.put_user(ada, ""));
+  EXPECT_THAT(authorizer_.sign_on({.subject = "7", .name = "ada"}, options).error().message,
+              HasSubstr("user ada is disabled; an operator changes that with `volador user set ada --enable`"));
+  options.create_users = false;
+  EXPECT_THAT(authorizer_.sign_on({.subject = "8", .name = "eve"}, options).error().message,
+              HasSubstr("there is no user for eve of Lab; an operator adds one with `volador user add eve"));
 }
 
 }  // namespace

@@ -191,6 +191,22 @@ TEST_F(JobAccessTest, AProjectWithMembersIsForThem) {
   EXPECT_TRUE(try_submit(spec, kKim));
 }
 
+TEST_F(JobAccessTest, AProjectMayNameAGroupOfUsers) {
+  set([](v1::QueueSettings& settings) {
+    v1::Project& project = *settings.add_projects();
+    project.set_name("vision");
+    project.add_members("@eyes");
+  });
+  Requester kim = kKim;
+  v1::JobSpec spec = named("other");
+  spec.set_project("vision");
+  EXPECT_FALSE(try_submit(spec, kim));
+  kim.groups = {"ears", "eyes"};
+  EXPECT_TRUE(try_submit(spec, kim));
+  EXPECT_FALSE(try_submit(spec, {.token_id = "t-1", .groups = {"eyes"}})) << "without a user";
+  EXPECT_FALSE(try_submit(spec, {.token_id = "t-2", .user = "eyes"})) << "a user of the group's name";
+}
+
 TEST_F(JobAccessTest, PrivateJobsAreForOwnersAndOperators) {
   const std::string job = job_with("write");
   set([](v1::QueueSettings& settings) { settings.set_private_jobs(true); });

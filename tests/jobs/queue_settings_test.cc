@@ -80,6 +80,8 @@ TEST(QueueSettingsTest, RulesOfTheFields) {
   EXPECT_THAT(settings_error([](auto& s) { s.mutable_projects(0)->set_urgent_jobs(-1); }), HasSubstr("urgent_jobs"));
   EXPECT_THAT(settings_error([](auto& s) { s.mutable_projects(0)->add_members("Mei"); }),
               HasSubstr("projects: vision: members: \"Mei\" is no name of a user"));
+  EXPECT_THAT(settings_error([](auto& s) { s.mutable_projects(0)->add_members("@Eyes"); }),
+              HasSubstr("projects: vision: members: \"Eyes\" is no name of a group"));
   EXPECT_THAT(settings_error([](auto& s) { s.mutable_maxima()->set_debug_s(-1); }),
               HasSubstr("maxima: debug_s: expected 0 (no limit) or more, got -1"));
   EXPECT_THAT(settings_error([](auto& s) { s.set_preemption("always"); }),

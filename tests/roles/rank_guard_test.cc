@@ -74,6 +74,21 @@ TEST_F(RankGuardTest, SettingsCountFromTheMomentTheyAreSet) {
   EXPECT_EQ(shows(1, mei), true);
 }
 
+TEST_F(RankGuardTest, MembersOfAGroupAreThoseOfTheMoment) {
+  has(1, "read", "vision", {actor(1)});
+  v1::QueueSettings settings;
+  settings.add_projects()->set_name("vision");
+  settings.mutable_projects(0)->add_members("@eyes");
+  guard.set_settings(settings);
+  EXPECT_EQ(shows(1, kim), false) << "no groups are known";
+  std::vector<std::string> groups;
+  guard.set_groups([&groups](const std::string& user) { return user == "kim" ? groups : std::vector<std::string>(); });
+  EXPECT_EQ(shows(1, kim), false);
+  groups = {"eyes"};
+  EXPECT_EQ(shows(1, kim), true);
+  EXPECT_EQ(shows(1, eve), false);
+}
+
 TEST_F(RankGuardTest, ActorsOfLaterAttemptsReplaceEarlierOnesAndDroppedJobsAreForgotten) {
   has(1, "none", "default", {actor(1)});
   has(1, "none", "default", {actor(1), actor(2)});

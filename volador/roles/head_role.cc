@@ -12,6 +12,7 @@
 #include "head/journal/redis_journal.h"
 #include "head/shell/head_access.h"
 #include "head/shell/log_lines.h"
+#include "head/shell/sign_on.h"
 #include "head/shell/watch_stream.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
@@ -47,7 +48,8 @@ Result<void> check_config(const std::string& space_json, const std::string& like
 // Connects the dashboard to this head.
 class HeadPort final : public dashboard::ClusterPort {
  public:
-  HeadPort(head::HeadAccess& head, operations::Registry& registry) : head_(head), registry_(registry) {}
+  HeadPort(head::HeadAccess& head, operations::Registry& registry, head::SignOn* sign_on)
+      : head_(head), registry_(registry), sign_on_(sign_on) {}
   void attach(dashboard::Dashboard& to) { dashboard_ = &to; }
 
   operations::Registry& registry() override { return registry_; }
@@ -73,6 +75,8 @@ class HeadPort final : public dashboard::ClusterPort {
       read(*actor);
     });
   }
+
+  security::SignOnService* sign_on() override { return sign_on_; }
 
   const DurationHistogram* decision_times() const override { return &head_.decision_times(); }
 
@@ -129,6 +133,7 @@ class HeadPort final : public dashboard::ClusterPort {
 
   head::HeadAccess& head_;
   operations::Registry& registry_;
+  head::SignOn* const sign_on_;  // May be null.
   dashboard::Dashboard* dashboard_ = nullptr;
 };
 
@@ -263,6 +268,7 @@ Result<void> HeadRole::Impl::open_jobs(const head::HeadOptions& options, JobProg
   auto journal = open_part(options, "jobs");
   if (!journal) return make_error(journal.error());
   const auto folder = options.paths.cluster(head->ready().cluster).head().directory;
+  guard->set_groups([&access = head->access()](const std::string& user) { return access.groups_of(user); });
   jobs = std::make_unique<JobServer>(std::move(*journal), head->access(),
                                      JobServerOptions{.cluster = head->ready().cluster,
                                                       .cluster_id = to_string(head->ready().cluster_id),
@@ -300,12 +306,13 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
     serve.certificate_pem = certificate->certificate_pem;
     serve.key_pem = certificate->key_pem;
   }
-  port = std::make_unique<HeadPort>(access, head->registry());
+  port = std::make_unique<HeadPort>(access, head->registry(), head->sign_on());
   auto started = dashboard::Dashboard::start(serve, *port, clock);
   if (!started) return make_error(started.error());
   dashboard = std::move(*started);
   port->attach(*dashboard);
   if (jobs) jobs->set_page(dashboard->url());
+  if (head->sign_on() != nullptr) head->sign_on()->set_page(dashboard->url());
   head->restore_experiments([to = dashboard.get()](const head::PastExperiment& piece, std::function<void()> done) {
     dashboard::PastRun past{
         .name = piece.name, .rows = *piece.rows, .started_ms = piece.started_ms, .updated_ms = piece.updated_ms};

@@ -25,6 +25,7 @@
 #include "runtime/operations/registry.h"
 #include "runtime/quantities.h"
 #include "runtime/random.h"
+#include "runtime/security/user.h"
 #include "runtime/version.h"
 #include "volador/roles/job_commands.h"
 #include "volador/roles/log_watch.h"
@@ -112,6 +113,12 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   };
 
   int64_t now_ms() const { return unix_ms(clock.wall()); }
+  // Who asks, with the groups that the user is in now.
+  jobs::Requester asker(const Principal& by) const {
+    return requester_of(by, [this](const std::string& user) { return head.groups_of(user); });
+  }
+  // kNotFound: a project names a group that does not exist.
+  Result<void> check_groups(const v1::QueueSettings& settings) const;
   bool post(std::function<void()> function, bool may_refuse = false);
   template <class Request, class Reply>
   void serve(operations::Registry& registry, std::string_view name,
@@ -166,6 +173,19 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
 
   jobs::NoticeSender sender;  // Thread safe.
 };
+
+Result<void> JobServer::Impl::check_groups(const v1::QueueSettings& settings) const {
+  for (const v1::Project& project : settings.projects()) {
+    for (const std::string& member : project.members()) {
+      const auto group = security::group_in(member);
+      if (!group || !security::check_group_name("", *group)) continue;
+      if (const auto known = head.check_group(*group); !known)
+        return make_error(known.error().code,
+                          fmt::format("projects: {}: members: {}", project.name(), known.error().message));
+    }
+  }
+  return {};
+}
 
 bool JobServer::Impl::post(std::function<void()> function, bool may_refuse) {
   {
@@ -357,7 +377,7 @@ JobCommands::Parts JobServer::Impl::commands_parts() {
   return {
       .post = [this](std::function<void()> function) { return post(std::move(function), true); },
       .rank = [this](const std::string& job, int rank,
-                     const Principal& by) { return core.rank_for_commands(job, rank, requester_of(by)); },
+                     const Principal& by) { return core.rank_for_commands(job, rank, asker(by)); },
       .calls = [this] { return calls(); },
       .record = [this](const head::AuditRequest& asked, const Result<void>& outcome) { head.record(asked, outcome); }};
 }
@@ -501,35 +521,35 @@ void JobServer::serve_on(operations::Registry& registry) {
           }
           bytes = *stored;
         }
-        return impl->core.submit(request, requester_of(by), bytes, impl->now_ms());
+        return impl->core.submit(request, impl->asker(by), bytes, impl->now_ms());
       },
       true);
   impl->serve<v1::GetJobRequest, v1::Job>(registry, "Jobs/GetJob",
                                           [impl](const Principal& by, const v1::GetJobRequest& request) {
-                                            return impl->core.get(request.job(), requester_of(by), impl->now_ms());
+                                            return impl->core.get(request.job(), impl->asker(by), impl->now_ms());
                                           });
   impl->serve<v1::ListJobsRequest, v1::ListJobsReply>(
       registry, "Jobs/ListJobs", [impl](const Principal& by, const v1::ListJobsRequest& request) {
-        return Result<v1::ListJobsReply>(impl->core.list(request, requester_of(by), impl->now_ms()));
+        return Result<v1::ListJobsReply>(impl->core.list(request, impl->asker(by), impl->now_ms()));
       });
   impl->serve<v1::StopJobRequest, v1::StopJobReply>(
       registry, "Jobs/StopJob", [impl, in_job](const Principal& by, const v1::StopJobRequest& request) {
-        return in_job(impl->core.stop(request, requester_of(by), impl->now_ms()), v1::StopJobReply());
+        return in_job(impl->core.stop(request, impl->asker(by), impl->now_ms()), v1::StopJobReply());
       });
   impl->serve<v1::DeleteJobRequest, v1::DeleteJobReply>(
       registry, "Jobs/DeleteJob",
       [impl](const Principal& by, const v1::DeleteJobRequest& request) -> Result<v1::DeleteJobReply> {
-        if (auto removed = impl->core.remove(request, requester_of(by), impl->now_ms()); !removed)
+        if (auto removed = impl->core.remove(request, impl->asker(by), impl->now_ms()); !removed)
           return make_error(removed.error());
         return v1::DeleteJobReply();
       });
   impl->serve<v1::SetJobPriorityRequest, v1::SetJobPriorityReply>(
       registry, "Jobs/SetJobPriority", [impl, in_job](const Principal& by, const v1::SetJobPriorityRequest& request) {
-        return in_job(impl->core.set_priority(request, requester_of(by), impl->now_ms()), v1::SetJobPriorityReply());
+        return in_job(impl->core.set_priority(request, impl->asker(by), impl->now_ms()), v1::SetJobPriorityReply());
       });
   impl->serve<v1::ExtendJobRequest, v1::ExtendJobReply>(
       registry, "Jobs/ExtendJob", [impl, in_job](const Principal& by, const v1::ExtendJobRequest& request) {
-        return in_job(impl->core.extend(request, requester_of(by), impl->now_ms()), v1::ExtendJobReply());
+        return in_job(impl->core.extend(request, impl->asker(by), impl->now_ms()), v1::ExtendJobReply());
       });
   impl->serve<v1::GetQueueRequest, v1::GetQueueReply>(
       registry, "Jobs/GetQueue",
@@ -542,6 +562,7 @@ void JobServer::serve_on(operations::Registry& registry) {
   impl->serve<v1::SetQueueRequest, v1::SetQueueReply>(
       registry, "Jobs/SetQueue",
       [impl](const Principal&, const v1::SetQueueRequest& request) -> Result<v1::SetQueueReply> {
+        VOLADOR_TRY(impl->check_groups(request.settings()));
         auto settings = impl->core.set_queue(request.settings());
         if (!settings) return make_error(settings.error());
         v1::SetQueueReply reply;

@@ -4,8 +4,16 @@
 
 namespace volador {
 
-jobs::Requester requester_of(const security::Principal& by) {
-  return {.token_id = by.token_id, .user = by.user, .operates = by.role == security::Role::kOperator};
+jobs::Requester requester_of(const security::Principal& by, const GroupsOf& groups_of) {
+  return {.token_id = by.token_id,
+          .user = by.user,
+          .operates = by.role == security::Role::kOperator,
+          .groups = groups_of && !by.user.empty() ? groups_of(by.user) : std::vector<std::string>()};
+}
+
+void RankGuard::set_groups(GroupsOf groups_of) {
+  const std::unique_lock lock(mutex_);
+  groups_of_ = std::move(groups_of);
 }
 
 void RankGuard::set_loaded(DriverId driver) {
@@ -39,7 +47,8 @@ std::optional<bool> RankGuard::shows(ActorId actor, const security::Principal& b
   const std::shared_lock lock(mutex_);
   const auto found = by_actor_.find(actor);
   if (found == by_actor_.end()) return is_loaded_ ? std::nullopt : std::optional(false);
-  return jobs::access_to(jobs_.at(found->second).access, settings_, requester_of(by)) != jobs::JobAccess::kNone;
+  return jobs::access_to(jobs_.at(found->second).access, settings_, requester_of(by, groups_of_)) !=
+         jobs::JobAccess::kNone;
 }
 
 }  // namespace volador

@@ -331,7 +331,7 @@ export interface AuditEntry {
   id: number;  // Increases with each entry.
   time_ms: number;
   by: string;      // Id of the token.
-  action: string;  // "drain", "undrain", "kill", "stop", "pause", "resume", "add", "annotate", "create_token", "revoke_token"; also changes of users and jobs: kActsOnJobs, "set_queue", "put_user", "delete_user", "change_password", "sign_in", "sign_out".
+  action: string;  // "drain", "undrain", "kill", "stop", "pause", "resume", "add", "annotate", "create_token", "revoke_token"; also changes of users and jobs: kActsOnJobs, "set_queue", "put_user", "delete_user", "change_password", "create_group", "change_group", "delete_group", "sign_in", "sign_out".
   object: string;  // As in the request: a node, an actor, an experiment, "experiment/trial", the id of a token, "id role" of a new one.
   outcome: string;  // "done", or an error code.
   message: string;  // Message of the error; else empty.

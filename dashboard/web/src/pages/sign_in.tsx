@@ -1,6 +1,6 @@
-// Sign-in with user and password or with a token; login links from the terminal need no form.
+// Sign-in with user and password, by the provider of the cluster, or with a token; login links from the terminal need no form.
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError, ended, sign_in } from "../api";
+import { ApiError, call, ended, sign_in } from "../api";
 import { t } from "../i18n";
 import { Icon } from "../ui/icons";
 import { Code, failure } from "../ui/parts";
@@ -13,10 +13,13 @@ export function SignIn() {
   const [token, set_token] = useState("");
   const [error, set_error] = useState<{ what: string; next: string } | null>(expired ? { what: t("signin.expired"), next: t("signin.expired.next") } : ended.value ? { what: t("signin.ended"), next: t("signin.ended.next") } : null);
   const [busy, set_busy] = useState(false);
+  const [provider, set_provider] = useState("");
   const box = useRef<HTMLInputElement>(null);
   useEffect(() => {
     document.title = `${t("signin.title")} · Volador`;
     box.current?.focus();
+    // Without an answer the other ways to sign in remain.
+    call<{ label?: string }>("GET", "/api/v1/session/provider").then((answer) => set_provider(answer.label ?? ""), () => undefined);
   }, []);
   const enter = async (proof: Parameters<typeof sign_in>[0], refusal: { what: string; next: string }) => {
     set_busy(true);
@@ -58,6 +61,12 @@ export function SignIn() {
           </label>
           <button type="submit" class="button primary" disabled={busy}>{t("signin.go")}</button>
         </form>
+        {provider && (
+          <>
+            <p class="or">{t("signin.or")}</p>
+            <a class="button" href={"/login/provider?next=" + encodeURIComponent("/" + location.hash)}>{t("signin.provider", { provider })}</a>
+          </>
+        )}
         <p class="or">{t("signin.or")}</p>
         <form onSubmit={(event) => void with_token(event)}>
           <label>

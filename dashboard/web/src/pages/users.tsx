@@ -16,6 +16,7 @@ export interface User {
   password_set: boolean;
   created_ms: number;
   subject: string;
+  groups: string[];
 }
 type Asked = { what: "new" } | { what: "password" | "delete" | "disable"; user: User };
 
@@ -34,13 +35,14 @@ export function Users() {
     if (may("operator")) void load();
   }, []);
   if (!may("operator")) return <><Head title={t("nav.users")} /><Failed what={t("users.operator")} next={t("error.role.next")} /></>;
-  const state = (row: User) => (row.disabled ? "disabled" : row.password_set ? "active" : "no_password");
+  const state = (row: User) => (row.disabled ? "disabled" : row.password_set || row.subject ? "active" : "no_password");
   const columns: Column<User>[] = [
     { key: "name", title: t("col.user"), width: 140, look: (row) => row.name },
     { key: "role", title: t("col.role"), width: 110, small: true, look: (row) => row.role, cell: (row) => word(row.role) },
     { key: "state", card: "side", title: t("col.state"), width: 120, small: true, look: state, cell: (row) => <State of={state(row)} /> },
     { key: "full_name", title: t("users.full_name"), width: 180, look: (row) => row.full_name },
     { key: "mail", title: t("users.mail"), width: 200, look: (row) => row.mail },
+    { key: "groups", title: t("users.groups"), width: 160, look: (row) => row.groups.join(", ") },
     { key: "created", title: t("col.created"), width: 180, look: (row) => row.created_ms, cell: (row) => <span class="num">{date_time(row.created_ms, locale())}</span> },
     { key: "do", card: "act", title: t("col.actions"), width: 300, look: () => "", cell: (row) => (
       <span class="pair">
@@ -87,7 +89,7 @@ function NewUser({ on_close }: { on_close: () => void }) {
   const { busy, run } = use_act();
   const make = async (event: { preventDefault(): void }) => {
     event.preventDefault();
-    const user = { name: name.trim(), role, disabled: false, full_name, mail, password_set: false, created_ms: 0, subject: "" };
+    const user = { name: name.trim(), role, disabled: false, full_name, mail, password_set: false, created_ms: 0, subject: "", groups: [] };
     const well = await run(async () => {
       await put(user, password);
       return t("users.added", { user: user.name });

@@ -1,10 +1,10 @@
-#include "head/shell/password_worker.h"
+#include "head/shell/bounded_worker.h"
 
 #include <utility>
 
 namespace volador::head {
 
-bool PasswordWorker::add(std::function<void()> piece) {
+bool BoundedWorker::add(std::function<void()> piece) {
   {
     const std::lock_guard lock(mutex_);
     if (stopped_ || pieces_.size() >= kQueueMax) return false;
@@ -15,7 +15,7 @@ bool PasswordWorker::add(std::function<void()> piece) {
   return true;
 }
 
-void PasswordWorker::stop() {
+void BoundedWorker::stop() {
   std::deque<std::function<void()>> dropped;
   std::thread ending;
   {
@@ -28,7 +28,7 @@ void PasswordWorker::stop() {
   if (ending.joinable()) ending.join();
 }
 
-void PasswordWorker::run() {
+void BoundedWorker::run() {
   while (true) {
     std::function<void()> piece;
     {

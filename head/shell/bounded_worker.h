@@ -1,4 +1,5 @@
-// A thread for work with passwords, each piece of which takes about 80 ms of a CPU and 64 MiB.
+// A thread for work that loops and handlers must not wait for: passwords, each of which takes about 80 ms of a CPU and
+// 64 MiB, and requests to the provider of sign-ins.
 #pragma once
 
 #include <condition_variable>
@@ -10,11 +11,11 @@
 namespace volador::head {
 
 // Thread safe. The thread starts with the first piece.
-class PasswordWorker {
+class BoundedWorker {
  public:
   static constexpr size_t kQueueMax = 16;  // Pieces that wait.
 
-  ~PasswordWorker() { stop(); }
+  ~BoundedWorker() { stop(); }
 
   // False: too many wait, or it is stopped; the piece is dropped.
   [[nodiscard]] bool add(std::function<void()> piece);
