@@ -754,7 +754,7 @@ export const zh: Record<Key, string> = {
   "job.port.open": "在新标签页中打开",
   "job.port.opened": "端口 {port} 已在新标签页中打开。",
   "job.port.start": "作业中的服务器在 127.0.0.1 的这个端口上监听。可以在终端里启动一个，例如：",
-  "job.port.forward": "如果浏览器无法访问 head 所在机器的其他端口，请用自己机器的端口：",
+  "job.port.forward": "如果浏览器无法访问头节点所在机器的其他端口，请用自己机器的端口：",
   "job.terminal": "终端",
   "job.terminal.of": "rank {rank} 的终端",
   "job.terminal.ended": "Shell 已结束，退出码 {code}。",
