@@ -109,7 +109,7 @@ Result<void> UserGroupTable::check_known(std::string_view name) const {
   std::vector<std::string> names;
   for (const auto& [known, group] : groups_) names.push_back(known);
   return make_error(ErrorCode::kNotFound,
-                    fmt::format("there is no group \"{}\"{}; `volador group list` shows the groups", name,
+                    fmt::format("there is no group \"{}\"; `volador group list` shows the groups{}", name,
                                 did_you_mean(name, names)));
 }
 

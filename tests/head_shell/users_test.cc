@@ -265,7 +265,8 @@ TEST(UserGroupTableTest, ErrorsNameTheGroup) {
   noted.set_note("two\nlines");
   EXPECT_THAT(table.create(noted, kUsersNow).error().message, HasSubstr("note: 9 bytes"));
   EXPECT_EQ(table.change("visoin", {}, {}).error().code, ErrorCode::kNotFound);
-  EXPECT_THAT(table.remove("visoin").error().message, HasSubstr("there is no group \"visoin\"; did you mean vision?"));
+  EXPECT_THAT(table.remove("visoin").error().message,
+              HasSubstr("there is no group \"visoin\"; `volador group list` shows the groups; did you mean vision?"));
 }
 
 TEST_F(UserTokensTest, GroupsHaveUsersOnlyAndADeletedUserLeavesThem) {

@@ -326,7 +326,7 @@ class OidcWithoutDeviceGrant(Cluster):
         self.assertIn("in the groups eyes", self.must("whoami", user="kim"))
         self.assertIn("ada, kim", self.must("group", "list"))
         self.refused(self.volador("group", "list", user="kim"), 5, "is for role operator")
-        self.refused(self.volador("group", "add", "eyse", "kim"), 6, "there is no group \"eyse\"; did you mean eyes?")
+        self.refused(self.volador("group", "add", "eyse", "kim"), 6, "there is no group \"eyse\"", "; did you mean eyes?")
         self.refused(self.volador("group", "add", "eyes", "nora"), 6, "there is no user \"nora\"")
         self.must("group", "remove", "eyes", "kim")
         self.refused(self.volador("job", "show", job, user="kim"), 6)
