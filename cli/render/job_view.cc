@@ -68,7 +68,7 @@ std::string ran(const v1::Job& job, int64_t now_ms) {
 std::string start_text(const v1::JobStart& start, int64_t now_ms, const Terminal& terminal) {
   if (start.never()) return terminal.tr("never with the present nodes");
   if (start.now()) return terminal.tr("starts now");
-  if (start.likely_ms() == 0) return terminal.tr("starts when jobs without a time limit end");
+  if (start.likely_ms() == 0) return terminal.tr("when it starts is not known");
   std::string out = start.likely_ms() - now_ms < 60'000
                         ? terminal.tr("starts within a minute")
                         : terminal.fill("starts about {}", clock_time(start.likely_ms(), now_ms));

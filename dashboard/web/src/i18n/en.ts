@@ -734,7 +734,7 @@ export const en = {
   "job.start.between": "about {likely}, at the latest {latest}",
   "job.start.latest": "at the latest {time}",
   "job.start.never": "never: {reason}",
-  "job.start.unknown": "start not known: a running job has no time limit",
+  "job.start.unknown": "start not known",
   "job.command": "Command",
   "job.command.bash": "Command, run by bash",
   "job.setup": "Before the command",

@@ -736,7 +736,7 @@ export const zh: Record<Key, string> = {
   "job.start.between": "约 {likely} 开始，最迟 {latest}",
   "job.start.latest": "最迟 {time} 开始",
   "job.start.never": "无法开始：{reason}",
-  "job.start.unknown": "开始时间未知：有运行中的作业没有时间限制",
+  "job.start.unknown": "开始时间未知",
   "job.command": "命令",
   "job.command.bash": "命令（由 bash 运行）",
   "job.setup": "命令之前运行",
