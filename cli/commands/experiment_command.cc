@@ -47,11 +47,9 @@ nlohmann::ordered_json json_of_findings(const std::vector<Finding>& findings) {
 Result<experiments::SearchPreview> preview_of(const experiments::ExperimentConfig& config, uint32_t seed) {
   const auto whole = tune::Config::from_json(json_of(config, Secrets::kShown));
   if (!whole) return make_error(whole.error());
-  const auto settings = experiments::searcher_settings((*whole)["searcher"]);
-  if (!settings) return make_error(settings.error());
   const auto space = experiments::HyperparameterSpace::from((*whole)["hyperparameters"]);
   if (!space) return make_error(space.error());
-  return experiments::preview_search(*settings, *space, seed);
+  return experiments::preview_search(experiments::searcher_settings(config.searcher), *space, seed);
 }
 
 }  // namespace

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <numeric>
+#include <stdexcept>
+
+#include "experiments/config/config_reader.h"
 
 namespace volador::experiments {
 namespace {
@@ -19,26 +22,37 @@ HyperparameterSpace preview_space() {
                .value())
           .value();
 }
-SearchPreview preview_of(const std::string& json, uint32_t seed = 1) {
-  return preview_search(searcher_settings(Config::from_json(json).value()).value(), preview_space(), seed).value();
+// A searcher as a configuration has it, in YAML.
+SearcherSettings settings_of(const std::string& searcher) {
+  const ConfigReading reading =
+      read_config({.config = {.name = "preview.yaml",
+                              .text = "entrypoint: python3 train.py\nrecords_per_epoch: 100\nhyperparameters:\n"
+                                      "  x: {type: double, minval: 0, maxval: 1, count: 3}\n"
+                                      "searcher: {metric: loss, " +
+                                      searcher + "}\n"}});
+  if (!reading.is_valid()) throw std::runtime_error(reading.error().message);
+  return searcher_settings(reading.config->searcher);
+}
+SearchPreview preview_of(const std::string& searcher, uint32_t seed = 1) {
+  return preview_search(settings_of(searcher), preview_space(), seed).value();
 }
 
 TEST(SearchPreviews, CountFullRuns) {
-  EXPECT_THAT(preview_of(R"({"name": "single", "max_length": 7})").rows, ElementsAre(PreviewRow{1, {7}}));
-  const auto random = preview_of(R"({"name": "random", "max_length": {"batches": 7}, "max_trials": 100000})");
+  EXPECT_THAT(preview_of("name: single, max_length: 7").rows, ElementsAre(PreviewRow{1, {7}}));
+  const auto random = preview_of("name: random, max_length: {batches: 7}, max_trials: 100000");
   EXPECT_THAT(random.rows, ElementsAre(PreviewRow{100000, {7}}));
   EXPECT_EQ(random.units, 700000);
   EXPECT_EQ(to_text(random),
             "random: 100000 trials, 700000 batches in total\n\n"
             "  trials  validated at (batches)\n"
             "  100000  7\n");
-  EXPECT_THAT(preview_of(R"({"name": "grid", "max_length": 7})").rows, ElementsAre(PreviewRow{6, {7}}));
-  EXPECT_THAT(to_text(preview_of(R"({"name": "grid"})")), HasSubstr("       6  the end of their programs\n"));
+  EXPECT_THAT(preview_of("name: grid, max_length: 7").rows, ElementsAre(PreviewRow{6, {7}}));
+  EXPECT_THAT(to_text(preview_of("name: grid")), HasSubstr("       6  the end of their programs\n"));
 }
 
 TEST(SearchPreviews, CountTimedSearchesByTheirBrackets) {
-  const auto preview = preview_of(
-      R"({"name": "adaptive_asha", "time_metric": "batches", "max_time": 900, "max_trials": 10, "divisor": 3, "max_rungs": 10})");
+  const auto preview =
+      preview_of("name: adaptive_asha, time_metric: batches, max_time: 900, max_trials: 10, divisor: 3, max_rungs: 10");
   EXPECT_THAT(preview.rows, ElementsAre(PreviewRow{5, {100}}, PreviewRow{3, {300}}, PreviewRow{2, {900}}));
   EXPECT_EQ(to_text(preview),
             "adaptive_asha: 10 trials, 3200 units in total\n\n"
@@ -50,20 +64,18 @@ TEST(SearchPreviews, CountTimedSearchesByTheirBrackets) {
             "       1         7           7  100, 300, 900\n"
             "       2         3           3  300, 900\n");
   EXPECT_EQ(
-      preview_of(
-          R"({"name": "async_halving", "time_metric": "t", "max_time": 9, "num_rungs": 3, "max_trials": 9, "divisor": 3})")
-          .rows,
+      preview_of("name: async_halving, time_metric: t, max_time: 9, num_rungs: 3, max_trials: 9, divisor: 3").rows,
       (std::vector<PreviewRow>{{6, {1}}, {2, {3}}, {1, {9}}}));
 }
 
 TEST(SearchPreviews, AreInChineseToo) {
-  const auto single = preview_of(R"({"name": "single", "max_length": {"epochs": 7}})");
+  const auto single = preview_of("name: single, max_length: {epochs: 7}");
   EXPECT_THAT(to_text(single, Language::kChinese), HasSubstr("single: 1 个试验, 共 7 轮\n"));
 }
 
 TEST(SearchPreviews, SimulateAsha) {
   const std::string json =
-      R"({"name": "adaptive_asha", "max_length": {"batches": 1000}, "max_trials": 200, "bracket_rungs": [1, 3, 2]})";
+      "name: adaptive_asha, max_length: {batches: 1000}, max_trials: 200, bracket_rungs: [1, 3, 2]";
   const auto preview = preview_of(json, 3);
   EXPECT_EQ(preview.trials, 200);
   const int64_t full = std::accumulate(
@@ -78,16 +90,17 @@ TEST(SearchPreviews, SimulateAsha) {
 }
 
 TEST(SearchPreviews, AHundredThousandTrials) {
-  const auto preview = preview_of(
-      R"({"name": "adaptive_asha", "max_length": 1000, "max_trials": 100000, "max_concurrent_trials": 1000})");
+  const auto preview =
+      preview_of("name: adaptive_asha, max_length: 1000, max_trials: 100000, max_concurrent_trials: 1000");
   EXPECT_EQ(preview.trials, 100000);
 }
 
 TEST(SearchPreviews, AreRefusedWhereAProgramDecides) {
-  const auto settings = searcher_settings({{"name", "custom"}}).value();
-  EXPECT_THAT(preview_search(settings, preview_space()).error().message, HasSubstr("its program decides"));
-  const auto many = searcher_settings({{"name", "random"}, {"max_length", 1}, {"max_trials", 2'000'000}}).value();
-  EXPECT_THAT(preview_search(many, preview_space()).error().message, HasSubstr("searcher.max_trials"));
+  EXPECT_THAT(preview_search(settings_of("name: custom"), preview_space()).error().message,
+              HasSubstr("its program decides"));
+  EXPECT_THAT(
+      preview_search(settings_of("name: random, max_length: 1, max_trials: 2000000"), preview_space()).error().message,
+      HasSubstr("searcher.max_trials"));
 }
 
 }  // namespace
