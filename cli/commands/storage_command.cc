@@ -251,10 +251,13 @@ Outcome StorageCommand::Copy::run(const Context& context) {
     const auto got = place->storage.download(place->key, to_, only_);
     Result<int64_t> bytes = got.map([](const storage::Manifest& manifest) { return manifest.bytes(); });
     // Without a manifest it may be a run of tune, or what another program wrote.
-    if (!got && got.error().code == ErrorCode::kNotFound && only_.empty()) bytes = copy_objects(*place, to_);
+    const bool as_it_is = !got && got.error().code == ErrorCode::kNotFound && only_.empty();
+    if (as_it_is) bytes = copy_objects(*place, to_);
     if (!bytes) return fail_here(bytes.error());
     json["bytes"] = *bytes;
-    said = fmt::format("{} is in {}: {}\n", printable(shown), printable(to_), format_bytes(*bytes));
+    json["verified"] = !as_it_is;
+    said = fmt::format("{} is in {}: {}{}\n", printable(shown), printable(to_), format_bytes(*bytes),
+                       as_it_is ? "; it has no manifest, so that nothing says whether it is complete" : "");
   }
   json["from"] = from_here ? from_ : shown;
   json["to"] = from_here ? shown : to_;
