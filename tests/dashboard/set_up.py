@@ -169,13 +169,14 @@ class Cluster(Case):
         # Short: sockets lie below it.
         cls.home = tempfile.mkdtemp(prefix="vd-", dir="/tmp")
         cls.environment = environment_of(cls.home)
+        cls.addClassCleanup(cls.stop_cluster)  # Also if what follows fails.
         cls.start()
         cls.tokens = {role: cls.volador("token", "create", f"--role={role}").strip() for role in ("viewer", "operator", "driver", "join")}
         cls.visitors = {"nobody": Client(cls.port), **{role: Client(cls.port, {"Authorization": f"Bearer {token}"}) for role, token in cls.tokens.items()}}
         cls.viewer, cls.operator = cls.visitors["viewer"], cls.visitors["operator"]
 
     @classmethod
-    def tearDownClass(cls):
+    def stop_cluster(cls):
         subprocess.run([BIN / "volador", "stop"], env=cls.environment, stdout=subprocess.DEVNULL, check=False)
         shutil.rmtree(cls.home, ignore_errors=True)
 
