@@ -229,13 +229,7 @@ void Dashboard::Impl::flush() {
 void Dashboard::Impl::check_clients() {
   check_due = false;
   for (const auto& client : std::set(clients)) {
-    const Credentials& who = client->who();
-    bool counts = cluster.access_of(who.visitor.token_id).has_value();
-    if (counts && !who.session.empty()) {
-      std::lock_guard lock(sign_in_mutex);
-      counts = sign_ins.find(who.session, clock.wall()).has_value();
-    }
-    if (!counts) {
+    if (!access_of(client->who().visitor, client->who().session)) {
       client->end("the session has ended");
     } else {
       client->tell_time(unix_ms(clock.wall()));

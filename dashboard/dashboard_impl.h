@@ -32,7 +32,7 @@ struct Dashboard::Impl final : HttpHandler {
              .certificate_pem = options.certificate_pem,
              .key_pem = options.key_pem,
              .guard = &guard},
-            p.registry(), [this](const PageTarget& target) { return access_of(target); }, c) {}
+            p.registry(), [this](const PageTarget& target) { return access_of(target.visitor, target.session); }, c) {}
 
   class Client;
 
@@ -73,8 +73,9 @@ struct Dashboard::Impl final : HttpHandler {
   HttpResponse login(const Target& target, const HttpRequest& request);
   void session_route(const HttpRequest& request, const Respond& respond);
   HttpResponse end_session(const HttpRequest& request, const Credentials& who);
-  // What the visitor of a page may do now; nullopt: the session or token has ended. Thread safe.
-  std::optional<Access> access_of(const PageTarget& target);
+  // What the visitor may do now; nullopt: the session or token has ended. `session`: empty for a bearer token. Thread
+  // safe.
+  std::optional<Access> access_of(const Visitor& visitor, const std::string& session);
   // Opens the page of a server in a job.
   HttpResponse page_route(const HttpRequest& request, const Target& target);
   void sign_in(const HttpRequest& request, const Respond& respond);

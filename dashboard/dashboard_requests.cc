@@ -58,6 +58,18 @@ std::string digest_of(const WebAsset& asset) {
   return digests.at(asset.path);
 }
 
+HttpResponse not_allowed(const std::string& method, const std::string& allowed) {
+  HttpResponse response =
+      problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here; {} is", method, allowed)});
+  response.headers.emplace_back("Allow", allowed);
+  return response;
+}
+
+HttpResponse lacks_role(Access needed, Access own) {
+  return problem(403, {ErrorCode::kPermissionDenied,
+                       fmt::format("this is for role {}; you have role {}", to_string(needed), to_string(own))});
+}
+
 constexpr std::string_view kJobsPath = "/api/v1/jobs/";
 constexpr std::string_view kPageEnd = "/page";
 
@@ -196,17 +208,8 @@ void Dashboard::Impl::on_request(HttpRequest request, Respond respond) {
   if (match.allowed.empty())
     return respond(problem(404, {ErrorCode::kNotFound, "the API has no such route"},
                            "GET /api/v1/openapi.json describes those that there are"));
-  if (match.route == nullptr) {
-    HttpResponse response = problem(405, {ErrorCode::kInvalidArgument,
-                                          fmt::format("{} is not allowed here; {} is", request.method, match.allowed)});
-    response.headers.emplace_back("Allow", match.allowed);
-    return respond(std::move(response));
-  }
-  if (who->visitor.access < match.route->access) {
-    return respond(problem(403, {ErrorCode::kPermissionDenied,
-                                 fmt::format("this is for role {}; you have role {}", to_string(match.route->access),
-                                             to_string(who->visitor.access))}));
-  }
+  if (match.route == nullptr) return respond(not_allowed(request.method, match.allowed));
+  if (who->visitor.access < match.route->access) return respond(lacks_role(match.route->access, who->visitor.access));
   if (auto refusal = check_change(request, *who)) return respond(std::move(*refusal));
   try {
     api.answer(*match.route,
@@ -357,30 +360,21 @@ void Dashboard::Impl::session_route(const HttpRequest& request, const Respond& r
   respond(request.method == "DELETE" ? end_session(request, *who) : session_body(who->visitor, who->expires));
 }
 
-std::optional<Access> Dashboard::Impl::access_of(const PageTarget& target) {
-  const auto most = cluster.access_of(target.visitor.token_id);
+std::optional<Access> Dashboard::Impl::access_of(const Visitor& visitor, const std::string& session) {
+  const auto most = cluster.access_of(visitor.token_id);
   if (!most) return std::nullopt;
-  if (!target.session.empty()) {
+  if (!session.empty()) {
     const std::lock_guard lock(sign_in_mutex);
-    if (!sign_ins.find(target.session, clock.wall())) return std::nullopt;
+    if (!sign_ins.find(session, clock.wall())) return std::nullopt;
   }
-  return std::min(target.visitor.access, *most);
+  return std::min(visitor.access, *most);
 }
 
 HttpResponse Dashboard::Impl::page_route(const HttpRequest& request, const Target& target) {
   auto who = identify(request);
   if (!who) return std::move(who.error());
-  if (request.method != "POST") {
-    HttpResponse response =
-        problem(405, {ErrorCode::kInvalidArgument, fmt::format("{} is not allowed here; POST is", request.method)});
-    response.headers.emplace_back("Allow", "POST");
-    return response;
-  }
-  if (who->visitor.access < Access::kUser) {
-    return problem(
-        403, {ErrorCode::kPermissionDenied, fmt::format("this is for role {}; you have role {}",
-                                                        to_string(Access::kUser), to_string(who->visitor.access))});
-  }
+  if (request.method != "POST") return not_allowed(request.method, "POST");
+  if (who->visitor.access < Access::kUser) return lacks_role(Access::kUser, who->visitor.access);
   if (auto refusal = check_change(request, *who)) return std::move(*refusal);
   const std::string job = target.path.substr(kJobsPath.size(), target.path.size() - kJobsPath.size() - kPageEnd.size());
   const auto body = nlohmann::json::parse(request.body, nullptr, false);

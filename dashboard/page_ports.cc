@@ -131,6 +131,16 @@ struct PageConnection final : OpenConnection {
   bool closed = false;
 };
 
+// A request about the connection in the job.
+template <class Request, class Stream>
+std::shared_ptr<Request> request_in_job(const PageConnection<Stream>& connection) {
+  auto request = std::make_shared<Request>();
+  request->set_job(connection.page->target.job);
+  request->set_rank(connection.page->target.rank);
+  request->set_command(connection.command);
+  return request;
+}
+
 }  // namespace
 
 // All but the constructor, stop() and the replies of operations runs on its thread.
@@ -424,11 +434,7 @@ asio::awaitable<void> PagePorts::Impl::forward(std::shared_ptr<PageConnection<St
 template <class Stream>
 asio::awaitable<bool> PagePorts::Impl::put(std::shared_ptr<PageConnection<Stream>> connection, std::string bytes,
                                            security::Principal by) {
-  const PageTarget& target = connection->page->target;
-  auto request = std::make_shared<v1::WriteCommandRequest>();
-  request->set_job(target.job);
-  request->set_rank(target.rank);
-  request->set_command(connection->command);
+  auto request = request_in_job<v1::WriteCommandRequest>(*connection);
   request->set_input(std::move(bytes));
   std::chrono::milliseconds pause = kFirstPause;
   while (true) {
@@ -460,11 +466,7 @@ asio::awaitable<void> PagePorts::Impl::give(std::shared_ptr<PageConnection<Strea
     const bool given = co_await put(connection, bytes, by);
     if (!given) co_return;  // The end is on its way by take().
   }
-  const PageTarget& target = connection->page->target;
-  auto request = std::make_shared<v1::WriteCommandRequest>();
-  request->set_job(target.job);
-  request->set_rank(target.rank);
-  request->set_command(connection->command);
+  auto request = request_in_job<v1::WriteCommandRequest>(*connection);
   request->set_close(true);
   co_await ask("Jobs/WriteCommand", by, request);
 }
@@ -473,10 +475,7 @@ template <class Stream>
 asio::awaitable<void> PagePorts::Impl::take(std::shared_ptr<PageConnection<Stream>> connection, std::string origin,
                                             security::Principal by) {
   const PageTarget& target = connection->page->target;
-  auto request = std::make_shared<v1::ReadCommandRequest>();
-  request->set_job(target.job);
-  request->set_rank(target.rank);
-  request->set_command(connection->command);
+  auto request = request_in_job<v1::ReadCommandRequest>(*connection);
   request->set_wait_ms(kReadWaitMs);
   std::string head;  // Until the reply's own head is whole.
   bool headed = false;
