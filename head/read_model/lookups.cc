@@ -98,7 +98,7 @@ Result<RunningActor> Lookups::find_running(std::string_view id, const security::
   if (!actor->incarnation || actor->is_dead()) {
     const std::string why =
         (actor->is_dead() ? describe(actor->cause) : reasons_.of_actor(*actor, context_.now)).text();
-    return make_error(ErrorCode::kUnavailable,
+    return make_error(actor->is_dead() ? ErrorCode::kActorDied : ErrorCode::kUnavailable,
                       fmt::format("actor {} ({}) is {}{}: it has no process to look into", actor->display(),
                                   short_id(actor->id), state_name(actor->state), why.empty() ? "" : " (" + why + ")"));
   }

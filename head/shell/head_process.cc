@@ -144,7 +144,8 @@ struct HeadProcess::Impl {
   SignOnAdmission admission;
   std::unique_ptr<LogService> log_lines;
   WatchService watches;
-  std::unique_ptr<OperationService> cluster_service, live_service, studies_service, jobs_service, users_service;
+  std::unique_ptr<OperationService> cluster_service, live_service, studies_service, jobs_service, experiments_service,
+      users_service;
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
   std::shared_ptr<grpc::AuthMetadataProcessor> processor;
@@ -357,8 +358,8 @@ Result<void> HeadProcess::Impl::serve() {
   observers.push_back(std::make_unique<ProofObserver>(*port));
   builder.experimental().SetInterceptorCreators(std::move(observers));
   builder.RegisterService(control->service());
-  for (OperationService* service :
-       {cluster_service.get(), live_service.get(), studies_service.get(), jobs_service.get(), users_service.get()})
+  for (OperationService* service : {cluster_service.get(), live_service.get(), studies_service.get(),
+                                    jobs_service.get(), experiments_service.get(), users_service.get()})
     builder.RegisterService(service);
   server = builder.BuildAndStart();
   if (!server) {
@@ -455,6 +456,7 @@ Result<void> HeadProcess::Impl::start() {
 void HeadProcess::Impl::register_operations() {
   registry.set_absent("Studies", "this head keeps no studies; one that `volador start --head` started does");
   registry.set_absent("Jobs", "this head takes no jobs; one that `volador start --head` started does");
+  registry.set_absent("Experiments", "this head runs no experiments; one that `volador start --head` started does");
   registry.set_absent("Live", "this head keeps no rows for others; start it without --no-dashboard");
   serve_cluster(registry, {.runner = *runner,
                            .audit = *audit,
@@ -495,6 +497,7 @@ void HeadProcess::Impl::register_operations() {
       "Watch", [this](const auto& by, const v1::WatchRequest& request) { return watches.open(by, request); });
   studies_service = std::make_unique<OperationService>("Studies", registry, *authorizer);
   jobs_service = std::make_unique<OperationService>("Jobs", registry, *authorizer);
+  experiments_service = std::make_unique<OperationService>("Experiments", registry, *authorizer);
   users_service = std::make_unique<OperationService>("Users", registry, *authorizer);
 }
 
@@ -526,6 +529,7 @@ void HeadProcess::Impl::stop() {
   port.reset();
   if (programs) programs->stop();
   users_service.reset();
+  experiments_service.reset();
   jobs_service.reset();
   studies_service.reset();
   live_service.reset();

@@ -9,6 +9,7 @@
 
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/protocol/volador/v1/live.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
@@ -23,10 +24,11 @@ struct Catalogue {
   std::unordered_map<std::string_view, const Entry*> by_name, by_path;
 };
 
-std::array<const google::protobuf::FileDescriptor*, 6> files() {
-  return {protocol::JoinRequest::descriptor()->file(), v1::DrainRequest::descriptor()->file(),
-          v1::WatchRequest::descriptor()->file(),      v1::AskRequest::descriptor()->file(),
-          v1::SubmitJobRequest::descriptor()->file(),  v1::LoginRequest::descriptor()->file()};
+std::array<const google::protobuf::FileDescriptor*, 7> files() {
+  return {protocol::JoinRequest::descriptor()->file(),      v1::DrainRequest::descriptor()->file(),
+          v1::WatchRequest::descriptor()->file(),           v1::AskRequest::descriptor()->file(),
+          v1::SubmitJobRequest::descriptor()->file(),       v1::LoginRequest::descriptor()->file(),
+          v1::CreateExperimentRequest::descriptor()->file()};
 }
 
 const Catalogue& all() {
