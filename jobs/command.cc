@@ -178,6 +178,12 @@ struct Command::Impl {
   std::thread waiter;
 
   void prepare();
+  // Where the command finds the program of this process, in its sandbox if it has one.
+  std::string program_path() const {
+    return surroundings.isolated || start.isolated ? kProgramInside : fs::read_symlink("/proc/self/exe").string();
+  }
+  // In the sandbox, since it may be in a folder that is hidden there.
+  void show_program() { surroundings.files[kProgramInside] = fs::read_symlink("/proc/self/exe"); }
   // Lets the command start others on the nodes of the job by ssh; adds to the environment.
   void prepare_remote(const fs::path& made, std::map<std::string, std::string>& env);
   // Makes a path to the working directory that is the same on all nodes, since launchers such as mpirun start processes
@@ -243,6 +249,7 @@ void Command::Impl::prepare() {
   env["VOLADOR_JOB_ID"] = start.job;
   env["VOLADOR_JOB_DIR"] = made.string();
   env["VOLADOR_JOB_NODE"] = self().node_name;
+  env["VOLADOR_EXECUTABLE"] = program_path();
   surroundings = {.job = start.job,
                   .rank = start.rank,
                   .folder = folder,
@@ -254,6 +261,7 @@ void Command::Impl::prepare() {
                   .output = start.output,
                   .files = {},
                   .stop_signal = start.stop_signal};
+  if (start.isolated) show_program();
   if (start.peer_actors.size() > 1) {
     prepare_remote(made, env);
     share_directory(env);
@@ -305,6 +313,8 @@ int Command::Impl::use_environment() {
   std::map<std::string, std::string>& variables = prepared.change.set;
   if (!prepared.root.empty()) {
     surroundings.isolated = true;
+    show_program();
+    variables["VOLADOR_EXECUTABLE"] = program_path();
     // The user's may be missing in that root, and is read-only otherwise.
     const fs::path home = surroundings.folder / "home";
     fs::create_directories(home);
@@ -326,10 +336,8 @@ void Command::Impl::prepare_remote(const fs::path& made, std::map<std::string, s
   std::vector<Peer> peers;
   for (size_t i = 0; i < start.peer_actors.size(); ++i)
     peers.push_back({.name = start.peer_names[i], .node = start.peer_nodes[i], .address = start.peer_addresses[i]});
-  std::string program = fs::read_symlink("/proc/self/exe").string();
+  const std::string program = program_path();
   if (start.isolated) {
-    surroundings.files[kProgramInside] = program;  // It may be in a folder that is hidden.
-    program = kProgramInside;
     if (fs::exists("/etc/hosts")) {
       write_file(made.parent_path() / "hosts", hosts_file(read_file("/etc/hosts"), peers, start.job));
       surroundings.files["/etc/hosts"] = made.parent_path() / "hosts";

@@ -33,6 +33,10 @@ Result<void> check_priority(const std::string& text, const Requester& by) {
                     "priority: very_urgent is for operators; this token may use normal and urgent");
 }
 
+void hide_secrets(v1::Job& job) {
+  for (auto& [name, value] : *job.mutable_spec()->mutable_secrets()) value = kHiddenSecret;
+}
+
 void fill(const StartForecast& forecast, v1::JobStart& out) {
   out.set_never(forecast.never);
   out.set_likely_ms(forecast.likely_ms);
@@ -92,6 +96,7 @@ bool JobCore::load(std::string_view table, std::string_view key, std::string_vie
   if (spec.pool().empty()) spec.set_pool(std::string(kDefaultPool));
   if (spec.stop_signal().empty()) spec.set_stop_signal("TERM");
   const int64_t number = job.record.number();
+  if (!spec.trial().empty()) by_trial_[spec.trial()] = number;
   jobs_[number] = std::move(job);
   last_ = std::max(last_, number);
   return true;
@@ -149,6 +154,7 @@ void JobCore::event_of(const Job& job, std::string text, Fields fields, Fields d
 
 void JobCore::keep(Job& job) {
   actions_.rows.push_back({std::string(kJobsTable), key_of(job.record.number()), job.record.SerializeAsString()});
+  if (!job.spec().trial().empty()) changed_trials_.insert(job.record.number());
 }
 
 void JobCore::drop_oldest() {
@@ -163,7 +169,11 @@ void JobCore::forget(int64_t number) {
   actions_.rows.push_back({std::string(kJobsTable), key_of(number), std::nullopt});
   if (number == last_) actions_.rows.push_back({std::string(kJobsHeadTable), "last", std::to_string(last_)});
   actions_.actors.push_back({.number = number, .access = {}, .actors = {}});
-  jobs_.erase(number);
+  const auto found = jobs_.find(number);
+  if (found == jobs_.end()) return;
+  by_trial_.erase(found->second.spec().trial());
+  changed_trials_.erase(number);
+  jobs_.erase(found);
 }
 
 void JobCore::tell_actors(const Job& job) {
@@ -224,6 +234,11 @@ std::string JobCore::public_name(const Job& job) const {
 
 Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, const Requester& by,
                                            int64_t files_bytes, int64_t now_ms) {
+  if (const auto same = by_trial_.find(request.spec().trial()); same != by_trial_.end()) {
+    v1::SubmitJobReply reply;
+    *reply.mutable_job() = row(jobs_.at(same->second), now_ms);
+    return reply;
+  }
   auto spec = checked_spec(request.spec());
   if (!spec) return make_error(spec.error());
   if (auto allowed = check_priority(spec->priority(), by); !allowed) return make_error(allowed.error());
@@ -254,11 +269,13 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
     fill(start, *shown.mutable_start());
     shown.mutable_start()->set_now(!start.never && start.likely_ms != 0 && start.likely_ms <= now_ms);
     *reply.mutable_job() = shown;
+    hide_secrets(*reply.mutable_job());
     return reply;
   }
   shown.set_id(job_id(number));
   last_ = number;
   open_.insert(number);
+  if (!shown.spec().trial().empty()) by_trial_[shown.spec().trial()] = number;
   Job& stored = jobs_[number] = std::move(job);
   enqueue(stored);
   keep(stored);
@@ -533,6 +550,7 @@ Result<ActorId> JobCore::rank_for_commands(const std::string& name, int rank, co
 
 v1::Job JobCore::row(const Job& job, int64_t now_ms) const {
   v1::Job out = job.record.job();
+  hide_secrets(out);
   const bool placing = job.record.phase() == Record::PLACING;
   if (placing && !job.waits.empty()) set_reason(out, job.waits);
   if (job.record.phase() == Record::QUEUED) {
@@ -550,7 +568,13 @@ v1::Job JobCore::row(const Job& job, int64_t now_ms) const {
   return out;
 }
 
-JobActions JobCore::take() { return std::exchange(actions_, {}); }
+JobActions JobCore::take() {
+  for (const int64_t number : std::exchange(changed_trials_, {})) {
+    actions_.trials.push_back(jobs_.at(number).record.job());
+    hide_secrets(actions_.trials.back());
+  }
+  return std::exchange(actions_, {});
+}
 
 void JobCore::check_invariants() const {
   for (const auto& [number, job] : jobs_) {

@@ -89,6 +89,7 @@ struct JobActions {
   std::vector<protocol::JobNotice> notices;   // To be delivered when the rows are durable; see on_reported().
   std::optional<v1::QueueSettings> settings;  // With their secrets, if they changed.
   std::vector<JobActors> actors;              // Jobs whose actors changed.
+  std::vector<v1::Job> trials;                // Jobs with JobSpec.trial that changed, as they are now.
   bool look = false;                          // The capacity of the cluster is needed: call on_cluster() with it.
 };
 
@@ -124,6 +125,7 @@ class JobCore {
 
   // kInvalidArgument: see checked_spec(). kInfeasible: no node of the cluster can ever hold it; the message says what
   // is missing. kUnavailable: too many jobs. `files_bytes`: size of its archive.
+  // A job whose `trial` another one has is that job.
   Result<v1::SubmitJobReply> submit(const v1::SubmitJobRequest& request, const Requester& by, int64_t files_bytes,
                                     int64_t now_ms);
   Result<v1::Job> get(const std::string& job, const Requester& by, int64_t now_ms) const;
@@ -295,8 +297,10 @@ class JobCore {
   std::vector<int64_t> newly_ending_;            // Since the last plan.
   std::deque<int64_t> ended_;                    // In the order of their ends.
   std::unordered_map<ActorId, int64_t> by_actor_;
-  std::map<std::string, int64_t> by_group_;  // Raw id.
-  std::set<std::string> leaving_groups_;     // Raw ids of groups whose removal is not confirmed.
+  std::map<std::string, int64_t> by_group_;            // Raw id.
+  std::set<std::string> leaving_groups_;               // Raw ids of groups whose removal is not confirmed.
+  std::unordered_map<std::string, int64_t> by_trial_;  // By JobSpec.trial.
+  std::set<int64_t> changed_trials_;                   // Jobs of trials that changed since the last take().
   int64_t last_ = 0;
   // Free resources are less those of jobs that the view does not show yet.
   ClusterState cluster_;

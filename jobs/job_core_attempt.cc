@@ -241,7 +241,9 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
   start.log_rules = rules_of(spec);
   start.teardown = spec.teardown();
   start.kept = spec.debug_s() > 0 && (job.record.final_attempt() || job.record.job().restarts() >= spec.max_restarts());
-  for (const auto& [name, value] : spec.env()) start.env[name] = value;
+  for (const auto* variables : {&spec.env(), &spec.secrets()}) {
+    for (const auto& [name, value] : *variables) start.env[name] = value;
+  }
 
   const ActorId actor = job.ranks[static_cast<size_t>(rank)].actor;
   protocol::ActorSpec out;

@@ -13,6 +13,7 @@
 #include "jobs/launch/command_check.h"
 #include "jobs/launch/launch.h"
 #include "jobs/log_policy.h"
+#include "jobs/notify/notice_settings.h"
 #include "jobs/queue/job_planner.h"
 #include "jobs/queue_settings.h"
 #include "jobs/sandbox/sandbox.h"
@@ -43,11 +44,26 @@ Result<void> check_number(std::string_view field, int64_t value, int64_t least, 
   return bad_spec(fmt::format("{}: expected {} to {}, got {}", field, least, most, value));
 }
 
+bool is_variable(const std::string& name, const std::string& value) {
+  return !name.empty() && name.find('=') == std::string::npos && name.find('\0') == std::string::npos &&
+         value.find('\0') == std::string::npos;
+}
+
 Result<void> check_environment(const v1::JobSpec& spec) {
   for (const auto& [name, value] : spec.env()) {
-    if (name.empty() || name.find('=') != std::string::npos || name.find('\0') != std::string::npos ||
-        value.find('\0') != std::string::npos)
-      return bad_spec(fmt::format("env: expected NAME=VALUE, got \"{}={}\"", name, value));
+    if (!is_variable(name, value)) return bad_spec(fmt::format("env: expected NAME=VALUE, got \"{}={}\"", name, value));
+  }
+  for (const auto& [name, value] : spec.secrets()) {
+    if (!is_variable(name, value))
+      return bad_spec(
+          fmt::format("secrets: expected a name and a value of an environment variable, got the name \"{}\"", name));
+    if (value == kHiddenSecret) {
+      return bad_spec(
+          fmt::format("secrets: {}: \"{}\" stands for a value that replies do not show; give the value itself", name,
+                      kHiddenSecret));
+    }
+    if (spec.env().contains(name))
+      return bad_spec(fmt::format("secrets: {}: env has the same variable; give it once", name));
   }
   return {};
 }

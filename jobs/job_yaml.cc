@@ -29,7 +29,8 @@ using google::protobuf::Reflection;
 constexpr std::string_view kBytesSuffix = "_bytes";
 constexpr std::string_view kSecondsSuffix = "_s";
 // Set by the command line, not by a user.
-constexpr std::string_view kInternalField = "files_sha256";
+// Fields that are not for users.
+bool is_internal(std::string_view field) { return field == "files_sha256" || field == "trial"; }
 constexpr std::string_view kNameField = "name";
 constexpr const char* kAlternativesKey = "alternatives";
 constexpr const char* kTasksKey = "tasks";
@@ -72,7 +73,7 @@ class YamlReader {
 
   // A field by its name, or by its name without the unit.
   static Found field_of(const Descriptor& type, const std::string& key) {
-    if (key == kInternalField) return {};
+    if (is_internal(key)) return {};
     if (const auto* exact = type.FindFieldByName(key)) return {.field = exact, .unit = Unit::kNone};
     if (const auto* bytes = type.FindFieldByName(key + std::string(kBytesSuffix)))
       return {.field = bytes, .unit = Unit::kBytes};
@@ -85,7 +86,7 @@ class YamlReader {
     std::vector<std::string> keys;
     for (int i = 0; i < type.field_count(); ++i) {
       std::string key = type.field(i)->name();
-      if (key == kInternalField) continue;
+      if (is_internal(key)) continue;
       for (const std::string_view suffix : {kBytesSuffix, kSecondsSuffix}) {
         if (key.ends_with(suffix)) {
           key.resize(key.size() - suffix.size());
@@ -227,6 +228,7 @@ class YamlReader {
     if (auto* project = dynamic_cast<v1::Project*>(&message)) return {.numbers = project->mutable_limits()};
     auto& job = dynamic_cast<v1::JobSpec&>(message);
     if (field == "resources") return {.numbers = job.mutable_resources()};
+    if (field == "secrets") return {.texts = job.mutable_secrets()};
     return {.texts = field == "env" ? job.mutable_env() : job.mutable_labels()};
   }
 

@@ -203,6 +203,11 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
                   "pyproject.toml, environment.yml), a path of the nodes, an image, a name from the settings; host by "
                   "default")
       ->type_name("TEXT");
+  app->add_option("--secret", secrets_,
+                  "NAME of a variable of your environment that the command gets; its value is shown nowhere; may be "
+                  "repeated")
+      ->type_name("NAME")
+      ->allow_extra_args(false);
   app->add_option("--env", env_, "NAME=VALUE for the environment, or NAME as --environment; may be repeated")
       ->type_name("TEXT")
       ->allow_extra_args(false);
@@ -340,6 +345,15 @@ tl::expected<jobs::JobSet, Failure> JobSubmitCommand::described() const {
     const auto pair = pair_of("--env", text);
     if (!pair) return tl::unexpected(pair.error());
     (*spec.mutable_env())[pair->first] = pair->second;
+  }
+  for (const std::string& name : secrets_) {
+    const char* value = ::getenv(name.c_str());
+    if (value == nullptr) {
+      return usage_error(
+          fmt::format("--secret: the environment has no variable {}; set it before, as in: read -rs {} && export {}",
+                      name, name, name));
+    }
+    (*spec.mutable_secrets())[name] = value;
   }
   if (isolated_) spec.set_isolated(true);
   for (const std::string& mount : mounts_) spec.add_mounts(mount);

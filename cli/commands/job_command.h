@@ -35,7 +35,7 @@ class JobSubmitCommand final : public ClusterCommand {
 
   CLI::App* app_ = nullptr;
   std::string file_, memory_, duration_, debug_, graceful_, code_, request_;
-  std::vector<std::string> command_, env_, resources_, labels_;
+  std::vector<std::string> command_, env_, secrets_, resources_, labels_;
   v1::JobSpec given_;
   std::string name_, setup_, mode_, priority_, directory_, project_, note_;
   std::vector<std::string> node_names_;

@@ -86,6 +86,7 @@ class JobCoreTest : public testing::Test {
       if (each.has_remove_group()) removals_.push_back(each.remove_group().request_id());
       sent_.push_back(std::move(each));
     }
+    for (v1::Job& job : actions.trials) trials_.push_back(std::move(job));
     for (JobActors& job : actions.actors) actors_[job.number] = std::move(job);
     for (const JobEvent& event : actions.events) {
       std::string text = event.text;
@@ -342,6 +343,7 @@ class JobCoreTest : public testing::Test {
   int64_t now_ = kCoreStart;
   bool twice_ = false;
   std::map<int64_t, JobActors> actors_;  // By number of the job, as last told.
+  std::vector<v1::Job> trials_;          // Changes of jobs of trials, as told.
   bool looks_ = false;
   uint64_t version_ = 0;
   size_t rows_written_ = 0;

@@ -133,6 +133,10 @@ TEST(JobSpecTest, TheEnvironmentIsChecked) {
       {[](auto& spec) { (*spec.mutable_env())[""] = "1"; }, {"env:", "NAME=VALUE", "\"=1\""}},
       {[](auto& spec) { (*spec.mutable_env())["A=B"] = "1"; }, {"env:", "NAME=VALUE", "A=B"}},
       {[](auto& spec) { (*spec.mutable_env())["A"] = std::string("x\0y", 3); }, {"env:", "NAME=VALUE"}},
+      {[](auto& spec) { (*spec.mutable_secrets())["A"] = "b"; }, {}},
+      {[](auto& spec) { (*spec.mutable_secrets())["A=B"] = "hidden"; }, {"secrets:", "A=B"}},
+      {[](auto& spec) { (*spec.mutable_secrets())["A"] = "***"; }, {"secrets: A:", "give the value itself"}},
+      {[](auto& spec) { (*spec.mutable_secrets())["A"] = (*spec.mutable_env())["A"] = "b"; }, {"secrets: A:", "env has"}},
   });
 }
 

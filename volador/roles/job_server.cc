@@ -121,9 +121,18 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   Result<void> check_groups(const v1::QueueSettings& settings) const;
   bool post(std::function<void()> function, bool may_refuse = false);
   template <class Request, class Reply>
-  void serve(operations::Registry& registry, std::string_view name,
-             std::function<Result<Reply>(const Principal& by, const Request& request)> handler,
+  using Handler = std::function<Result<Reply>(const Principal& by, const Request& request)>;
+  // Handles a request on the thread. `needs_look`: with a fresh view of the cluster.
+  template <class Request, class Reply>
+  void handle(const Principal& by, const Request& request, Handler<Request, Reply> handler, bool needs_look,
+              Done<Reply> done);
+  template <class Request, class Reply>
+  void serve(operations::Registry& registry, std::string_view name, Handler<Request, Reply> handler,
              bool needs_look = false);
+  Result<v1::SubmitJobReply> submit(const Principal& by, const v1::SubmitJobRequest& request);
+  bool needs_files(const std::string& sha256) const {
+    return core.needs_files(sha256) || (hooks.needs_files && hooks.needs_files(sha256));
+  }
   void run();
   void open();
   void settle();
@@ -158,6 +167,8 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   std::vector<head::Mutation> batch;  // Possibly not stored.
   std::vector<protocol::ClientMessage> messages;
   std::vector<protocol::JobNotice> notices;
+  std::vector<v1::Job> trials;  // Changed jobs for `hooks`.
+  TrialHooks hooks;
   std::vector<std::function<void(const std::optional<Error>&)>> answers;  // Replies that wait for the store.
   std::optional<Error> refusal;                                           // While set, requests are refused.
   bool readable = true;
@@ -219,33 +230,51 @@ std::optional<head::AuditRequest> audited(const v1::SetQueueRequest&) {
 }
 
 template <class Request, class Reply>
-void JobServer::Impl::serve(operations::Registry& registry, std::string_view name,
-                            std::function<Result<Reply>(const Principal& by, const Request& request)> handler,
+void JobServer::Impl::handle(const Principal& by, const Request& request, Handler<Request, Reply> handler,
+                             bool needs_look, Done<Reply> done) {
+  auto answer = [this, handler = std::move(handler), by, request, done]() {
+    auto reply = refusal ? Result<Reply>(make_error(*refusal)) : handler(by, request);
+    auto asked = audited(request);
+    if (asked) asked->by = by.token_id;
+    answers.push_back([this, done, reply = std::move(reply), asked](const std::optional<Error>& unstored) {
+      const Result<Reply> outcome = unstored && reply ? Result<Reply>(make_error(*unstored)) : reply;
+      if (asked) head.record(*asked, outcome ? Result<void>() : make_error(outcome.error()));
+      done(outcome);
+    });
+  };
+  const bool queued = post(
+      [this, answer = std::move(answer), needs_look] {
+        if (!needs_look) return answer();
+        after_look.push_back(answer);
+        wants_look = true;
+      },
+      true);
+  if (!queued) {
+    done(make_error(ErrorCode::kUnavailable,
+                    "the head stops or has too many requests for jobs; ask again, with the same request_id"));
+  }
+}
+
+template <class Request, class Reply>
+void JobServer::Impl::serve(operations::Registry& registry, std::string_view name, Handler<Request, Reply> handler,
                             bool needs_look) {
   registry.serve<Request, Reply>(name, [this, handler = std::move(handler), needs_look](
                                            const Principal& by, const Request& request, Done<Reply> done) {
-    auto answer = [this, handler, by, request, done]() {
-      auto reply = refusal ? Result<Reply>(make_error(*refusal)) : handler(by, request);
-      auto asked = audited(request);
-      if (asked) asked->by = by.token_id;
-      answers.push_back([this, done, reply = std::move(reply), asked](const std::optional<Error>& unstored) {
-        const Result<Reply> outcome = unstored && reply ? Result<Reply>(make_error(*unstored)) : reply;
-        if (asked) head.record(*asked, outcome ? Result<void>() : make_error(outcome.error()));
-        done(outcome);
-      });
-    };
-    const bool queued = post(
-        [this, answer = std::move(answer), needs_look] {
-          if (!needs_look) return answer();
-          after_look.push_back(answer);
-          wants_look = true;
-        },
-        true);
-    if (!queued) {
-      done(make_error(ErrorCode::kUnavailable,
-                      "the head stops or has too many requests for jobs; ask again, with the same request_id"));
-    }
+    handle<Request, Reply>(by, request, handler, needs_look, std::move(done));
   });
+}
+
+Result<v1::SubmitJobReply> JobServer::Impl::submit(const Principal& by, const v1::SubmitJobRequest& request) {
+  int64_t bytes = 0;
+  if (const std::string& hash = request.spec().files_sha256(); !hash.empty()) {
+    const auto stored = files.bytes_of(hash);
+    if (!stored) {
+      return make_error(ErrorCode::kNotFound,
+                        fmt::format("files_sha256: the head has no archive {}; send it with PutJobFiles first", hash));
+    }
+    bytes = *stored;
+  }
+  return core.submit(request, asker(by), bytes, now_ms());
 }
 
 void JobServer::Impl::open() {
@@ -414,6 +443,7 @@ void JobServer::Impl::settle() {
     });
   }
   for (protocol::JobNotice& notice : actions.notices) notices.push_back(std::move(notice));
+  for (v1::Job& job : actions.trials) trials.push_back(std::move(job));
   if (options.guard) {
     if (actions.settings) options.guard->set_settings(*actions.settings);
     for (const jobs::JobActors& job : actions.actors) options.guard->set_actors(job);
@@ -424,6 +454,9 @@ void JobServer::Impl::settle() {
   const std::optional<Error> unstored = readable && !store() ? refusal : std::nullopt;
   if (!unstored && readable) {
     if (!notices.empty()) sender.take(std::exchange(notices, {}));
+    for (const v1::Job& job : std::exchange(trials, {})) {
+      if (hooks.on_job) hooks.on_job(job);
+    }
     if (core.any_open()) connect();
     if (!welcome) {
       messages.clear();  // Sent again by on_connected().
@@ -498,6 +531,18 @@ void JobServer::stop() {
 
 void JobServer::set_page(std::string url) { impl_->sender.set_page(std::move(url)); }
 
+void JobServer::set_trial_hooks(TrialHooks hooks) {
+  impl_->post([impl = impl_.get(), hooks = std::move(hooks)] { impl->hooks = hooks; });
+}
+
+void JobServer::submit_trial(const security::Principal& by, v1::SubmitJobRequest request,
+                             std::function<void(Result<v1::SubmitJobReply>)> done) {
+  Impl* impl = impl_.get();
+  impl->handle<v1::SubmitJobRequest, v1::SubmitJobReply>(
+      by, request, [impl](const auto& owner, const auto& asked) { return impl->submit(owner, asked); }, true,
+      std::move(done));
+}
+
 void JobServer::serve_on(operations::Registry& registry) {
   Impl* impl = impl_.get();
   impl->commands.serve_on(registry);
@@ -510,18 +555,11 @@ void JobServer::serve_on(operations::Registry& registry) {
   impl->serve<v1::SubmitJobRequest, v1::SubmitJobReply>(
       registry, "Jobs/SubmitJob",
       [impl](const Principal& by, const v1::SubmitJobRequest& request) -> Result<v1::SubmitJobReply> {
-        int64_t bytes = 0;
-        if (const std::string& hash = request.spec().files_sha256(); !hash.empty()) {
-          const auto stored = impl->files.bytes_of(hash);
-          if (!stored) {
-            return make_error(ErrorCode::kNotFound,
-                              fmt::format("files_sha256: the head has no archive {}; send it with "
-                                          "PutJobFiles first",
-                                          hash));
-          }
-          bytes = *stored;
+        if (!request.spec().trial().empty()) {
+          return make_error(ErrorCode::kInvalidArgument,
+                            "trial: only the head's experiments set it; submit the job without it");
         }
-        return impl->core.submit(request, impl->asker(by), bytes, impl->now_ms());
+        return impl->submit(by, request);
       },
       true);
   impl->serve<v1::GetJobRequest, v1::Job>(registry, "Jobs/GetJob",
@@ -571,7 +609,7 @@ void JobServer::serve_on(operations::Registry& registry) {
       });
   impl->serve<v1::PutJobFilesRequest, v1::PutJobFilesReply>(
       registry, "Jobs/PutJobFiles", [impl](const Principal&, const v1::PutJobFilesRequest& part) {
-        return impl->files.put(part, [impl](const std::string& sha256) { return impl->core.needs_files(sha256); });
+        return impl->files.put(part, [impl](const std::string& sha256) { return impl->needs_files(sha256); });
       });
 }
 

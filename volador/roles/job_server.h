@@ -10,7 +10,9 @@
 #include "head/journal/journal.h"
 #include "runtime/clock.h"
 #include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/result.h"
+#include "runtime/security/principal.h"
 
 namespace volador::head {
 class HeadAccess;
@@ -34,6 +36,12 @@ struct JobServerOptions {
   std::function<Result<protocol::Program>()> program;
 };
 
+// What the experiments of the cluster have to do with its jobs. Called on the thread of the jobs; must not block.
+struct TrialHooks {
+  std::function<void(const v1::Job& job)> on_job;              // A job with JobSpec.trial changed, durably.
+  std::function<bool(const std::string& sha256)> needs_files;  // Whether the archive of a code folder is needed.
+};
+
 // Thread safe; requests return at once.
 class JobServer final {
  public:
@@ -48,6 +56,12 @@ class JobServer final {
 
   // URL of the dashboard, for reports of jobs.
   void set_page(std::string url);
+
+  void set_trial_hooks(TrialHooks hooks);
+  // Jobs/SubmitJob for a job with JobSpec.trial, which the operation refuses. A job whose `trial` another one has is
+  // that job. `by`: its owner.
+  void submit_trial(const security::Principal& by, v1::SubmitJobRequest request,
+                    std::function<void(Result<v1::SubmitJobReply>)> done);
 
   // Registers the operations of Jobs; call withdraw("Jobs") before destroying this object.
   void serve_on(operations::Registry& registry);
