@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const kGzipMax = 186_000;
-const kLater = { terminal: 90_000, submit_form: 6_000 };  // What is loaded when it is opened.
+const kLater = { terminal: 90_000, submit_form: 6_000, configured_view: 5_000, job_usage: 6_000, users: 6_000 };  // What is loaded when it is opened.
 const root = fileURLToPath(new URL("..", import.meta.url));
 const out = mkdtempSync(join(tmpdir(), "volador-dist-"));
 const files = (folder) => readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile()).map((one) => join(one.path ?? one.parentPath, one.name).slice(folder.length + 1)).sort();

@@ -429,6 +429,8 @@ export const en = {
   "experiment.about": "About this experiment",
   "experiment.scheduler": "Scheduler",
   "experiment.started": "Started",
+  "tab.configuration": "Configuration",
+  "tab.checkpoints": "Checkpoints",
   "tab.curves": "Curves",
   "tab.trials": "Trials",
   "tab.rungs": "Rungs",

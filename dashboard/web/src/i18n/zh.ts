@@ -431,6 +431,8 @@ export const zh: Record<Key, string> = {
   "experiment.about": "实验信息",
   "experiment.scheduler": "调度器",
   "experiment.started": "开始时间",
+  "tab.configuration": "配置",
+  "tab.checkpoints": "检查点",
   "tab.curves": "学习曲线",
   "tab.trials": "试验",
   "tab.rungs": "晋级层",

@@ -4,13 +4,16 @@ import { date_time, day_time } from "../format";
 import { locale, reason_of, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
+import { use_answer } from "../live/poll";
 import { go, link, query, set_query } from "../router";
+import { use_loaded } from "../ui/loaded";
 import { Card, Copy, Empty, Facts, Head, Missing, RowLink, Rows, State, StateBar, Tabs, Toggle, count, num, span } from "../ui/parts";
 import { looks, kTrialStates } from "../ui/states";
 import { program_name } from "../ui/names";
 import { Table, type Column } from "../ui/table";
 import { plain } from "../format";
 import { AllMetrics } from "./all_metrics";
+import { configured_id, type Configured } from "./configured";
 import { Control } from "./control";
 import { Curves } from "./curves";
 import { ExperimentDownloads } from "./downloads";
@@ -74,17 +77,22 @@ export function ExperimentPage({ name }: { name: string }) {
   const experiments = use_topic("experiments", {}, 100);
   const experiment = experiments.list().find((row) => row.name === name || row.id === name);
   const trials = use_topic("trials", { experiment: name }, (experiment?.trials_total ?? 0) > 2000 ? 240 : 100);
+  const id = experiment ? configured_id(name, experiment.directory) : null;
+  const { answer, again } = use_answer<Configured>(id && `/api/v1/determined/experiments/${id}`, 5000);
+  const configured = answer?.run === name ? answer : null;
+  const view = use_loaded(configured && (() => import("./configured_view")));
   const training = experiment !== undefined && is_training(experiment);
   const tab = query("tab", training ? "training" : "curves");
   const trail = [{ text: t("nav.experiments"), path: ["experiments"] }];
   if (!experiment) {
     return <Missing of={experiments} trail={trail} title={name} what={t("experiment.unknown", { name })} next={t("experiment.unknown.next")} />;
   }
-  const keys = training ? (["training", "curves", "metrics"] as const) : (["curves", "metrics", "trials", "rungs", "parallel", "scatter", "contour", "slice", "history", "pareto", "edf", "importance", "gantt"] as const);
-  const fills = tab === "trials";
+  const keys = training ? (["training", "curves", "metrics"] as const) : (["curves", "metrics", "trials", ...(configured ? (["configuration", "checkpoints"] as const) : []), "rungs", "parallel", "scatter", "contour", "slice", "history", "pareto", "edf", "importance", "gantt"] as const);
+  const own = configured && (tab === "configuration" || tab === "checkpoints");
+  const fills = tab === "trials" || tab === "checkpoints";
   return (
     <>
-      <Head trail={trail} title={name} state={experiment.state} facts={training ? <TrainingSummary experiment={experiment} /> : <Summary experiment={experiment} />} actions={<><Control experiment={experiment} />{!training && <ResumeButton experiment={experiment} />}<ExperimentDownloads experiment={experiment} /><ArchiveButton experiment={experiment} /></>}>
+      <Head trail={trail} title={name} state={experiment.state} facts={training ? <TrainingSummary experiment={experiment} /> : <Summary experiment={experiment} />} actions={<>{configured ? view && <view.Acts of={configured} again={again} /> : <Control experiment={experiment} />}{!training && !configured && <ResumeButton experiment={experiment} />}<ExperimentDownloads experiment={experiment} /><ArchiveButton experiment={experiment} /></>}>
         <WaitingTrials experiment={experiment} />
         <div class="tab-row">
           <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />
@@ -92,16 +100,16 @@ export function ExperimentPage({ name }: { name: string }) {
         </div>
       </Head>
       <div class={`page-body${fills ? " fill" : ""}`}>
-        <Rows of={trials}>
+        {own ? view && (tab === "checkpoints" ? <view.Checkpoints of={configured} /> : <view.Configuration of={configured} />) : <Rows of={trials}>
           {(all) => {
             const rows = training && tab !== "training" ? all.filter((one) => !is_event(one)) : all;
             if (!rows.length) return <Empty icon="experiments" title={t("trials.none")}>{t("trials.none.next")}</Empty>;
             if (tab === "trials") return <TrialTable trials={rows} experiment={experiment} />;
-            const view = training && tab === "training" ? <Training trials={rows} experiment={experiment} /> : tab === "rungs" ? <Rungs trials={rows} experiment={experiment} /> : tab === "parallel" ? <Parallel trials={rows} experiment={experiment} />
+            const shown = training && tab === "training" ? <Training trials={rows} experiment={experiment} /> : tab === "rungs" ? <Rungs trials={rows} experiment={experiment} /> : tab === "parallel" ? <Parallel trials={rows} experiment={experiment} />
               : tab === "metrics" ? <AllMetrics trials={rows} experiment={experiment} /> : tab === "scatter" || tab === "contour" || tab === "history" || tab === "pareto" ? <Scatter key={tab} trials={rows} experiment={experiment} preset={tab} /> : tab === "slice" ? <Slice trials={rows} experiment={experiment} /> : tab === "edf" ? <Edf trials={rows} experiment={experiment} /> : tab === "importance" ? <Importance trials={rows} experiment={experiment} /> : tab === "gantt" ? <Gantt trials={rows} experiment={experiment} /> : <Curves trials={rows} experiment={experiment} />;
             return (
               <div class="columns">
-                <div class="stack">{view}</div>
+                <div class="stack">{shown}</div>
                 <div class="stack side">
                   {training ? <TrainingConfig trials={rows} /> : (
                     <>
@@ -117,7 +125,7 @@ export function ExperimentPage({ name }: { name: string }) {
               </div>
             );
           }}
-        </Rows>
+        </Rows>}
       </div>
     </>
   );

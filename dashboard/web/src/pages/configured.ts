@@ -1,0 +1,59 @@
+// Experiments of a configuration (Determined's kind): their own row, beside the rows of the head's list. Pure types.
+import type { Row } from "../live/protocol";
+
+export interface Configured {
+  id: number;
+  name: string;
+  description: string;
+  labels: string[];
+  state: string;
+  archived: boolean;
+  created_ms: number;
+  ended_ms: number;
+  user: string;
+  owner: string;
+  workspace: string;
+  project: string;
+  searcher: string;
+  metric: string;
+  parent: number;
+  notes: string;
+  reason: string;
+  checkpoints: number;
+  checkpoint_bytes: number;
+  run: string;
+  config?: Record<string, unknown>;
+  original_config: string;
+  storage: string;
+}
+
+export interface Checkpoint extends Row {
+  trial: number;
+  batches: number;
+  created_ms: number;
+  state: string;
+  bytes: number;
+  metric?: number | null;
+  storage: string;
+  run: number;
+}
+
+// The id at the end of the name of its rows: "mnist-12"; null: the rows are those of a program, whose results have a directory.
+export const configured_id = (name: string, directory: string | undefined): string | null => (directory ? null : /-(\d+)$/.exec(name)?.[1] ?? null);
+
+// The trial of a row: "trial-17".
+export const trial_row = (trial: number) => `trial-${trial}`;
+
+export type Act = "activate" | "pause" | "cancel" | "kill" | "archive" | "unarchive" | "delete";
+
+const kEnded = ["COMPLETED", "CANCELED", "ERROR"];
+export const has_ended = (state: string) => kEnded.includes(state);
+
+// What its state and archive flag allow, the most usual first.
+export function acts_of({ state, archived }: { state: string; archived: boolean }): Act[] {
+  if (state === "ACTIVE") return ["pause", "cancel", "kill"];
+  if (state === "PAUSED") return ["activate", "cancel", "kill"];
+  if (state === "STOPPING_CANCELED") return ["kill"];
+  if (has_ended(state)) return [archived ? "unarchive" : "archive", "delete"];
+  return state === "DELETE_FAILED" ? ["delete"] : [];
+}

@@ -1,0 +1,117 @@
+// What an experiment of a configuration has beside the views of all experiments: its configuration, its checkpoints, and its own actions. Loaded when one is opened.
+import { useState } from "preact/hooks";
+import { call, may } from "../api";
+import { date_time, day_time } from "../format";
+import { locale, t } from "../i18n";
+import { use_answer } from "../live/poll";
+import { head_now } from "../live/use";
+import { link } from "../router";
+import { Confirm, use_act } from "../ui/confirm";
+import { Card, Code, Empty, Failed, Loading, Middle, TokenLink, count, failure, num, size } from "../ui/parts";
+import { Table, type Column } from "../ui/table";
+import { acts_of, trial_row, type Act, type Checkpoint, type Configured } from "./configured";
+import { d } from "./configured_texts";
+
+const kAsked: Act[] = ["cancel", "kill", "delete"];
+const kRows = 10_000;
+const kEvery = 5000;  // In ms.
+
+export function Acts({ of, again }: { of: Configured; again: () => void }) {
+  const [asking, set_asking] = useState<Act | null>(null);
+  const { busy, run } = use_act();
+  if (!may("user")) return null;
+  const name = of.run;
+  const act = async (what: Act) => {
+    await run(async () => {
+      await call("POST", `/api/v1/determined/experiments/${of.id}:change`, { command: what });
+      return d(what === "delete" ? "delete.all.done" : `${what}.done`, { name });
+    });
+    set_asking(null);
+    again();
+  };
+  const text = (what: Act) => d(what === "delete" ? "delete_all" : what);
+  return (
+    <>
+      {acts_of(of).map((what) => <button key={what} type="button" class="button" disabled={busy} onClick={() => (kAsked.includes(what) ? set_asking(what) : void act(what))}>{text(what)}</button>)}
+      {asking && (
+        <Confirm title={d(`${asking as "cancel" | "kill" | "delete"}.title`, { name })} explain={d(asking === "delete" ? "delete.all.explain" : `${asking as "cancel" | "kill"}.explain`)} command={`volador experiment ${asking} ${of.id}`}
+          act={text(asking)} danger busy={busy} on_act={() => void act(asking)} on_close={() => set_asking(null)} />
+      )}
+    </>
+  );
+}
+
+function About({ of }: { of: Configured }) {
+  const facts: [string, preact.ComponentChildren][] = [
+    [d("description"), of.description],
+    [t("col.owner"), of.user || <TokenLink id={of.owner} />],
+    [d("project"), of.project && `${of.workspace} / ${of.project}`],
+    [t("col.created"), date_time(of.created_ms, locale())],
+    [d("ended"), of.ended_ms > 0 && date_time(of.ended_ms, locale())],
+    [d("parent"), of.parent > 0 && count(of.parent)],
+    [d("checkpoints"), of.checkpoints > 0 && d("checkpoints.sum", { n: of.checkpoints, size: size(of.checkpoint_bytes) })],
+    [d("storage"), of.storage && <code class="wrap">{of.storage}</code>],
+    [d("notes"), of.notes],
+    [d("reason"), of.reason],
+  ];
+  return (
+    <Card title={d("about", { id: of.id })}>
+      <dl class="facts">{facts.filter(([, value]) => value !== "" && value !== false).map(([name, value]) => <div key={name}><dt>{name}</dt><dd>{value}</dd></div>)}</dl>
+      <p class="quiet-line">{d("reproduce")}</p>
+      <Code text={`volador experiment config ${of.id}\nvolador experiment fork ${of.id}`} />
+    </Card>
+  );
+}
+
+export const Configuration = ({ of }: { of: Configured }) => (
+  <div class="columns">
+    <div class="stack">
+      <Card title={d("as_given")}><Code text={of.original_config} /></Card>
+      <Card title={d("complete")}>
+        <p class="quiet-line">{d("secrets")}</p>
+        <Code text={JSON.stringify(of.config ?? {}, null, 2)} />
+      </Card>
+    </div>
+    <div class="stack side"><About of={of} /></div>
+  </div>
+);
+
+export function Checkpoints({ of }: { of: Configured }) {
+  const { answer, error, again } = use_answer<{ rows: Checkpoint[] }>(`/api/v1/determined/experiments/${of.id}/checkpoints?page_size=${kRows}`, kEvery);
+  const [chosen, set_chosen] = useState<Set<string>>(new Set());
+  const [asking, set_asking] = useState(false);
+  const { busy, run } = use_act();
+  if (error) return <Failed {...failure(error)} />;
+  if (!answer) return <Loading />;
+  const ids = [...chosen];
+  const columns: Column<Checkpoint>[] = [
+    { key: "id", card: "title", title: t("col.name"), width: 130, small: true, look: (row) => row.id, cell: (row) => <code title={row.storage}><Middle text={row.id} /></code> },
+    { key: "trial", title: t("col.trial"), width: 90, small: true, look: (row) => row.trial, cell: (row) => <a href={link(["experiments", of.run, "trials", trial_row(row.trial)])}>{trial_row(row.trial)}</a> },
+    { key: "run", title: d("run"), width: 60, right: true, look: (row) => row.run, cell: (row) => <span class="num">{count(row.run)}</span> },
+    { key: "batches", title: d("batches"), width: 80, right: true, small: true, look: (row) => row.batches, cell: (row) => <span class="num">{count(row.batches)}</span> },
+    { key: "metric", title: of.metric, width: 90, right: true, small: true, look: (row) => row.metric, cell: (row) => <span class="num">{num(row.metric)}</span> },
+    { key: "size", title: t("col.size"), width: 80, right: true, look: (row) => row.bytes, cell: (row) => <span class="num">{size(row.bytes)}</span> },
+    { key: "created", title: t("col.created"), width: 110, look: (row) => row.created_ms, cell: (row) => <span class="num" title={date_time(row.created_ms, locale())}>{day_time(row.created_ms, head_now(), locale())}</span> },
+    { key: "state", card: "side", title: t("col.state"), width: 100, look: (row) => row.state, cell: (row) => d(`state.${row.state as "COMPLETED"}`) },
+  ];
+  const remove = async () => {
+    const well = await run(async () => {
+      await call("POST", "/api/v1/determined/checkpoints:delete", { ids });
+      return d("delete.done", { n: ids.length });
+    });
+    set_asking(false);
+    if (well) set_chosen(new Set());
+    again();
+  };
+  return (
+    <>
+      <Table label={d("checkpoints")} rows={answer.rows} columns={columns} id={(row) => row.id} order="-created"
+        choose={may("user") ? { chosen, set: set_chosen, name: (row) => row.id, bar: () => <button type="button" class="button danger" onClick={() => set_asking(true)}>{d("delete.many", { n: ids.length })}</button> } : undefined}
+        empty={<Empty icon="experiments" title={d("none")}>{d("none.next")}</Empty>} />
+      {asking && (
+        <Confirm title={d("delete.many", { n: ids.length })} explain={d("delete.explain")} command={`volador checkpoint rm ${ids.map((id) => id.slice(0, 8)).join(" ")}`}
+          act={d("delete")} danger busy={busy} on_act={() => void remove()} on_close={() => set_asking(false)} />
+      )}
+    </>
+  );
+}
