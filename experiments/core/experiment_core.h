@@ -25,11 +25,14 @@ namespace volador::experiments {
 
 // Tables of the journal. Keys are ids as 8 bytes, highest first, but for checkpoints, whose key is the id.
 inline constexpr std::string_view kExperimentsTable = "experiments";  // protocol::ExperimentDefinition.
-inline constexpr std::string_view kSearchesTable =
-    "experiment_searches";                                             // protocol::SearchRecord; key: the experiment.
-inline constexpr std::string_view kTrialsTable = "experiment_trials";  // protocol::TrialRecord.
-inline constexpr std::string_view kCheckpointsTable = "experiment_checkpoints";  // v1::CheckpointInfo.
-inline constexpr std::string_view kExperimentsHeadTable = "experiments_head";    // "last": highest ids that were given.
+// protocol::SearchRecord; key: the experiment.
+inline constexpr std::string_view kSearchesTable = "experiment_searches";
+// protocol::SearchStep, what happened since the SearchRecord; key: the experiment, and the number of the step.
+inline constexpr std::string_view kSearchStepsTable = "experiment_search_steps";
+inline constexpr std::string_view kTrialsTable = "experiment_trials";            // protocol::TrialRecord.
+inline constexpr std::string_view kCheckpointsTable = "experiment_checkpoints";  // protocol::CheckpointRecord.
+// "last": the highest ids of an experiment and a trial that were deleted: "12 340".
+inline constexpr std::string_view kExperimentsHeadTable = "experiments_head";
 
 struct ExperimentLimits {
   size_t open = 1000;         // Experiments that have not ended.
@@ -64,6 +67,11 @@ struct TrialStop {
   std::string job;
   bool now = false;  // Kill; otherwise SIGTERM first.
 };
+// Another priority of a job, for Jobs/SetJobPriority. It has no effect if the job is not queued any more.
+struct TrialPriority {
+  std::string job;
+  std::string priority;
+};
 struct ExperimentEvent {
   std::string text;
   std::vector<std::pair<std::string, std::string>> fields;
@@ -74,6 +82,7 @@ struct ExperimentActions {
   std::vector<ExperimentRow> rows;
   std::vector<TrialJob> submit;
   std::vector<TrialStop> stop;
+  std::vector<TrialPriority> priorities;
   std::vector<MetricReport> metrics;
   std::vector<MetricRewind> rewinds;
   std::vector<int64_t> garbage;              // Experiments with checkpoints to delete: a job should collect them.
@@ -156,7 +165,8 @@ class ExperimentCore {
 
   Result<v1::StartTrialRunReply> start_run(const v1::StartTrialRunRequest& request, const ExperimentRequester& by,
                                            int64_t now_ms);
-  // None: the search has not decided; ask again after the trial changed.
+  // None: the program of a custom search has not decided; ask again after the trial changed. A trial that waits for
+  // others of its search is told that there is no more: it releases its resources, and starts again if it goes on.
   Result<std::optional<v1::GetTrialOperationReply>> operation(int64_t trial, int64_t run,
                                                               const ExperimentRequester& by) const;
   Result<void> complete(const v1::CompleteTrialOperationRequest& request, const ExperimentRequester& by,
@@ -174,8 +184,9 @@ class ExperimentCore {
   Result<v1::GetGarbageReply> garbage(int64_t experiment, const ExperimentRequester& by) const;
   Result<void> garbage_collected(const v1::ReportGarbageRequest& request, const ExperimentRequester& by,
                                  int64_t now_ms);
-  // The job that collects garbage of an experiment; it needs the experiment's token.
-  Result<TrialJob> garbage_job(int64_t experiment) const;
+  // A new job that collects garbage of an experiment, `trial` 0. Its JobSpec::trial is "garbage-<experiment>.<run>", so
+  // that on_job() takes its changes too. `token`: id and text of a new token for it; it is revoked when it has reported.
+  Result<TrialJob> garbage_job(int64_t experiment, const std::pair<std::string, std::string>& token);
   // The job has ended without a report.
   void on_garbage_job_failed(int64_t experiment, const std::string& why, int64_t now_ms);
 
