@@ -1,0 +1,599 @@
+#include "experiments/core/running_experiment.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+
+#include "experiments/config/config_reader.h"
+#include "runtime/quantities.h"
+#include "runtime/yaml/reader.h"
+#include "tune/overload.h"
+
+namespace volador::experiments {
+namespace {
+
+namespace determined = tune::determined;
+
+constexpr int64_t kStepsMin = 64;  // Steps of a search after which its snapshot is written again, at least.
+
+determined::ExitReason exit_reason(TrialExit exit) {
+  switch (exit) {
+    case TrialExit::kUserCanceled:
+      return determined::ExitReason::kUserCancelled;
+    case TrialExit::kUserRequestedStop:
+      return determined::ExitReason::kUserRequestedStop;
+    case TrialExit::kInvalidHp:
+      return determined::ExitReason::kInvalidHp;
+    case TrialExit::kInitInvalidHp:
+      return determined::ExitReason::kInitInvalidHp;
+    case TrialExit::kErrored:
+      break;
+  }
+  return determined::ExitReason::kErrored;
+}
+
+ExperimentConfig read_complete(const std::string& json) {
+  auto document = yaml::read(json, "experiment");
+  VOLADOR_CHECK(document.has_value(), json);
+  return config_from(std::move(document->root));
+}
+
+TrialStanding standing_of(const protocol::TrialRecord& record) {
+  TrialStanding standing{.state = static_cast<RunState>(record.state()),
+                         .restarts = record.info().restarts(),
+                         .has_processes = record.has_processes(),
+                         .asked = record.asked(),
+                         .closed = record.closed()};
+  if (record.has_invalid()) standing.invalid = static_cast<TrialExit>(record.invalid());
+  return standing;
+}
+
+Result<determined::Operations> operations_from(const protocol::SearchStep& step) {
+  determined::Operations operations;
+  for (const v1::SearcherOperation& one : step.operations()) {
+    if (one.kind() == "create") {
+      auto hparams = tune::Config::from_json(one.hparams().empty() ? "{}" : one.hparams());
+      if (!hparams || !hparams->is_map())
+        return make_error(ErrorCode::kInvalidArgument,
+                          fmt::format("create of trial \"{}\": hparams: expected a JSON object, got {}", one.request(),
+                                      one.hparams()));
+      operations.emplace_back(determined::Create{one.request(), one.seed(), std::move(*hparams)});
+    } else if (one.kind() == "validate_after") {
+      operations.emplace_back(determined::ValidateAfter{one.request(), one.length()});
+    } else if (one.kind() == "close") {
+      operations.emplace_back(determined::Close{one.request()});
+    } else if (one.kind() == "shutdown") {
+      operations.emplace_back(determined::Shutdown{one.failure(), one.cancel()});
+    } else {
+      return make_error(
+          ErrorCode::kInvalidArgument,
+          fmt::format("kind: expected create, validate_after, close or shutdown, got \"{}\"", one.kind()));
+    }
+  }
+  return operations;
+}
+
+}  // namespace
+
+std::string key_of(int64_t number) {
+  std::string key(8, '\0');
+  for (int i = 0; i < 8; ++i) key[static_cast<size_t>(i)] = static_cast<char>(number >> (56 - 8 * i));
+  return key;
+}
+
+int64_t number_of(std::string_view key) {
+  if (key.size() < 8) return 0;
+  uint64_t number = 0;
+  for (size_t i = 0; i < 8; ++i) number = number << 8 | static_cast<uint8_t>(key[i]);
+  return static_cast<int64_t>(number);
+}
+
+Result<std::unique_ptr<determined::Search>> search_of(const ExperimentConfig& config, uint32_t seed) {
+  const auto whole = tune::Config::from_json(json_of(config, Secrets::kShown));
+  if (!whole) return make_error(whole.error());
+  const auto space = HyperparameterSpace::from((*whole)["hyperparameters"]);
+  if (!space) return make_error(space.error());
+  return determined::Search::create(searcher_settings(config.searcher).options, *space, seed);
+}
+
+RunningExperiment::Trial::Trial(protocol::TrialRecord record_in, int64_t max_restarts)
+    : record(std::move(record_in)), machine(max_restarts, standing_of(record)) {}
+
+RunningExperiment::RunningExperiment(ExperimentContext& context, protocol::ExperimentDefinition definition,
+                                     std::optional<ExperimentConfig> config)
+    : context_(context),
+      definition_(std::move(definition)),
+      config_(std::move(config)),
+      machine_(run_state_from(definition_.info().state()).value_or(RunState::kError), definition_.info().archived()) {
+  if (config_) settings_ = searcher_settings(config_->searcher);
+  if (!definition_.warm_start_checkpoint().empty()) ++context_.warm_starts[definition_.warm_start_checkpoint()];
+}
+
+RunningExperiment::RunningExperiment(ExperimentContext& context, ExperimentRows rows)
+    : RunningExperiment(context, *rows.definition, std::nullopt) {
+  if (is_active()) settings_ = searcher_settings(this->config().searcher);
+  for (auto& [number, record] : rows.trials) {
+    const auto [found, added] =
+        trials_.emplace(std::piecewise_construct, std::forward_as_tuple(number),
+                        std::forward_as_tuple(std::move(record), is_active() ? config().max_restarts : 0));
+    Trial& trial = found->second;
+    by_request_[trial.record.info().request_id()] = number;
+    context_.experiment_of[number] = id();
+    context_.last_trial = std::max(context_.last_trial, number);
+    count(trial, 1);
+    if (trial.record.info().has_best_metric() &&
+        (best_trial_ == 0 || is_better(trial.record.info().best_metric(), best_metric())))
+      best_trial_ = number;
+    if (trial.is_over()) continue;
+    open_.insert(number);
+    if (trial.waits_for_slots()) waiting_.insert(number);
+    if (trial.record.job_requested()) running_.insert(number);
+    if (const int64_t at = trial.record.preempt_deadline_ms(); at != 0) deadlines_.emplace(at, number);
+  }
+  std::sort(rows.checkpoints.begin(), rows.checkpoints.end(),
+            [](const auto& one, const auto& other) { return one.number() < other.number(); });
+  for (protocol::CheckpointRecord& record : rows.checkpoints) {
+    const v1::CheckpointInfo& shown = record.info();
+    last_checkpoint_ = std::max(last_checkpoint_, record.number());
+    context_.checkpoint_of[shown.id()] = id();
+    if (const auto trial = trials_.find(shown.trial()); trial != trials_.end())
+      trial->second.checkpoints.push_back(shown.id());
+    if (shown.state() == "DELETING") garbage_.insert(shown.id());
+    if (shown.state() != "DELETED") {
+      ++kept_checkpoints_;
+      kept_bytes_ += shown.bytes();
+    }
+    const std::string key = shown.id();
+    checkpoints_.emplace(key, std::move(record));
+  }
+  if (is_active()) restore_search(rows);
+}
+
+// ---- rows ----
+
+const ExperimentConfig& RunningExperiment::config() const {
+  if (!config_) config_ = read_complete(definition_.config());
+  return *config_;
+}
+
+void RunningExperiment::touch() {
+  changed_ = true;
+  context_.touched.insert(id());
+}
+void RunningExperiment::touch(Trial& trial) {
+  changed_trials_.insert(trial.id());
+  context_.touched.insert(id());
+}
+void RunningExperiment::touch_checkpoint(const std::string& checkpoint) {
+  changed_checkpoints_.insert(checkpoint);
+  context_.touched.insert(id());
+}
+
+void RunningExperiment::event(std::string text, std::vector<std::pair<std::string, std::string>> fields) {
+  std::vector<std::pair<std::string, std::string>> all = {{"experiment", std::to_string(id())},
+                                                          {"name", definition_.info().name()}};
+  std::ranges::move(fields, std::back_inserter(all));
+  context_.actions.events.push_back({std::move(text), std::move(all)});
+}
+
+void RunningExperiment::flush() {
+  ExperimentActions& actions = context_.actions;
+  const auto put = [&](std::string_view table, std::string key, std::optional<std::string> value) {
+    actions.rows.push_back({std::string(table), std::move(key), std::move(value)});
+  };
+  const auto drop_steps = [&] {
+    for (int64_t step = snapshot_step_ + 1; step <= stored_step_; ++step)
+      put(kSearchStepsTable, key_of(id()) + key_of(step), std::nullopt);
+  };
+  if (search_ == nullptr && step_ > 0) {
+    drop_steps();
+    if (snapshot_step_ > 0) put(kSearchesTable, key_of(id()), std::nullopt);
+    step_ = snapshot_step_ = stored_step_ = 0;
+    new_steps_.clear();
+  }
+  // A snapshot has a part for each trial: it is written after as many steps that a step costs the same.
+  if (!new_steps_.empty() && step_ - snapshot_step_ > std::max(kStepsMin, static_cast<int64_t>(trials_.size()) / 4)) {
+    protocol::SearchRecord record;
+    record.set_snapshot(search_->snapshot());
+    record.set_step(step_);
+    drop_steps();
+    put(kSearchesTable, key_of(id()), record.SerializeAsString());
+    snapshot_step_ = stored_step_ = step_;
+    new_steps_.clear();
+  }
+  for (const Step& step : new_steps_)
+    put(kSearchStepsTable, key_of(id()) + key_of(++stored_step_), step.SerializeAsString());
+  new_steps_.clear();
+  if (changed_) {
+    definition_.mutable_info()->set_state(std::string(to_string(machine_.state())));
+    definition_.mutable_info()->set_archived(machine_.is_archived());
+  }
+  for (const int64_t number : changed_trials_) {
+    put(kTrialsTable, key_of(number),
+        is_deleted() ? std::nullopt : std::optional(at(number).record.SerializeAsString()));
+    actions.trials.push_back(number);
+  }
+  for (const std::string& checkpoint : changed_checkpoints_)
+    put(kCheckpointsTable, checkpoint,
+        is_deleted() ? std::nullopt : std::optional(checkpoints_.at(checkpoint).SerializeAsString()));
+  if (changed_)
+    put(kExperimentsTable, key_of(id()), is_deleted() ? std::nullopt : std::optional(definition_.SerializeAsString()));
+  actions.experiments.push_back(id());
+  changed_ = false;
+  changed_trials_.clear();
+  changed_checkpoints_.clear();
+  if (!is_active() && config_) config_.reset();
+}
+
+// ---- search ----
+
+Result<void> RunningExperiment::begin(int64_t now_ms) {
+  auto search = search_of(config(), definition_.seed());
+  if (!search) return make_error(search.error());
+  search_ = std::move(*search);
+  touch();
+  Step step;
+  step.set_kind(Step::INITIAL);
+  tell(std::move(step), now_ms);
+  return {};
+}
+
+void RunningExperiment::resume(int64_t now_ms) {
+  if (has_garbage()) {
+    touch();
+    context_.actions.garbage.push_back(id());
+  }
+  if (!is_active()) return;
+  if (search_ == nullptr) {
+    set_reason(*definition_.mutable_info(), reason("experiment.search_lost"));
+    touch();
+    obey(machine_.fail(), now_ms);
+    return finish_if_over(now_ms);
+  }
+  for (const int64_t number : std::vector<int64_t>(running_.begin(), running_.end())) {
+    Trial& trial = at(number);
+    if (trial.record.killed() && !trial.record.info().job().empty()) send_stop(trial, true);
+  }
+  submit_waiting();
+  finish_if_over(now_ms);
+}
+
+void RunningExperiment::restore_search(const ExperimentRows& rows) {
+  auto search = search_of(config(), definition_.seed());
+  if (!search) return;
+  search_ = std::move(*search);
+  if (rows.search) {
+    step_ = snapshot_step_ = rows.search->step();
+    if (!search_->restore(rows.search->snapshot())) return search_.reset();
+  }
+  // Steps of before the snapshot may be left if the journal was cut.
+  for (const auto& [number, step] : rows.steps) {
+    if (number <= snapshot_step_) continue;
+    if (number != step_ + 1) return search_.reset();
+    execute(step);
+    step_ = number;
+  }
+  stored_step_ = step_;
+}
+
+// What has happened goes to the search; the answer to a custom one has been checked by answer() before.
+determined::Operations RunningExperiment::execute(const Step& step) {
+  switch (step.kind()) {
+    case Step::INITIAL:
+      return search_->initial_operations();
+    case Step::CREATED:
+      return search_->created(step.request());
+    case Step::VALIDATED:
+      return search_->validated(step.request(), step.number(), step.value());
+    case Step::REPORTED:
+      return search_->reported(step.request(), step.number(), step.value());
+    case Step::TRAINED:
+      search_->trained(step.request(), step.value());
+      return {};
+    case Step::CLOSED:
+      return search_->closed(step.request());
+    case Step::EXITED:
+      return search_->exited(step.request(), exit_reason(static_cast<TrialExit>(step.number())));
+    case Step::ANSWERED: {
+      const auto operations = operations_from(step);
+      if (!operations) return {};
+      return search_
+          ->answer(step.number(), *operations, step.has_progress() ? std::optional(step.progress()) : std::nullopt)
+          .value_or(determined::Operations());
+    }
+    default:
+      return {};
+  }
+}
+
+void RunningExperiment::note(Step step) {
+  ++step_;
+  new_steps_.push_back(std::move(step));
+  context_.touched.insert(id());
+}
+
+void RunningExperiment::tell(Step step, int64_t now_ms) {
+  if (!has_search()) return;
+  auto operations = execute(step);
+  note(std::move(step));
+  perform(std::move(operations), now_ms);
+}
+
+void RunningExperiment::perform(determined::Operations operations, int64_t now_ms) {
+  std::ranges::move(operations, std::back_inserter(operations_));
+  if (std::exchange(performing_, true)) return;
+  while (!operations_.empty() && has_search()) {
+    const determined::Operation operation = std::move(operations_.front());
+    operations_.pop_front();
+    const auto trial_of = [&](const std::string& request) -> Trial* {
+      const auto found = by_request_.find(request);
+      return found == by_request_.end() ? nullptr : &at(found->second);
+    };
+    std::visit(tune::Overload{[&](const determined::Create& one) { create(one, now_ms); },
+                              [&](const determined::ValidateAfter& one) {
+                                if (Trial* trial = trial_of(one.request)) ask(*trial, one.length, now_ms);
+                              },
+                              [&](const determined::Close& one) {
+                                if (Trial* trial = trial_of(one.request)) close(*trial, now_ms);
+                              },
+                              [&](const determined::Shutdown& one) {
+                                if (one.cancel)
+                                  set_reason(*definition_.mutable_info(), reason("experiment.trials_canceled"));
+                                touch();
+                                obey(machine_.search_ended(one.failure, one.cancel), now_ms);
+                              }},
+               operation);
+  }
+  operations_.clear();
+  performing_ = false;
+  finish_if_over(now_ms);
+}
+
+void RunningExperiment::create(const determined::Create& operation, int64_t now_ms) {
+  const int64_t number = ++context_.last_trial;
+  protocol::TrialRecord record;
+  v1::TrialInfo& shown = *record.mutable_info();
+  shown.set_id(number);
+  shown.set_experiment(id());
+  shown.set_request_id(operation.request);
+  shown.set_hparams(operation.hyperparameters.is_null() ? "{}" : operation.hyperparameters.to_json());
+  shown.set_seed(operation.trial_seed);
+  shown.set_created_ms(now_ms);
+  shown.set_warm_start_trial(definition_.warm_start_trial());
+  shown.set_warm_start_checkpoint(definition_.warm_start_checkpoint());
+  const RunState begins = state() == RunState::kPaused ? RunState::kPaused : RunState::kActive;
+  record.set_state(static_cast<int32_t>(begins));
+  shown.set_state(std::string(to_string(begins)));
+  const auto [found, added] = trials_.emplace(std::piecewise_construct, std::forward_as_tuple(number),
+                                              std::forward_as_tuple(std::move(record), config().max_restarts));
+  Trial& trial = found->second;
+  by_request_[operation.request] = number;
+  context_.experiment_of[number] = id();
+  open_.insert(number);
+  count(trial, 1);
+  touch(trial);
+  Step step;
+  step.set_kind(Step::CREATED);
+  step.set_request(operation.request);
+  tell(std::move(step), now_ms);
+  // In a timed search a trial runs from its beginning to its end, or until the search closes it.
+  if (settings_.options.timed) ask(trial, settings_.options.max_length, now_ms);
+}
+
+void RunningExperiment::ask(Trial& trial, int64_t length, int64_t now_ms) {
+  if (trial.is_over()) return;
+  trial.record.mutable_info()->set_searched_length(length);
+  trial.record.set_length(length);
+  if (trial.machine.standing().has_processes && trial.id() != completing_) trial.record.set_asked_late(true);
+  act(trial, trial.machine.asked(), now_ms);
+}
+
+void RunningExperiment::close(Trial& trial, int64_t now_ms) {
+  if (trial.is_over()) return;
+  if (settings_.options.timed) {
+    act(trial, trial.machine.completed(), now_ms);
+    if (trial.machine.standing().has_processes) ask_to_end(trial, now_ms);
+    if (trial.is_over()) return;
+  }
+  act(trial, trial.machine.closed(), now_ms);
+}
+
+// Whether a custom search has to decide what the trial does next.
+bool RunningExperiment::awaits_program(const Trial& trial) const {
+  if (search_ == nullptr || search_->custom() == nullptr) return false;
+  return std::ranges::any_of(search_->custom()->events(), [&](const determined::SearchEvent& event) {
+    return event.request == trial.record.info().request_id() &&
+           event.kind == determined::SearchEvent::Kind::kValidationCompleted;
+  });
+}
+
+std::optional<v1::GetSearcherEventsReply> RunningExperiment::searcher_events() const {
+  v1::GetSearcherEventsReply reply;
+  if (search_ != nullptr && search_->custom() != nullptr) {
+    for (const determined::SearchEvent& event : search_->custom()->events())
+      reply.add_events(to_config(event).to_json());
+  }
+  if (reply.events().empty() && has_search()) return std::nullopt;
+  return reply;
+}
+
+Result<void> RunningExperiment::searcher_operations(const v1::PostSearcherOperationsRequest& request, int64_t now_ms) {
+  if (!has_search())
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("experiment {} is {}: its search takes no more operations", id(), to_string(state())));
+  Step step;
+  step.set_kind(Step::ANSWERED);
+  step.set_number(request.event());
+  *step.mutable_operations() = request.operations();
+  if (request.has_progress()) step.set_progress(request.progress());
+  const auto operations = operations_from(step);
+  if (!operations) return make_error(operations.error());
+  const auto creates = static_cast<size_t>(std::ranges::count_if(
+      *operations, [](const auto& one) { return std::holds_alternative<determined::Create>(one); }));
+  if (trials_.size() + creates > context_.limits.trials)
+    return make_error(ErrorCode::kUnavailable, fmt::format("experiment {} has {}, and may have {}", id(),
+                                                           counted(trials_.size(), "trial"), context_.limits.trials));
+  auto answered = search_->answer(request.event(), *operations,
+                                  request.has_progress() ? std::optional(request.progress()) : std::nullopt);
+  if (!answered) return make_error(answered.error());
+  note(std::move(step));
+  // Trials whose completion was answered without another length are told that there is no more.
+  for (const int64_t number : open_) {
+    if (at(number).record.job_requested()) changed_trials_.insert(number);
+  }
+  perform(std::move(*answered), now_ms);
+  return {};
+}
+
+// ---- states ----
+
+void RunningExperiment::count(const Trial& trial, int change) {
+  int64_t& number = states_[trial.record.info().state()];
+  number += change;
+  if (number == 0) states_.erase(trial.record.info().state());
+}
+
+void RunningExperiment::obey(TrialOrder order, int64_t now_ms) {
+  if (order == TrialOrder::kNone) return;
+  const RunState wanted = order == TrialOrder::kActivate ? RunState::kActive
+                          : order == TrialOrder::kPause  ? RunState::kPaused
+                          : order == TrialOrder::kCancel ? RunState::kStoppingCanceled
+                                                         : RunState::kStoppingKilled;
+  for (const int64_t number : std::vector<int64_t>(open_.begin(), open_.end())) {
+    Trial& trial = at(number);
+    if (!trial.is_over()) act(trial, trial.machine.become(wanted), now_ms);
+  }
+}
+
+void RunningExperiment::act(Trial& trial, const TrialActions& actions, int64_t now_ms) {
+  protocol::TrialRecord& record = trial.record;
+  const TrialStanding& standing = trial.machine.standing();
+  count(trial, -1);
+  record.mutable_info()->set_state(std::string(to_string(standing.state)));
+  count(trial, 1);
+  record.set_state(static_cast<int32_t>(standing.state));
+  record.mutable_info()->set_restarts(standing.restarts);
+  record.set_has_processes(standing.has_processes);
+  record.set_asked(standing.asked);
+  record.set_closed(standing.closed);
+  if (standing.invalid) record.set_invalid(static_cast<int32_t>(*standing.invalid));
+  touch(trial);
+  if (actions.allocate) request_run(trial);
+  if (actions.preempt) ask_to_end(trial, now_ms);
+  if (actions.kill) kill(trial, now_ms);
+  if (actions.exit) {
+    Step step;
+    step.set_kind(Step::EXITED);
+    step.set_request(record.info().request_id());
+    step.set_number(static_cast<int64_t>(*actions.exit));
+    tell(std::move(step), now_ms);
+  }
+  if (actions.ended) end_trial(trial, now_ms);
+}
+
+void RunningExperiment::end_trial(Trial& trial, int64_t now_ms) {
+  v1::TrialInfo& shown = *trial.record.mutable_info();
+  open_.erase(trial.id());
+  waiting_.erase(trial.id());
+  set_deadline(trial, 0);
+  shown.set_ended_ms(now_ms);
+  shown.set_searched_length(0);
+  if (trial.machine.state() == RunState::kCanceled && is_stopping(state()))
+    set_reason(shown, reason_of(definition_.info()));
+  if (trial.machine.standing().invalid) set_reason(shown, reason("trial.invalid_hp"));
+  touch(trial);
+  event("trial of an experiment ended",
+        {{"trial", std::to_string(trial.id())}, {"state", shown.state()}, {"why", shown.reason()}});
+  Step step;
+  step.set_kind(Step::CLOSED);
+  step.set_request(shown.request_id());
+  tell(std::move(step), now_ms);
+  finish_if_over(now_ms);
+}
+
+// An experiment that is stopping is over as soon as its trials are.
+void RunningExperiment::finish_if_over(int64_t now_ms) {
+  if (!is_stopping(state()) || !open_.empty() || performing_) return;
+  v1::ExperimentInfo& shown = *definition_.mutable_info();
+  shown.set_progress(info().progress());
+  machine_.trials_ended();
+  shown.set_ended_ms(now_ms);
+  if (state() == RunState::kCompleted) {
+    shown.set_progress(1);
+    set_reason(shown, {});
+  }
+  if (state() == RunState::kError && search_ != nullptr) {
+    const v1::TrialInfo* last = nullptr;  // The one that failed last.
+    for (const auto& [number, trial] : trials_) {
+      const v1::TrialInfo& one = trial.record.info();
+      if (trial.machine.state() == RunState::kError && (last == nullptr || one.ended_ms() >= last->ended_ms()))
+        last = &one;
+    }
+    if (last != nullptr) set_reason(shown, reason("experiment.failed", last->id(), reason_of(*last)));
+  }
+  search_.reset();
+  by_request_.clear();
+  if (!definition_.token_id().empty()) context_.actions.revoke.push_back(definition_.token_id());
+  definition_.clear_token();
+  touch();
+  event("experiment ended", {{"state", std::string(to_string(state()))}, {"why", shown.reason()}});
+  retain(now_ms);
+}
+
+Result<void> RunningExperiment::command(ExperimentCommand command, const std::string& who, int64_t now_ms) {
+  const RunState before = state();
+  const bool was_archived = machine_.is_archived();
+  const auto order = machine_.command(command);
+  if (!order) return make_error(order.error().code, fmt::format("experiment {}: {}", id(), order.error().message));
+  if (state() == before && machine_.is_archived() == was_archived && *order == TrialOrder::kNone) return {};
+  touch();
+  v1::ExperimentInfo& shown = *definition_.mutable_info();
+  if (command == ExperimentCommand::kCancel) set_reason(shown, reason("experiment.canceled_by", who));
+  if (command == ExperimentCommand::kKill) set_reason(shown, reason("experiment.killed_by", who));
+  if (command == ExperimentCommand::kPause) set_reason(shown, reason("experiment.paused_by", who));
+  if (command == ExperimentCommand::kActivate) set_reason(shown, {});
+  event("experiment was changed", {{"command", std::string(to_string(command))}, {"by", who}});
+  obey(*order, now_ms);
+  if (state() == RunState::kDeleting) {
+    if (checkpoints_.empty()) {
+      machine_.deletion_ended(true);
+      remove();
+    } else {
+      context_.actions.garbage.push_back(id());
+    }
+  }
+  finish_if_over(now_ms);
+  return {};
+}
+
+Result<void> RunningExperiment::kill_trial(int64_t number, const std::string& who, int64_t now_ms) {
+  Trial& trial = at(number);
+  if (trial.is_over()) return {};
+  set_reason(*trial.record.mutable_info(), reason("trial.killed_by", who));
+  act(trial, trial.machine.become(RunState::kStoppingKilled), now_ms);
+  return {};
+}
+
+// Everything of a deleted experiment leaves the tables; flush() removes the rows.
+void RunningExperiment::remove() {
+  for (auto& [number, trial] : trials_) {
+    touch(trial);
+    context_.experiment_of.erase(number);
+  }
+  for (const auto& [checkpoint, record] : checkpoints_) {
+    touch_checkpoint(checkpoint);
+    context_.checkpoint_of.erase(checkpoint);
+  }
+  touch();
+  if (const auto found = context_.warm_starts.find(definition_.warm_start_checkpoint());
+      found != context_.warm_starts.end() && --found->second == 0)
+    context_.warm_starts.erase(found);
+  context_.actions.rows.push_back({std::string(kExperimentsHeadTable), "last",
+                                   fmt::format("{} {}", context_.last_experiment, context_.last_trial)});
+  context_.actions.deleted_experiments.push_back(id());
+  event("experiment was deleted", {});
+}
+
+}  // namespace volador::experiments
