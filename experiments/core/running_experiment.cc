@@ -39,6 +39,13 @@ ExperimentConfig read_complete(const std::string& json) {
   return config_from(std::move(document->root));
 }
 
+// The program of a custom search asks for lengths, although its configuration has none.
+SearcherSettings settings_of(const ExperimentConfig& config) {
+  SearcherSettings settings = searcher_settings(config.searcher);
+  if (settings.options.name == "custom") settings.options.timed = false;
+  return settings;
+}
+
 TrialStanding standing_of(const protocol::TrialRecord& record) {
   TrialStanding standing{.state = static_cast<RunState>(record.state()),
                          .restarts = record.info().restarts(),
@@ -106,13 +113,13 @@ RunningExperiment::RunningExperiment(ExperimentContext& context, protocol::Exper
       definition_(std::move(definition)),
       config_(std::move(config)),
       machine_(run_state_from(definition_.info().state()).value_or(RunState::kError), definition_.info().archived()) {
-  if (config_) settings_ = searcher_settings(config_->searcher);
+  if (config_) settings_ = settings_of(*config_);
   if (!definition_.warm_start_checkpoint().empty()) ++context_.warm_starts[definition_.warm_start_checkpoint()];
 }
 
 RunningExperiment::RunningExperiment(ExperimentContext& context, ExperimentRows rows)
     : RunningExperiment(context, *rows.definition, std::nullopt) {
-  if (is_active()) settings_ = searcher_settings(this->config().searcher);
+  if (is_active()) settings_ = settings_of(this->config());
   for (auto& [number, record] : rows.trials) {
     const auto [found, added] =
         trials_.emplace(std::piecewise_construct, std::forward_as_tuple(number),
