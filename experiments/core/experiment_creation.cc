@@ -61,11 +61,6 @@ Result<ExperimentCore::Impl::Plan> ExperimentCore::Impl::plan(const v1::CreateEx
   auto slots = plan_slots(resources.slots_per_trial, resources.is_single_node, resources.resource_pool, view);
   if (!slots) return make_error(slots.error());
   plan.slots = *slots;
-  if (resources.max_slots && *resources.max_slots < resources.slots_per_trial)
-    return invalid(
-        fmt::format("resources.max_slots: {} is below resources.slots_per_trial, {}, so that no trial could "
-                    "run",
-                    *resources.max_slots, resources.slots_per_trial));
   if (open() >= context.limits.open)
     return make_error(
         ErrorCode::kUnavailable,

@@ -403,6 +403,8 @@ void RunningExperiment::close(Trial& trial, int64_t now_ms) {
     if (trial.machine.standing().has_processes) ask_to_end(trial, now_ms);
     if (trial.is_over()) return;
   }
+  // What an earlier run ended with says nothing about the end of the trial.
+  if (!trial.machine.standing().has_processes) set_reason(*trial.record.mutable_info(), {});
   act(trial, trial.machine.closed(), now_ms);
 }
 

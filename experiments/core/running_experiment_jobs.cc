@@ -236,8 +236,8 @@ void RunningExperiment::run_ended(Trial& trial, ProcessEnd end, Reason why, int6
   const int64_t restarts = trial.machine.standing().restarts;
   if (end == ProcessEnd::kUserFailure && restarts >= config().max_restarts && config().max_restarts > 0)
     why = reason("trial.restarts_over", config().max_restarts, std::move(why));
-  set_reason(*record.mutable_info(), why);
   const bool is_killed = trial.machine.state() == RunState::kStoppingKilled;
+  if (!is_killed) set_reason(*record.mutable_info(), why);
   const TrialActions actions = trial.machine.processes_ended(end);
   if (!actions.ended && !is_killed && (end == ProcessEnd::kUserFailure || end == ProcessEnd::kInfrastructure)) {
     event("trial of an experiment starts again", {{"trial", std::to_string(trial.id())},

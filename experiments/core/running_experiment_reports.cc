@@ -356,7 +356,7 @@ void RunningExperiment::garbage_collected(const v1::ReportGarbageRequest& reques
   for (const std::string& each : request.failed()) settle(each, "ERROR");
   const bool succeeded = request.failed().empty() && request.error().empty();
   if (!succeeded)
-    event("checkpoints could not be deleted",
+    event("experiment cannot delete its checkpoints",
           {{"checkpoints", std::to_string(request.failed_size())}, {"why", request.error()}});
   if (state() == RunState::kDeleting) {
     garbage_.clear();

@@ -170,6 +170,7 @@ Result<void> RunningExperiment::edit(const v1::EditExperimentRequest& request, c
 }
 
 void RunningExperiment::check_invariants() const {
+  if (is_deleted()) return;  // Its rows are removed next.
   std::map<std::string, int64_t> states;
   for (const auto& [number, trial] : trials_) {
     const protocol::TrialRecord& record = trial.record;

@@ -179,8 +179,8 @@ class ExperimentHarness {
   }
   std::vector<std::string> jobs_in(const std::string& state) const {
     std::vector<std::string> found;
-    for (const auto& [text, job] : jobs) {
-      if (job.shown.state() == state) found.push_back(text);
+    for (const std::string& text : open_) {
+      if (jobs.at(text).shown.state() == state) found.push_back(text);
     }
     return found;
   }
@@ -188,6 +188,7 @@ class ExperimentHarness {
     job.shown.set_state(state);
     job.shown.set_reason(reason);
     job.shown.set_why(why);
+    if (job.is_over()) open_.erase(job.shown.spec().trial());
     const v1::Job shown = job.shown;
     core_->on_job(shown, now);
     settle();
@@ -249,7 +250,8 @@ class ExperimentHarness {
   }
   void save(Job& job) {
     if (job.saved == job.batches) return;
-    const std::string id = "c-" + std::to_string(job.trial) + "-" + std::to_string(job.run) + "-" + std::to_string(job.batches);
+    const std::string id =
+        "c-" + std::to_string(job.trial) + "-" + std::to_string(job.run) + "-" + std::to_string(job.batches);
     const auto saved = checkpoint(job.trial, job.run, id, job.batches);
     EXPECT_TRUE(saved.has_value()) << (saved ? "" : saved.error().message);
     job.saved = job.batches;
@@ -396,6 +398,7 @@ class ExperimentHarness {
       found->second.run = job.run;
       found->second.shown.set_id("job-" + text);
       found->second.shown.set_state("queued");
+      open_.insert(text);
       *found->second.shown.mutable_spec() = std::move(job.spec);
     }
     const v1::Job shown = found->second.shown;
@@ -414,6 +417,7 @@ class ExperimentHarness {
       return;
     }
     job.shown.set_state("stopped");
+    open_.erase(job.shown.spec().trial());
     const v1::Job shown = job.shown;
     core_->on_job(shown, now);
     core_->check_invariants();
@@ -424,6 +428,7 @@ class ExperimentHarness {
   SeededRandom ids_;
   std::unique_ptr<ExperimentCore> core_;
   int tokens_ = 0;
+  std::set<std::string> open_;  // Jobs that have not ended.
 };
 
 inline std::string single_config(const std::string& more = {}) {

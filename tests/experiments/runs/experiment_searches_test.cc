@@ -153,8 +153,8 @@ TEST(ExperimentSearches, TimedSearchStopsTrialsByTheirReports) {
       job.batches += 4;
       ++reports;
       const double metric = cluster.metric_of(job.trial, job.batches);
-      ASSERT_TRUE(cluster.report(job.trial, job.run, "validation", job.batches,
-                                 "{\"loss\": " + std::to_string(metric) + "}"));
+      ASSERT_TRUE(
+          cluster.report(job.trial, job.run, "validation", job.batches, "{\"loss\": " + std::to_string(metric) + "}"));
     }
   }
   EXPECT_EQ(cluster.info(1).state(), "COMPLETED");
@@ -164,8 +164,9 @@ TEST(ExperimentSearches, TimedSearchStopsTrialsByTheirReports) {
 
 TEST(ExperimentSearches, CustomProgramDecides) {
   ExperimentHarness cluster;
-  cluster.create("name: mine\nentrypoint: python3 train.py\nhyperparameters: {global_batch_size: 8}\n"
-                 "searcher: {name: custom, metric: loss}\n");
+  cluster.create(
+      "name: mine\nentrypoint: python3 train.py\nhyperparameters: {global_batch_size: 8}\n"
+      "searcher: {name: custom, metric: loss}\n");
   EXPECT_TRUE(cluster.jobs.empty());
   const auto events = [&] { return cluster.core().searcher_events(1, kAda).value_or(std::nullopt); };
   ASSERT_TRUE(events().has_value());
