@@ -78,10 +78,7 @@ Result<v1::CreateExperimentReply> ExperimentCore::create(const v1::CreateExperim
       std::make_unique<RunningExperiment>(impl_->context, std::move(definition), std::move(plan->checked.config));
   impl_->context.last_experiment = id;
   RunningExperiment& experiment = *(impl_->experiments[id] = std::move(made));
-  impl_->context.actions.events.push_back(
-      {"experiment was created",
-       {{"experiment", std::to_string(id)}, {"name", experiment.definition().info().name()}, {"by", name_of(by)}}});
-  VOLADOR_TRY(experiment.begin(now_ms));
+  VOLADOR_TRY(experiment.begin(name_of(by), now_ms));
   *reply.mutable_experiment() = experiment.info();
   return reply;
 }

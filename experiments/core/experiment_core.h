@@ -36,7 +36,7 @@ inline constexpr std::string_view kExperimentsHeadTable = "experiments_head";
 
 struct ExperimentLimits {
   size_t open = 1000;         // Experiments that have not ended.
-  size_t trials = 1'000'000;  // Of one experiment.
+  size_t trials = 1'000'000;  // Those of one experiment.
   int losses = 100;           // Runs of a trial lost with their nodes, after which it fails.
 };
 

@@ -235,11 +235,12 @@ void RunningExperiment::flush() {
 
 // ---- search ----
 
-Result<void> RunningExperiment::begin(int64_t now_ms) {
+Result<void> RunningExperiment::begin(const std::string& who, int64_t now_ms) {
   auto search = search_of(config(), definition_.seed());
   if (!search) return make_error(search.error());
   search_ = std::move(*search);
   touch();
+  event("experiment was created", {{"by", who}});
   Step step;
   step.set_kind(Step::INITIAL);
   tell(std::move(step), now_ms);
@@ -252,11 +253,10 @@ void RunningExperiment::resume(int64_t now_ms) {
     context_.actions.garbage.push_back(id());
   }
   if (!is_active()) return;
-  if (search_ == nullptr) {
+  if (search_ == nullptr && !is_stopping(state())) {
     set_reason(*definition_.mutable_info(), reason("experiment.search_lost"));
     touch();
     obey(machine_.fail(), now_ms);
-    return finish_if_over(now_ms);
   }
   for (const int64_t number : std::vector<int64_t>(running_.begin(), running_.end())) {
     Trial& trial = at(number);

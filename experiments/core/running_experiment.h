@@ -55,11 +55,11 @@ class RunningExperiment {
   // A new one, to be begun.
   RunningExperiment(ExperimentContext& context, protocol::ExperimentDefinition definition,
                     std::optional<ExperimentConfig> config);
-  // Of an earlier run of the head, to be resumed.
+  // One of an earlier run of the head, to be resumed.
   RunningExperiment(ExperimentContext& context, ExperimentRows rows);
 
-  // Starts its search. kInvalidArgument: see search_of().
-  Result<void> begin(int64_t now_ms);
+  // Starts its search; `who` created it. kInvalidArgument: see search_of().
+  Result<void> begin(const std::string& who, int64_t now_ms);
   void resume(int64_t now_ms);
 
   int64_t id() const { return definition_.id(); }

@@ -23,7 +23,7 @@ std::string trial_text(int64_t trial, int64_t run);
 std::string garbage_text(int64_t experiment, int64_t run);
 struct TrialText {
   bool is_garbage = false;
-  int64_t id = 0;  // Of the trial, or of the experiment.
+  int64_t id = 0;  // The trial's, or the experiment's.
   int64_t run = 0;
 };
 std::optional<TrialText> parse_trial_text(std::string_view text);

@@ -37,10 +37,10 @@ test("one and many are chosen by n", () => {
   assert.equal(fill("a {b} {c}", { b: "x" }), "a x {c}");
 });
 
-test("every event of the head and of jobs has a Chinese text, and no other", () => {
+test("every event of the head, of jobs and of experiments has a Chinese text, and no other", () => {
   const root = "../../";
   const texts = new Set<string>();
-  const folders = ["jobs", ...readdirSync(root + "head").filter((name) => !name.includes(".")).map((name) => `head/${name}`)];
+  const folders = ["jobs", "experiments/core", ...readdirSync(root + "head").filter((name) => !name.includes(".")).map((name) => `head/${name}`)];
   for (const file of folders.flatMap((folder) => readdirSync(root + folder).filter((name) => name.endsWith(".cc")).map((name) => `${folder}/${name}`))) {
     for (const [, call] of readFileSync(root + file, "utf8").matchAll(/\bevent(?:_of)?\(([^;{]*?)\{/g)) for (const [, text] of call.matchAll(/"([^"]+)"/g)) texts.add(text);
   }

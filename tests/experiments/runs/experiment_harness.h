@@ -159,7 +159,7 @@ class ExperimentHarness {
     int64_t experiment = 0, trial = 0, run = 0;
     v1::Job shown;
     bool is_over() const { return shown.state() != "queued" && shown.state() != "running"; }
-    // Of its process.
+    // What its process has done:
     bool asked_to_end = false;  // By SIGTERM.
     bool started = false;
     int64_t batches = 0, saved = 0;
