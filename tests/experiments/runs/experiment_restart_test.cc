@@ -119,6 +119,7 @@ TEST(ExperimentRestarts, SimulationsEnd) {
 // The search of many trials is written as steps; its snapshot follows now and then.
 TEST(ExperimentRestarts, RowsOfAnEventAreSmall) {
   ExperimentHarness cluster;
+  cluster.checks_every = 100;
   cluster.create(asha_config(1000, 16));
   size_t largest = 0;
   cluster.run_all(2'000'000);
