@@ -432,6 +432,8 @@ Result<void> RunningExperiment::searcher_operations(const v1::PostSearcherOperat
     return make_error(
         ErrorCode::kInvalidArgument,
         fmt::format("experiment {} is {}: its search takes no more operations", id(), to_string(state())));
+  // A repeated answer is no step of the search.
+  if (search_->custom() != nullptr && request.event() <= search_->custom()->answered()) return {};
   Step step;
   step.set_kind(Step::ANSWERED);
   step.set_number(request.event());

@@ -245,6 +245,9 @@ void RunningExperiment::run_ended(Trial& trial, ProcessEnd end, Reason why, int6
                                                   {"why", why.text()}});
   }
   act(trial, actions, now_ms);
+  const TrialStanding& standing = trial.machine.standing();
+  if (standing.state == RunState::kActive && !standing.has_processes)
+    set_reason(*record.mutable_info(), reason("trial.waits_search"));
   if (is_active()) submit_waiting();
 }
 
@@ -257,6 +260,7 @@ void RunningExperiment::on_refused(int64_t number, int64_t run, const Error& err
   if (error.code != ErrorCode::kUnavailable)
     return run_ended(trial, ProcessEnd::kUnrecoverable, reason("trial.refused", reason_of(error)), now_ms);
   retries_[number] = now_ms + kRetryMs;
+  touch(trial);
   set_reason(*trial.record.mutable_info(), reason("trial.refused", reason_of(error)));
 }
 

@@ -189,6 +189,8 @@ Result<void> RunningExperiment::report_checkpoint(const v1::ReportCheckpointRequ
   if (given.ByteSizeLong() > kCheckpointBytesMax)
     return refuse(fmt::format("expected at most {} bytes of resources and metadata, got {}", kCheckpointBytesMax,
                               given.ByteSizeLong()));
+  if (!given.metadata().empty() && !tune::Config::from_json(given.metadata()))
+    return refuse("metadata: expected JSON, got " + given.metadata().substr(0, 200));
   if (const auto known = context_.checkpoint_of.find(given.id()); known != context_.checkpoint_of.end()) {
     const v1::CheckpointInfo* saved = known->second == id() ? checkpoint(given.id()) : nullptr;
     if (saved == nullptr || saved->trial() != trial.id())

@@ -229,6 +229,11 @@ class ExperimentHarness {
     if (job.batches < length) {
       job.batches = std::min(length, job.batches + unit);
       job.validated = false;
+      if (validates_often) {
+        const double metric = metric_of(trial, job.batches);
+        EXPECT_TRUE(report(trial, run, "validation", job.batches, "{\"loss\": " + std::to_string(metric) + "}"));
+        return;
+      }
       EXPECT_TRUE(report(trial, run, "training", job.batches, R"({"loss": 1})"));
       return;
     }
@@ -277,6 +282,8 @@ class ExperimentHarness {
     }
     ADD_FAILURE() << "does not end";
   }
+
+  bool validates_often = false;  // Each `unit` batches.
 
   // ---- restarts of the head ----
 
@@ -388,7 +395,7 @@ class ExperimentHarness {
     if (refuse_jobs > 0) {
       --refuse_jobs;
       core_->on_refused(job.trial, job.run, Error{refuse_with, "no"}, now);
-        return execute(core_->take());
+      return execute(core_->take());
     }
     const std::string text = job.spec.trial();
     const auto [found, added] = jobs.try_emplace(text);
@@ -440,6 +447,13 @@ inline std::string random_config(int trials, int at_once = 16, const std::string
          "searcher: {name: random, metric: loss, max_length: {batches: 30}, max_trials: " +
          std::to_string(trials) + ", max_concurrent_trials: " + std::to_string(at_once) +
          "}\nreproducibility: {experiment_seed: 7}\n" + more;
+}
+inline std::string timed_config(int trials, int at_once) {
+  return "name: timed\nentrypoint: python3 train.py\n"
+         "hyperparameters: {x: {type: double, minval: 0, maxval: 1}, global_batch_size: 8}\n"
+         "searcher: {name: adaptive_asha, metric: loss, time_metric: batches, max_time: 64, max_trials: " +
+         std::to_string(trials) + ", max_concurrent_trials: " + std::to_string(at_once) +
+         "}\nreproducibility: {experiment_seed: 7}\n";
 }
 inline std::string asha_config(int trials, int at_once = 16, const std::string& more = {}) {
   return "name: halving\nentrypoint: python3 train.py\n"
