@@ -187,7 +187,8 @@ class ExperimentCore {
   // A new job that collects garbage of an experiment, `trial` 0. Its JobSpec::trial is "garbage-<experiment>.<run>", so
   // that on_job() takes its changes too. `token`: id and text of a new token for it; it is revoked when it has reported.
   Result<TrialJob> garbage_job(int64_t experiment, const std::pair<std::string, std::string>& token);
-  // The job has ended without a report.
+  // The job has ended without a report, or was refused. What it should delete can be given to another garbage_job(); an
+  // experiment that is being deleted is in the state DELETE_FAILED, and a user tries again.
   void on_garbage_job_failed(int64_t experiment, const std::string& why, int64_t now_ms);
 
   // ---- events ----

@@ -166,6 +166,7 @@ class RunningExperiment {
   void count(const Trial& trial, int change);
   void retain(int64_t now_ms);
   void revoke_garbage_token();
+  void note_garbage_failure(const std::string& why);
 
   // Jobs.
   std::optional<int64_t> max_slots() const;

@@ -357,25 +357,28 @@ void RunningExperiment::garbage_collected(const v1::ReportGarbageRequest& reques
   for (const std::string& each : request.deleted()) settle(each, "DELETED");
   for (const std::string& each : request.failed()) settle(each, "ERROR");
   const bool succeeded = request.failed().empty() && request.error().empty();
-  if (!succeeded)
-    event("experiment cannot delete its checkpoints",
-          {{"checkpoints", std::to_string(request.failed_size())}, {"why", request.error()}});
-  if (state() == RunState::kDeleting) {
-    garbage_.clear();
-    machine_.deletion_ended(succeeded);
-    if (succeeded) return remove();
-    set_reason(*definition_.mutable_info(), reason("experiment.garbage_failed", request.error()));
-  } else if (!garbage_.empty()) {
-    context_.actions.garbage.push_back(id());
+  if (!succeeded) note_garbage_failure(request.error());
+  if (state() == RunState::kDeleting && succeeded) {
+    machine_.deletion_ended(true);
+    return remove();
   }
+  // What was added while the job ran.
+  if (!garbage_.empty()) context_.actions.garbage.push_back(id());
 }
 
-void RunningExperiment::garbage_failed(const std::string& why, int64_t now_ms) {
+// Its checkpoints stay to be deleted: another job may succeed.
+void RunningExperiment::garbage_failed(const std::string& why, int64_t) {
   if (!has_garbage()) return;
-  v1::ReportGarbageRequest failed;
-  for (const std::string& each : garbage_) failed.add_failed(each);
-  failed.set_error(why);
-  garbage_collected(failed, now_ms);
+  revoke_garbage_token();
+  note_garbage_failure(why);
+}
+
+void RunningExperiment::note_garbage_failure(const std::string& why) {
+  event("experiment cannot delete its checkpoints", {{"why", why}});
+  if (state() != RunState::kDeleting) return;
+  machine_.deletion_ended(false);
+  set_reason(*definition_.mutable_info(), reason("experiment.garbage_failed", why));
+  touch();
 }
 
 void RunningExperiment::on_garbage_job(int64_t run, const v1::Job& job, int64_t now_ms) {

@@ -244,7 +244,7 @@ TEST(ExperimentRetention, RunsAgainWhenItIsEdited) {
   EXPECT_THAT(cluster.garbage, ElementsAre(1));
 }
 
-TEST(ExperimentRetention, FailedJobLeavesErrors) {
+TEST(ExperimentRetention, JobWithoutAReportIsFollowedByAnother) {
   ExperimentHarness cluster;
   end_with_three(cluster);
   const auto job = cluster.core().garbage_job(1, {"gc-1", "x"});
@@ -256,10 +256,33 @@ TEST(ExperimentRetention, FailedJobLeavesErrors) {
   ended.set_reason("exited with code 1");
   cluster.core().on_job(ended, cluster.now);
   cluster.settle();
-  EXPECT_THAT(ids_in(cluster.checkpoints(1), "ERROR"), ElementsAre("keep-1"));
+  EXPECT_THAT(ids_in(cluster.checkpoints(1), "DELETING"), ElementsAre("keep-1"));
   EXPECT_THAT(cluster.events_named("experiment cannot delete its checkpoints"),
               ElementsAre(HasSubstr("job-9: exited with code 1")));
-  // It can be deleted again.
+  EXPECT_THAT(cluster.revoked, ElementsAre("trials-1", "gc-1"));
+  const auto next = cluster.core().garbage_job(1, {"gc-2", "x"});
+  ASSERT_TRUE(next.has_value());
+  cluster.settle();
+  EXPECT_EQ(next->spec.trial(), "garbage-1.2");
+  // Late words of the first job have no effect.
+  cluster.core().on_job(ended, cluster.now);
+  cluster.settle();
+  EXPECT_TRUE(cluster.core().garbage(1, {.token_id = "gc-2"}));
+}
+
+TEST(ExperimentRetention, StorageMayRefuse) {
+  ExperimentHarness cluster;
+  end_with_three(cluster);
+  ASSERT_TRUE(cluster.core().garbage_job(1, {"gc-1", "x"}));
+  cluster.settle();
+  v1::ReportGarbageRequest report;
+  report.set_experiment(1);
+  report.add_failed("keep-1");
+  report.set_error("access denied");
+  ASSERT_TRUE(cluster.core().garbage_collected(report, {.token_id = "gc-1"}, cluster.now));
+  cluster.settle();
+  EXPECT_THAT(ids_in(cluster.checkpoints(1), "ERROR"), ElementsAre("keep-1"));
+  // A user may try again.
   cluster.garbage.clear();
   v1::DeleteCheckpointsRequest request;
   request.add_ids("keep-1");
