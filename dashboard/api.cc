@@ -347,9 +347,10 @@ void Api::timeline(const Call& call, const Respond& respond) {
 void Api::operate(const Call& call, const Respond& respond) {
   const Route& route = *call.route;
   const auto request = request_of(*route.operation, *route.http, call.path, *call.json);
+  if (!request) return respond(problem(request.error()));
   const bool no_reply = route.http->no_reply();
   port_.registry().call(
-      route.operation->name, call.by, *request,
+      route.operation->name, call.by, **request,
       later<operations::Registry::Reply>(respond, [no_reply](const Result<operations::Registry::Reply>& reply) {
         return json_response(
             no_reply ? "{}" : json_of(**reply).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));

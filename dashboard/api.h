@@ -24,6 +24,7 @@ struct Entry;
 }
 namespace volador::v1 {
 class HttpRoute;
+class ListCheckpointsRequest;
 }
 
 namespace volador::dashboard {
@@ -87,7 +88,8 @@ class Api {
 
   static std::string openapi();
 
-  static constexpr int64_t kTimeMostMs = int64_t{1} << 45;  // Limit in queries.
+  static constexpr int64_t kTimeMostMs = int64_t{1} << 45;   // Limit in queries.
+  static constexpr int64_t kBatchesMost = int64_t{1} << 52;  // As above.
   static constexpr int64_t kLineMost = int64_t{1} << 52;
   static constexpr int kAuditMax = 10'000;  // Entries: all that are stored.
   static constexpr int kObjectsMax = 1000;  // Maximum rows of one listing of the nodes' stores.
@@ -147,6 +149,16 @@ class Api {
   void list_usage(const Call& call, const Respond& respond);
   void get_queue(const Call& call, const Respond& respond);
   void get_job(const Call& call, const Respond& respond);
+  // api_experiments.cc
+  void list_determined_experiments(const Call& call, const Respond& respond);
+  void get_determined_experiment(const Call& call, const Respond& respond);
+  void list_determined_trials(const Call& call, const Respond& respond);
+  void get_determined_trial(const Call& call, const Respond& respond);
+  void get_trial_metrics(const Call& call, const Respond& respond);
+  void list_experiment_checkpoints(const Call& call, const Respond& respond);
+  void list_trial_checkpoints(const Call& call, const Respond& respond);
+  void list_checkpoints(v1::ListCheckpointsRequest request, const Call& call, const Respond& respond);
+  void get_checkpoint(const Call& call, const Respond& respond);
   void metrics(const Call& call, const Respond& respond);
   void actor_metrics(const Call& call, const Respond& respond);
   void describe(const Call& call, const Respond& respond);

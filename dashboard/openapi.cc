@@ -7,6 +7,7 @@
 
 #include "dashboard/api.h"
 #include "dashboard/operation_json.h"
+#include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/version.h"
 
@@ -144,6 +145,10 @@ OpenApi schemas() {
                                          {"lease_ends_ms", kWhole}}),
                               {{"why", why}})},
       {"Job", schema_of(*v1::Job::descriptor())},
+      {"DeterminedExperiment", schema_of(*v1::ExperimentInfo::descriptor())},
+      {"DeterminedTrial", schema_of(*v1::TrialInfo::descriptor())},
+      {"Checkpoint", schema_of(*v1::CheckpointInfo::descriptor())},
+      {"Metrics", schema_of(*v1::GetMetricsReply::descriptor())},
       {"Session", object_of({{"role", kText}, {"cluster", kText}, {"version", kText}, {"expires_ms", kWhole}})},
   };
 }
@@ -170,6 +175,10 @@ const char* schema_name_of(const Api::Route& route) {
                                 Reply{"POST", "/api/v1/studies", "Study"},
                                 Reply{"GET", "/api/v1/studies/{name}", "Study"},
                                 Reply{"GET", "/api/v1/jobs/{job}", "Job"},
+                                Reply{"GET", "/api/v1/determined/experiments/{id}", "DeterminedExperiment"},
+                                Reply{"GET", "/api/v1/determined/trials/{id}", "DeterminedTrial"},
+                                Reply{"GET", "/api/v1/determined/trials/{trial}/metrics", "Metrics"},
+                                Reply{"GET", "/api/v1/determined/checkpoints/{id}", "Checkpoint"},
                                 Reply{"POST", "/api/v1/studies/{name}:ask", "Asked"},
                                 Reply{"POST", "/api/v1/studies/{name}/trials/{number}:tell", "StudyTrial"},
                                 Reply{"POST", "/api/v1/studies/{name}/trials/{number}:report", "Verdict"}};

@@ -1,5 +1,6 @@
 #include "dashboard/operation_json.h"
 
+#include <fmt/format.h>
 #include <google/protobuf/descriptor.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/base64.h"
+#include "runtime/quantities.h"
 
 namespace volador::dashboard {
 namespace {
@@ -33,8 +35,9 @@ BodyField::Type type_of(const FieldDescriptor& field) {
       return many ? Type::kNumbers : Type::kNumber;
     case FieldDescriptor::CPPTYPE_INT32:
       return Type::kInteger32;
-    case FieldDescriptor::CPPTYPE_INT64:
     case FieldDescriptor::CPPTYPE_UINT32:
+      return Type::kUnsigned32;
+    case FieldDescriptor::CPPTYPE_INT64:
     case FieldDescriptor::CPPTYPE_UINT64:
       return Type::kInteger;
     case FieldDescriptor::CPPTYPE_MESSAGE:
@@ -107,6 +110,8 @@ void set(Message& message, const FieldDescriptor& field, const Json& value) {
       return reflection.SetInt32(&message, &field, value.get<int32_t>());
     case FieldDescriptor::CPPTYPE_INT64:
       return reflection.SetInt64(&message, &field, value.get<int64_t>());
+    case FieldDescriptor::CPPTYPE_UINT32:
+      return reflection.SetUInt32(&message, &field, value.get<uint32_t>());
     case FieldDescriptor::CPPTYPE_STRING:
       if (is_bytes(field))
         return reflection.SetString(&message, &field, from_base64(value.get<std::string>()).value_or(""));
@@ -167,8 +172,8 @@ std::vector<BodyField> body_fields_of(const operations::Entry& operation, const 
   return out;
 }
 
-std::unique_ptr<Message> request_of(const operations::Entry& operation, const v1::HttpRoute& route,
-                                    const std::map<std::string, std::string>& path, const Json& body) {
+Result<std::unique_ptr<Message>> request_of(const operations::Entry& operation, const v1::HttpRoute& route,
+                                            const std::map<std::string, std::string>& path, const Json& body) {
   const auto& type = *operation.method->input_type();
   std::unique_ptr<Message> request(google::protobuf::MessageFactory::generated_factory()->GetPrototype(&type)->New());
   const auto field = [&](const std::string& name) -> const FieldDescriptor& {
@@ -176,7 +181,17 @@ std::unique_ptr<Message> request_of(const operations::Entry& operation, const v1
     VOLADOR_CHECK(found != nullptr, name);
     return *found;
   };
-  for (const auto& [name, value] : path) set(*request, field(name), value);
+  for (const auto& [name, value] : path) {
+    if (field(name).cpp_type() != FieldDescriptor::CPPTYPE_INT64) {
+      set(*request, field(name), value);
+      continue;
+    }
+    const auto number = parse_integer(value);
+    if (!number)
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("{}: expected a whole number in the path, got \"{}\"", name, value.substr(0, 80)));
+    set(*request, field(name), *number);
+  }
   for (const auto& [name, value] : route.set()) set(*request, field(name), value);
   for (const auto& [name, value] : body.items()) set(*request, field(name), value);
   return request;

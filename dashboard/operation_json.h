@@ -19,10 +19,10 @@ namespace volador::dashboard {
 std::vector<BodyField> body_fields_of(const operations::Entry& operation, const v1::HttpRoute& route);
 
 // The request of a call: `path` has the parameters of the route's pattern; `body` was validated by parse_body() with
-// the fields above.
-std::unique_ptr<google::protobuf::Message> request_of(const operations::Entry& operation, const v1::HttpRoute& route,
-                                                      const std::map<std::string, std::string>& path,
-                                                      const nlohmann::ordered_json& body);
+// the fields above. kInvalidArgument: a parameter of the path is no whole number where the field is one.
+[[nodiscard]] Result<std::unique_ptr<google::protobuf::Message>> request_of(
+    const operations::Entry& operation, const v1::HttpRoute& route, const std::map<std::string, std::string>& path,
+    const nlohmann::ordered_json& body);
 
 // All fields by their .proto names; 64-bit numbers as numbers, NaN and infinities as null, bytes as base64. A field
 // with the option `json` is the value itself, and absent if the text is empty.

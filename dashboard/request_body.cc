@@ -40,6 +40,8 @@ bool is_of(Type type, const Json& value) {
       return is_integer(value, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max());
     case Type::kInteger32:
       return is_integer(value, std::numeric_limits<int32_t>::min(), std::numeric_limits<int32_t>::max());
+    case Type::kUnsigned32:
+      return is_integer(value, 0, std::numeric_limits<uint32_t>::max());
     case Type::kNumber:
       return is_number(value);
     case Type::kBoolean:
@@ -76,6 +78,8 @@ std::string_view words_of(Type type) {
       return "a whole number below 2^63";
     case Type::kInteger32:
       return "a whole number below 2^31";
+    case Type::kUnsigned32:
+      return "a whole number from 0, below 2^32";
     case Type::kNumber:
       return "a number, or null for NaN";
     case Type::kBoolean:
@@ -115,6 +119,8 @@ Json schema_of(const BodyField& field) {
               {"format", "int32"},
               {"minimum", std::numeric_limits<int32_t>::min()},
               {"maximum", std::numeric_limits<int32_t>::max()}};
+    case Type::kUnsigned32:
+      return {{"type", "integer"}, {"minimum", 0}, {"maximum", std::numeric_limits<uint32_t>::max()}};
     case Type::kNumber:
       return {{"type", "number"}, {"nullable", true}};
     case Type::kBoolean:

@@ -17,6 +17,7 @@ struct BodyField {
     kBytes,  // A text in base64.
     kInteger,
     kInteger32,
+    kUnsigned32,
     kNumber,
     kBoolean,
     kObject,

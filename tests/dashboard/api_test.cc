@@ -15,6 +15,7 @@
 #include "dashboard/row_scan.h"
 #include "dashboard/row_text.h"
 #include "dashboard/study_text.h"
+#include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
 #include "runtime/protocol/volador/v1/users.pb.h"
@@ -125,6 +126,23 @@ TEST(Api, EveryMemberOfARowIsKnown) {
   job.mutable_start();
   job.set_why("[]");
   EXPECT_EQ(unknown("/api/v1/jobs", json_of(job).dump()), "");
+  v1::ExperimentInfo experiment;
+  experiment.set_config("{}");
+  experiment.set_why("[]");
+  experiment.set_best_metric(1);
+  EXPECT_EQ(unknown("/api/v1/determined/experiments", json_of(experiment).dump()), "");
+  v1::TrialInfo info;
+  for (std::string* text : {info.mutable_hparams(), info.mutable_metrics(), info.mutable_training_metrics()})
+    *text = "{}";
+  info.set_why("[]");
+  info.set_best_metric(1);
+  info.set_latest_metric(1);
+  EXPECT_EQ(unknown("/api/v1/determined/experiments/{id}/trials", json_of(info).dump()), "");
+  v1::CheckpointInfo checkpoint;
+  checkpoint.set_metadata("{}");
+  checkpoint.set_metrics("{}");
+  checkpoint.set_metric(1);
+  EXPECT_EQ(unknown("/api/v1/determined/trials/{trial}/checkpoints", json_of(checkpoint).dump()), "");
   EXPECT_EQ(unknown("/api/v1/users", json_of(v1::User()).dump()), "");
   EXPECT_EQ(unknown("/api/v1/user_groups", json_of(v1::UserGroup()).dump()), "");
   for (const Api::Route& route : Api::routes()) {
