@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "runtime/protocol/volador/v1/cluster.pb.h"
+#include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
 
@@ -36,7 +37,7 @@ TEST(OperationJson, RequestHasPathFixedFieldsAndBody) {
   const auto body = parse_body(R"({"config":{"lr":0.5},"trial":"3f"})", fields);
   ASSERT_TRUE(body.has_value()) << body.error().message;
   const auto request = request_of(control, route, {{"experiment", "digits"}}, *body);
-  const auto& made = static_cast<const v1::ControlExperimentRequest&>(*request);
+  const auto& made = static_cast<const v1::ControlExperimentRequest&>(**request);
   EXPECT_EQ(made.experiment(), "digits");
   EXPECT_EQ(made.act(), "add");
   EXPECT_EQ(made.trial(), "3f");
@@ -57,7 +58,7 @@ TEST(OperationJson, AbsentOptionalFieldsStayUnset) {
   const auto body = parse_body(R"({"archived":false,"add_tags":["a","b"]})", body_fields_of(annotate, route));
   ASSERT_TRUE(body.has_value());
   const auto request = request_of(annotate, route, {{"experiment", "digits"}}, *body);
-  const auto& made = static_cast<const v1::AnnotateExperimentRequest&>(*request);
+  const auto& made = static_cast<const v1::AnnotateExperimentRequest&>(**request);
   EXPECT_FALSE(made.has_note());
   EXPECT_TRUE(made.has_archived());
   EXPECT_EQ(made.add_tags_size(), 2);
@@ -86,7 +87,7 @@ TEST(OperationJson, AMessageComesAsAnObjectWithListsMapsAndNumbers) {
       body_fields_of(submit, route));
   ASSERT_TRUE(body.has_value()) << body.error().message;
   const auto request = request_of(submit, route, {}, *body);
-  const auto& made = static_cast<const v1::SubmitJobRequest&>(*request);
+  const auto& made = static_cast<const v1::SubmitJobRequest&>(**request);
   EXPECT_TRUE(made.dry_run());
   ASSERT_EQ(made.spec().command_size(), 2);
   EXPECT_EQ(made.spec().command(1), "train.py");
@@ -129,6 +130,26 @@ TEST(OperationJson, ReasonsOfAJobAreDataAndAbsentWithoutAReason) {
   EXPECT_FALSE(json["ranks"][0].contains("why"));
 }
 
+TEST(OperationJson, WholeNumbersInThePathAndUnsignedOnesInTheBody) {
+  const operations::Entry& post = *operations::find("Experiments/PostSearcherOperations");
+  const auto& route = route_of(post, "/api/v1/determined/experiments/{experiment}/searcher:operations");
+  const auto fields = body_fields_of(post, route);
+  const auto body = parse_body(R"({"operations":[{"kind":"create","seed":4294967295,"hparams":{"lr":0.1}}]})", fields);
+  ASSERT_TRUE(body) << body.error().message;
+  const auto request = request_of(post, route, {{"experiment", "7"}}, *body);
+  ASSERT_TRUE(request) << request.error().message;
+  const auto& made = static_cast<const v1::PostSearcherOperationsRequest&>(**request);
+  EXPECT_EQ(made.experiment(), 7);
+  EXPECT_EQ(made.operations(0).seed(), 4294967295);
+  EXPECT_EQ(made.operations(0).hparams(), R"({"lr":0.1})");
+  const auto wrong = request_of(post, route, {{"experiment", "seven"}}, *body);
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().message, "experiment: expected a whole number in the path, got \"seven\"");
+  const auto negative = parse_body(R"({"operations":[{"seed":-1}]})", fields);
+  ASSERT_FALSE(negative);
+  EXPECT_EQ(negative.error().message, "operations[0].seed: expected a whole number from 0, below 2^32, got -1");
+}
+
 TEST(OperationJson, BytesAreBase64InBothDirections) {
   const operations::Entry& write = *operations::find("Jobs/WriteCommand");
   const auto& route = route_of(write, "/api/v1/jobs/{job}/commands/{command}:write");
@@ -136,7 +157,7 @@ TEST(OperationJson, BytesAreBase64InBothDirections) {
   const auto body = parse_body(R"({"input":"AP8=","end":true})", fields);
   ASSERT_TRUE(body) << body.error().message;
   const auto request = request_of(write, route, {{"job", "job-7"}, {"command", "c1"}}, *body);
-  const auto& made = static_cast<const v1::WriteCommandRequest&>(*request);
+  const auto& made = static_cast<const v1::WriteCommandRequest&>(**request);
   EXPECT_EQ(made.input(), std::string("\0\xff", 2));
   EXPECT_EQ(made.job(), "job-7");
   v1::ReadCommandReply reply;
