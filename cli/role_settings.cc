@@ -10,6 +10,7 @@
 #include "runtime/clock.h"
 #include "runtime/paths.h"
 #include "runtime/quantities.h"
+#include "volador/roles/cluster_storage.h"
 
 namespace volador::cli {
 
@@ -152,6 +153,14 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
     auto secret = secret_of_file(config, "alert_secret_file");
     if (!secret) return tl::unexpected(secret.error());
     settings.alert_secret = std::move(*secret);
+  }
+  if (config.is_set("experiments.checkpoint_storage")) {
+    settings.checkpoint_storage = config.text("experiments.checkpoint_storage");
+    if (const auto good = experiment_defaults(settings.checkpoint_storage); !good) {
+      return fail(blame(config, "experiments.checkpoint_storage"),
+                  {good.error().code, fmt::format("experiments.checkpoint_storage: {} ({})", good.error().message,
+                                                  config.origin("experiments.checkpoint_storage"))});
+    }
   }
   auto sign_on = sign_on_settings(config);
   if (!sign_on) return tl::unexpected(sign_on.error());

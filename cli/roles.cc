@@ -63,7 +63,8 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
                    .alert_secret = settings.alert_secret};
     const SystemClock clock;
     SystemRandom random;
-    auto role = HeadRole::start(std::move(options), dashboard, clock, random, job_program);
+    auto role = HeadRole::start(std::move(options), dashboard, clock, random, job_program,
+                                {.checkpoint_storage = settings.checkpoint_storage});
     if (!role) return make_error(role.error());
     const head::HeadReady& head = (*role)->head().ready();
     ready({.address = head.address,

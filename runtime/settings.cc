@@ -84,6 +84,10 @@ std::span<const Setting> volador_settings() {
        .help = "Domains whose verified mail addresses may sign in, with commas; all by default"},
       {.key = "oidc.allowed_groups",
        .help = "Groups of the provider that may sign in, with commas; all by default. Needs oidc.groups_claim"},
+      {.key = "experiments.checkpoint_storage",
+       .help = "Where checkpoints of experiments go unless their configuration says it: s3://bucket/prefix, "
+               "gs://bucket/prefix, azure://container, or a folder that all nodes share; by default a folder of the "
+               "cluster on the head's machine"},
       {.key = "num_cpus",
        .kind = kReal,
        .help = "CPUs to offer; by default those that this process may use",

@@ -106,6 +106,7 @@ CLI::App* StartCommand::declare(CLI::App& root) {
                            "oidc.device_grant",
                            "oidc.allowed_domains",
                            "oidc.allowed_groups",
+                           "experiments.checkpoint_storage",
                            "num_cpus",
                            "num_gpus",
                            "memory",

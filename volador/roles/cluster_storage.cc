@@ -10,9 +10,9 @@ namespace volador {
 
 Result<std::string> experiment_defaults(std::string_view storage) {
   if (!storage::is_storage_url(storage) && !storage.starts_with('/')) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("expected an absolute folder or an address such as s3://bucket/prefix, got \"{}\"",
-                                  storage));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("expected an absolute folder or an address such as s3://bucket/prefix, got \"{}\"", storage));
   }
   const auto url = storage::parse_storage_url(storage);
   if (!url) return make_error(url.error());

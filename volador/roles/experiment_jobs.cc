@@ -98,11 +98,10 @@ v1::SubmitJobRequest ExperimentJobs::request_of(const experiments::TrialJob& job
 
 void ExperimentJobs::submit(experiments::TrialJob job) {
   submitting_.insert({job.trial, job.run});
-  parts_.registry.call<v1::SubmitJobReply>(
-      "Jobs/SubmitJob", principal_of(job.as), request_of(job),
-      [this, trial = job.trial, run = job.run](Result<v1::SubmitJobReply> reply) {
-        parts_.post([this, trial, run, reply = std::move(reply)] { on_submitted(trial, run, reply); });
-      });
+  parts_.submit(principal_of(job.as), request_of(job),
+                [this, trial = job.trial, run = job.run](Result<v1::SubmitJobReply> reply) {
+                  parts_.post([this, trial, run, reply = std::move(reply)] { on_submitted(trial, run, reply); });
+                });
 }
 
 void ExperimentJobs::on_submitted(int64_t trial, int64_t run, const Result<v1::SubmitJobReply>& reply) {
@@ -165,19 +164,17 @@ void ExperimentJobs::start_garbage(int64_t experiment) {
   garbage.wanted = false;
   garbage.job = fmt::format("{}{}.{}", kGarbageTrial, experiment, parts_.now_ms());
   job->spec.set_trial(garbage.job);
-  parts_.registry.call<v1::SubmitJobReply>("Jobs/SubmitJob", principal_of(job->as), request_of(*job),
-                                           [this, experiment](Result<v1::SubmitJobReply> reply) {
-                                             if (reply) return;
-                                             parts_.post([this, experiment, error = reply.error()] {
-                                               end_garbage(experiment, error.message);
-                                             });
-                                           });
+  parts_.submit(principal_of(job->as), request_of(*job), [this, experiment](Result<v1::SubmitJobReply> reply) {
+    if (reply) return;
+    parts_.post([this, experiment, error = reply.error()] { end_garbage(experiment, error.message); });
+  });
 }
 
 void ExperimentJobs::on_garbage_job(int64_t experiment, const v1::Job& job) {
   const auto found = garbage_.find(experiment);
   if (found == garbage_.end() || found->second.job != job.spec().trial() || !has_ended(job)) return;
-  end_garbage(experiment, job.state() == "succeeded" ? "" : fmt::format("{} {}: {}", job.id(), job.state(), job.reason()));
+  end_garbage(experiment,
+              job.state() == "succeeded" ? "" : fmt::format("{} {}: {}", job.id(), job.state(), job.reason()));
 }
 
 void ExperimentJobs::end_garbage(int64_t experiment, const std::string& failure) {

@@ -28,8 +28,11 @@ security::Principal principal_of(const experiments::ExperimentRequester& request
 // Confined to the thread of the experiments.
 class ExperimentJobs {
  public:
+  using Submit = std::function<void(const security::Principal& by, v1::SubmitJobRequest request,
+                                    std::function<void(Result<v1::SubmitJobReply>)> done)>;
   struct Parts {
     operations::Registry& registry;
+    Submit submit;  // Jobs with JobSpec::trial.
     experiments::ExperimentCore& core;
     // Runs the function on the thread of the experiments, unless they stop; any thread.
     std::function<void(std::function<void()> function)> post;

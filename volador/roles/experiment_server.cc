@@ -131,8 +131,9 @@ struct ExperimentServer::Impl : std::enable_shared_from_this<ExperimentServer::I
   // Likewise for a request that waits for a change of `key_of` if the handler has no reply yet; after its time the reply
   // is empty.
   template <class Request, class Reply>
-  void serve_wait(std::string_view name, std::function<LongPolls::Key(const Request& request)> key_of,
-                  std::function<Result<std::optional<Reply>>(const ExperimentRequester& by, const Request& request)> ask);
+  void serve_wait(
+      std::string_view name, std::function<LongPolls::Key(const Request& request)> key_of,
+      std::function<Result<std::optional<Reply>>(const ExperimentRequester& by, const Request& request)> ask);
   template <class Reply>
   bool queue(const Done<Reply>& done, std::function<void()> function);
   template <class Reply>
@@ -208,11 +209,11 @@ struct ExperimentServer::Impl : std::enable_shared_from_this<ExperimentServer::I
   std::optional<head::ClientSession> session;
   bool welcome = false;
   std::optional<BootTime> connect_after;
-  bool any_shown = false;                                // Whether there is an experiment to show.
-  std::map<int64_t, std::set<int64_t>> changed;          // Trials by experiment, whose rows are to be sent.
-  std::map<int64_t, TrialPlace> places;                  // By trial.
-  std::map<int64_t, TrialPoints> points;                 // By trial.
-  std::map<int64_t, int64_t> planned;                    // Trials that the search creates, by experiment.
+  bool any_shown = false;                               // Whether there is an experiment to show.
+  std::map<int64_t, std::set<int64_t>> changed;         // Trials by experiment, whose rows are to be sent.
+  std::map<int64_t, TrialPlace> places;                 // By trial.
+  std::map<int64_t, TrialPoints> points;                // By trial.
+  std::map<int64_t, int64_t> planned;                   // Trials that the search creates, by experiment.
   std::map<int64_t, std::pair<int64_t, double>> bests;  // Best trial and metric that were sent, by experiment.
   BootTime rows_after{};
   std::thread thread;
@@ -232,11 +233,11 @@ bool ExperimentServer::Impl::post(std::function<void()> function, bool may_refus
 
 ExperimentJobs::Parts ExperimentServer::Impl::job_parts() {
   return {.registry = registry,
+          .submit = options.submit,
           .core = core,
           .post = [this](std::function<void()> function) { post(std::move(function)); },
-          .later = [this](std::chrono::milliseconds delay, std::function<void()> function) {
-            later(delay, std::move(function));
-          },
+          .later = [this](std::chrono::milliseconds delay,
+                          std::function<void()> function) { later(delay, std::move(function)); },
           .now_ms = [this] { return now_ms(); },
           .env =
               [this] {
@@ -267,16 +268,15 @@ void ExperimentServer::Impl::note_row(std::string_view table, std::string_view k
 }
 
 void ExperimentServer::Impl::open() {
-  const Result<void> read =
-      journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
-        if (table == kServerTable) {
-          if (key == kDriverKey) driver = id_from_raw<DriverId>(value);
-          return;
-        }
-        note_row(table, key, std::string(value));
-        if (!core.load(table, key, value))
-          log::warn("experiments", "skipped an unreadable row", {{"table", std::string(table)}});
-      });
+  const Result<void> read = journal->load([this](std::string_view table, std::string_view key, std::string_view value) {
+    if (table == kServerTable) {
+      if (key == kDriverKey) driver = id_from_raw<DriverId>(value);
+      return;
+    }
+    note_row(table, key, std::string(value));
+    if (!core.load(table, key, value))
+      log::warn("experiments", "skipped an unreadable row", {{"table", std::string(table)}});
+  });
   auto opened = experiments::MetricStore::open({.folder = options.metrics, .sync = options.survive_power_cut});
   const std::optional<Error> failed = !read     ? std::optional(read.error())
                                       : !opened ? std::optional(opened.error())
@@ -590,10 +590,9 @@ void ExperimentServer::Impl::create(const Principal& by, const v1::CreateExperim
   head.runner().ask([self = weak_from_this(), by, request, done](const head::HeadCore& head_core, BootTime) {
     auto impl = self.lock();
     if (!impl) return;
-    impl->queue<v1::CreateExperimentReply>(
-        done, [impl = impl.get(), by, request, done, slots = read_slots(head_core)] {
-          impl->create_with(by, request, slots, done);
-        });
+    impl->queue<v1::CreateExperimentReply>(done, [impl = impl.get(), by, request, done, slots = read_slots(head_core)] {
+      impl->create_with(by, request, slots, done);
+    });
   });
 }
 
@@ -619,34 +618,35 @@ void ExperimentServer::Impl::create_with(const Principal& by, const v1::CreateEx
   if (!checked) return refuse(checked.error());
   if (request.validate_only())
     return answer<v1::CreateExperimentReply>(done, core.create(request, requester, {}, slots.view, now_ms()));
-  make_token(by, checked->config.name, [self = weak_from_this(), by, requester, request, slots,
-                                        done](const Result<Token>& token) {
-    auto impl = self.lock();
-    if (!impl) return;
-    impl->queue<v1::CreateExperimentReply>(done, [impl = impl.get(), by, requester, request, slots, done, token] {
-      Result<v1::CreateExperimentReply> reply =
-          impl->refusal ? make_error(*impl->refusal)
-          : !token      ? make_error(token.error())
-                        : impl->core.create(request, requester, *token, slots.view, impl->now_ms());
-      head::AuditRequest asked{.by = by.token_id, .action = "create_experiment", .object = {}};
-      if (!reply) {
-        if (token) impl->jobs.revoke(token->first);
-      } else {
-        v1::ExperimentInfo& made = *reply->mutable_experiment();
-        made = impl->named(made);
-        asked.object = fmt::format("{} {}", made.id(), made.name());
-        const std::string& local = impl->options.local_storage;
-        if (!local.empty() && slots.machines > 1 && made.storage().starts_with(local)) {
-          reply->add_warnings(
-              fmt::format("checkpoint_storage: checkpoints go to {} on each machine, and the nodes are on {} machines: a "
-                          "trial that moves to another machine starts anew. Name storage that all of them reach in the "
-                          "configuration, or start the head with --experiments-checkpoint-storage",
-                          local, slots.machines));
-        }
-      }
-      impl->answer<v1::CreateExperimentReply>(done, std::move(reply), std::move(asked));
-    });
-  });
+  make_token(
+      by, checked->config.name,
+      [self = weak_from_this(), by, requester, request, slots, done](const Result<Token>& token) {
+        auto impl = self.lock();
+        if (!impl) return;
+        impl->queue<v1::CreateExperimentReply>(done, [impl = impl.get(), by, requester, request, slots, done, token] {
+          Result<v1::CreateExperimentReply> reply =
+              impl->refusal ? make_error(*impl->refusal)
+              : !token      ? make_error(token.error())
+                            : impl->core.create(request, requester, *token, slots.view, impl->now_ms());
+          head::AuditRequest asked{.by = by.token_id, .action = "create_experiment", .object = {}};
+          if (!reply) {
+            if (token) impl->jobs.revoke(token->first);
+          } else {
+            v1::ExperimentInfo& made = *reply->mutable_experiment();
+            made = impl->named(made);
+            asked.object = fmt::format("{} {}", made.id(), made.name());
+            const std::string& local = impl->options.local_storage;
+            if (!local.empty() && slots.machines > 1 && made.storage().starts_with(local)) {
+              reply->add_warnings(fmt::format(
+                  "checkpoint_storage: checkpoints go to {} on each machine, and the nodes are on {} machines: a "
+                  "trial that moves to another machine starts anew. Name storage that all of them reach in the "
+                  "configuration, or start the head with --experiments-checkpoint-storage",
+                  local, slots.machines));
+            }
+          }
+          impl->answer<v1::CreateExperimentReply>(done, std::move(reply), std::move(asked));
+        });
+      });
 }
 
 Result<v1::GetMetricsReply> ExperimentServer::Impl::get_metrics(const v1::GetMetricsRequest& request,
@@ -760,9 +760,7 @@ void ExperimentServer::Impl::serve_trials() {
       });
   serve_wait<v1::WaitPreemptionRequest, v1::WaitPreemptionReply>(
       "Experiments/WaitPreemption",
-      [](const v1::WaitPreemptionRequest& request) {
-        return LongPolls::Key{.is_trial = true, .id = request.trial()};
-      },
+      [](const v1::WaitPreemptionRequest& request) { return LongPolls::Key{.is_trial = true, .id = request.trial()}; },
       [this](const ExperimentRequester& by,
              const v1::WaitPreemptionRequest& request) -> Result<std::optional<v1::WaitPreemptionReply>> {
         const auto preempt = core.should_preempt(request.trial(), request.run(), by);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -14,6 +15,7 @@
 #include "runtime/clock.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/result.h"
+#include "runtime/security/principal.h"
 
 namespace volador::head {
 class HeadAccess;
@@ -32,6 +34,10 @@ struct ExperimentServerOptions {
   std::filesystem::path files;    // Folder with the archives of code folders, as that of the jobs.
   std::filesystem::path metrics;  // Folder for the metrics of trials.
   bool survive_power_cut = false;
+  // Submits a job with JobSpec::trial; see JobServer::submit_trial().
+  std::function<void(const security::Principal& by, v1::SubmitJobRequest request,
+                     std::function<void(Result<v1::SubmitJobReply>)> done)>
+      submit;
   size_t requests = 16'384;  // Queued for the thread.
   size_t waits = 100'000;    // Requests that wait for a change.
 };

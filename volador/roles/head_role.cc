@@ -24,6 +24,8 @@
 #include "runtime/security/authority.h"
 #include "tune/space/given_config.h"
 #include "tune/space/space_json.h"
+#include "volador/roles/cluster_storage.h"
+#include "volador/roles/experiment_server.h"
 #include "volador/roles/job_server.h"
 #include "volador/roles/rank_guard.h"
 #include "volador/roles/study_server.h"
@@ -48,8 +50,10 @@ Result<void> check_config(const std::string& space_json, const std::string& like
 // Connects the dashboard to this head.
 class HeadPort final : public dashboard::ClusterPort {
  public:
-  HeadPort(head::HeadAccess& head, operations::Registry& registry, head::SignOn* sign_on)
-      : head_(head), registry_(registry), sign_on_(sign_on) {}
+  // `experiments`: null if there are none.
+  HeadPort(head::HeadAccess& head, operations::Registry& registry, head::SignOn* sign_on,
+           const ExperimentServer* experiments)
+      : head_(head), registry_(registry), sign_on_(sign_on), experiments_(experiments) {}
   void attach(dashboard::Dashboard& to) { dashboard_ = &to; }
 
   operations::Registry& registry() override { return registry_; }
@@ -101,7 +105,8 @@ class HeadPort final : public dashboard::ClusterPort {
     auto found = head_.bearer(token);
     if (!found) return make_error(found.error());
     const dashboard::Access access = access_of(found->role);
-    const bool is_program = access == dashboard::Access::kUser && found->user.empty();
+    const bool is_of_trials = experiments_ != nullptr && experiments_->is_of_trials(found->token_id);
+    const bool is_program = access == dashboard::Access::kUser && found->user.empty() && !is_of_trials;
     if (access != dashboard::Access::kOpen && !is_program)
       return dashboard::Visitor{.token_id = found->token_id, .access = access, .user = found->user};
     return make_error(
@@ -133,7 +138,8 @@ class HeadPort final : public dashboard::ClusterPort {
 
   head::HeadAccess& head_;
   operations::Registry& registry_;
-  head::SignOn* const sign_on_;  // May be null.
+  head::SignOn* const sign_on_;  // May be null, likewise below.
+  const ExperimentServer* const experiments_;
   dashboard::Dashboard* dashboard_ = nullptr;
 };
 
@@ -226,7 +232,8 @@ struct HeadRole::Impl {
   std::unique_ptr<StudyServer> studies;
   // Without the server of jobs it shows ranks of an earlier head to operators only.
   const std::shared_ptr<RankGuard> guard = std::make_shared<RankGuard>();
-  std::unique_ptr<JobServer> jobs;  // Null: this head takes no jobs.
+  std::unique_ptr<JobServer> jobs;  // Null: this head takes no jobs, likewise below.
+  std::unique_ptr<ExperimentServer> experiments;
   std::unique_ptr<HeadPort> port;
   std::unique_ptr<dashboard::Dashboard> dashboard;
   std::unique_ptr<dashboard::AlertSender> alerts;  // Null: no webhook.
@@ -236,6 +243,7 @@ struct HeadRole::Impl {
   Result<std::unique_ptr<head::Journal>> open_part(const head::HeadOptions& options, const std::string& part);
   Result<void> open_studies(const head::HeadOptions& options, const Clock& clock);
   Result<void> open_jobs(const head::HeadOptions& options, JobProgram program, const Clock& clock);
+  Result<void> open_experiments(const head::HeadOptions& options, const ExperimentPlace& place, const Clock& clock);
   Result<void> open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock);
 };
 
@@ -280,6 +288,40 @@ Result<void> HeadRole::Impl::open_jobs(const head::HeadOptions& options, JobProg
   return {};
 }
 
+Result<void> HeadRole::Impl::open_experiments(const head::HeadOptions& options, const ExperimentPlace& place,
+                                              const Clock& clock) {
+  auto journal = open_part(options, "experiments");
+  if (!journal) return make_error(journal.error());
+  const ClusterPaths cluster = options.paths.cluster(head->ready().cluster);
+  std::string storage = place.checkpoint_storage, local_storage;
+  if (storage.empty()) {
+    storage = local_storage = (cluster.directory / "checkpoints").native();
+    VOLADOR_TRY(make_private_directory(storage));
+  }
+  auto defaults = experiment_defaults(storage);
+  if (!defaults) return make_error(defaults.error());
+  experiments = std::make_unique<ExperimentServer>(
+      std::move(*journal), head->access(), head->registry(),
+      ExperimentServerOptions{.cluster_id = to_string(head->ready().cluster_id),
+                              .address = head->ready().address,
+                              .defaults = std::move(*defaults),
+                              .local_storage = std::move(local_storage),
+                              .files = cluster.head().directory / "job_files",
+                              .metrics = cluster.head().directory / "metrics",
+                              .survive_power_cut = options.durability == head::Durability::kPower,
+                              .submit =
+                                  [jobs = jobs.get()](const security::Principal& by, v1::SubmitJobRequest request,
+                                                      std::function<void(Result<v1::SubmitJobReply>)> done) {
+                                    jobs->submit_trial(by, std::move(request), std::move(done));
+                                  }},
+      clock);
+  jobs->set_trial_hooks(
+      {.on_job = [to = experiments.get()](const v1::Job& job) { to->on_job(job); },
+       .needs_files = [to = experiments.get()](const std::string& sha256) { return to->needs_files(sha256); }});
+  experiments->serve();
+  return {};
+}
+
 Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, const DashboardPlace& place,
                                             const Clock& clock) {
   const head::HeadReady& ready = head->ready();
@@ -306,12 +348,13 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
     serve.certificate_pem = certificate->certificate_pem;
     serve.key_pem = certificate->key_pem;
   }
-  port = std::make_unique<HeadPort>(access, head->registry(), head->sign_on());
+  port = std::make_unique<HeadPort>(access, head->registry(), head->sign_on(), experiments.get());
   auto started = dashboard::Dashboard::start(serve, *port, clock);
   if (!started) return make_error(started.error());
   dashboard = std::move(*started);
   port->attach(*dashboard);
   if (jobs) jobs->set_page(dashboard->url());
+  if (experiments) experiments->set_page(dashboard->url());
   if (head->sign_on() != nullptr) head->sign_on()->set_page(dashboard->url());
   head->restore_experiments([to = dashboard.get()](const head::PastExperiment& piece, std::function<void()> done) {
     dashboard::PastRun past{
@@ -357,7 +400,8 @@ HeadRole::~HeadRole() { stop(); }
 
 Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options,
                                                   const std::optional<DashboardPlace>& dashboard, const Clock& clock,
-                                                  Random& random, JobProgram job_program) {
+                                                  Random& random, JobProgram job_program,
+                                                  const ExperimentPlace& experiments) {
   std::unique_ptr<HeadRole> role(new HeadRole(std::make_unique<Impl>()));
   options.check_config = check_config;
   options.guard = role->impl_->guard;
@@ -367,6 +411,7 @@ Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options,
   VOLADOR_TRY(role->impl_->open_studies(options, clock));
   if (job_program) {
     VOLADOR_TRY(role->impl_->open_jobs(options, std::move(job_program), clock));
+    VOLADOR_TRY(role->impl_->open_experiments(options, experiments, clock));
   } else {
     role->impl_->guard->set_loaded();
   }
@@ -393,6 +438,8 @@ void HeadRole::stop() {
   impl_->head->set_watch(nullptr);
   impl_->head->registry().withdraw("Live");
   impl_->head->registry().withdraw("Studies");
+  impl_->head->registry().withdraw("Experiments");
+  if (impl_->experiments) impl_->experiments->stop();  // Before the jobs, whose refusals would end trials.
   impl_->head->registry().withdraw("Jobs");
   if (impl_->studies) impl_->studies->stop();
   if (impl_->jobs) impl_->jobs->stop();

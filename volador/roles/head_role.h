@@ -24,18 +24,27 @@ struct DashboardPlace {
   std::string alert_secret = {};
 };
 
+// Configuration of the experiments that run as jobs.
+struct ExperimentPlace {
+  // Where checkpoints go unless a configuration says it: an address of a storage or an absolute folder; empty: a folder
+  // of the cluster on this machine.
+  std::string checkpoint_storage;
+};
+
 class HeadRole {
  public:
   // Describes the program that runs the ranks of jobs (jobs/command.h).
   using JobProgram = std::function<Result<protocol::Program>()>;
 
-  // Serves when it returns; without `dashboard` only a head; without `job_program` it takes no jobs. On non-loopback addresses the dashboard uses TLS, with a
+  // Serves when it returns; without `dashboard` only a head; without `job_program` it takes neither jobs
+  // nor experiments. On non-loopback addresses the dashboard uses TLS, with a
   // certificate of the cluster's own authority unless one is given. Errors as for HeadProcess::start and
   // Dashboard::start; nothing is left running then.
   [[nodiscard]] static Result<std::unique_ptr<HeadRole>> start(head::HeadOptions options,
                                                                const std::optional<DashboardPlace>& dashboard,
                                                                const Clock& clock, Random& random,
-                                                               JobProgram job_program = {});
+                                                               JobProgram job_program = {},
+                                                               const ExperimentPlace& experiments = {});
   // Calls stop().
   ~HeadRole();
 
