@@ -19,11 +19,11 @@ constexpr auto kAskJobsAgainAfter = 1s;
 constexpr auto kGarbagePause = 10s;  // After a job; doubled for each failure in a row.
 constexpr int kGarbageDoublings = 8;
 constexpr int32_t kJobsListed = 100'000;  // More than the head keeps.
-constexpr std::string_view kGarbageTrial = "gc.";
+constexpr std::string_view kGarbageTrial = "garbage-";
 
 bool has_ended(const v1::Job& job) { return job.state() != "queued" && job.state() != "running"; }
 
-// The experiment of "gc.<experiment>.<time>".
+// The experiment of "garbage-<experiment>.<run>".
 std::optional<int64_t> garbage_of(std::string_view trial) {
   if (!trial.starts_with(kGarbageTrial)) return std::nullopt;
   const auto parts = trial_run_of(trial.substr(kGarbageTrial.size()));
@@ -70,14 +70,17 @@ void ExperimentJobs::recovered(const std::vector<experiments::ExperimentCore::Op
     if (trial.empty()) continue;
     by_trial.emplace(trial, &job);
     const auto collects = garbage_of(trial);
-    if (collects && !has_ended(job)) garbage_[*collects].job = trial;
+    if (collects && !has_ended(job)) {
+      garbage_[*collects].runs = true;
+      garbage_[*collects].job = trial;
+    }
     if (trial_run_of(trial)) parts_.seen(job);
   }
   for (const auto& one : open) {
     const auto found = by_trial.find(fmt::format("{}.{}", one.trial, one.run));
     if (found != by_trial.end()) {
       parts_.core.on_job(*found->second, parts_.now_ms());
-    } else if (!one.job.empty()) {  // The core repeats submissions that were not confirmed.
+    } else {
       parts_.core.on_job_gone(one.trial, one.run, parts_.now_ms());
     }
   }
@@ -155,48 +158,71 @@ void ExperimentJobs::collect_garbage(int64_t experiment) {
 
 void ExperimentJobs::start_garbage(int64_t experiment) {
   Garbage& garbage = garbage_[experiment];
-  if (!is_recovered_ || !garbage.job.empty() || garbage.waits) return;
-  auto job = parts_.core.garbage_job(experiment);
+  if (!is_recovered_ || garbage.runs || garbage.waits) return;
+  garbage.wanted = false;
+  garbage.runs = true;
+  parts_.token(fmt::format("checkpoints of experiment {}", experiment),
+               [this, experiment](Result<std::pair<std::string, std::string>> token) {
+                 parts_.post([this, experiment, token = std::move(token)] {
+                   if (!token) return garbage_refused(experiment, token.error().message);
+                   submit_garbage(experiment, *token);
+                 });
+               });
+}
+
+void ExperimentJobs::submit_garbage(int64_t experiment, const std::pair<std::string, std::string>& token) {
+  auto job = parts_.core.garbage_job(experiment, token);
   if (!job) {  // Nothing to delete, or it is deleted itself.
+    revoke(token.first);
     garbage_.erase(experiment);
     return;
   }
-  garbage.wanted = false;
-  garbage.job = fmt::format("{}{}.{}", kGarbageTrial, experiment, parts_.now_ms());
-  job->spec.set_trial(garbage.job);
+  garbage_[experiment].job = job->spec.trial();
   parts_.submit(principal_of(job->as), request_of(*job), [this, experiment](Result<v1::SubmitJobReply> reply) {
     if (reply) return;
-    parts_.post([this, experiment, error = reply.error()] { end_garbage(experiment, error.message); });
+    parts_.post([this, experiment, error = reply.error()] { garbage_refused(experiment, error.message); });
   });
 }
 
-void ExperimentJobs::on_garbage_job(int64_t experiment, const v1::Job& job) {
-  const auto found = garbage_.find(experiment);
-  if (found == garbage_.end() || found->second.job != job.spec().trial() || !has_ended(job)) return;
-  end_garbage(experiment,
-              job.state() == "succeeded" ? "" : fmt::format("{} {}: {}", job.id(), job.state(), job.reason()));
+void ExperimentJobs::garbage_refused(int64_t experiment, const std::string& why) {
+  log::warn("experiments", "no job deletes checkpoints", {{"experiment", std::to_string(experiment)}, {"why", why}});
+  parts_.core.on_garbage_job_failed(experiment, why, parts_.now_ms());
+  end_garbage(experiment, true);
 }
 
-void ExperimentJobs::end_garbage(int64_t experiment, const std::string& failure) {
+void ExperimentJobs::on_garbage_job(int64_t experiment, const v1::Job& job) {
+  parts_.core.on_job(job, parts_.now_ms());
+  const auto found = garbage_.find(experiment);
+  if (found == garbage_.end() || found->second.job != job.spec().trial() || !has_ended(job)) return;
+  end_garbage(experiment, job.state() != "succeeded");
+}
+
+void ExperimentJobs::end_garbage(int64_t experiment, bool is_failure) {
   Garbage& garbage = garbage_[experiment];
+  garbage.runs = false;
   garbage.job.clear();
-  if (failure.empty()) {
-    garbage.failures = 0;
-  } else {
-    ++garbage.failures;
-    garbage.wanted = true;
-    log::warn("experiments", "checkpoints were not deleted",
-              {{"experiment", std::to_string(experiment)}, {"why", failure}});
-    parts_.core.on_garbage_job_failed(experiment, failure, parts_.now_ms());
-  }
+  garbage.failures = is_failure ? garbage.failures + 1 : 0;
+  garbage.wanted |= is_failure;
   garbage.waits = true;
   parts_.later(kGarbagePause * (1 << std::min(garbage.failures, kGarbageDoublings)), [this, experiment] {
     const auto found = garbage_.find(experiment);
     if (found == garbage_.end()) return;
     found->second.waits = false;
     if (found->second.wanted) return start_garbage(experiment);
-    if (found->second.failures == 0) garbage_.erase(found);
+    if (!found->second.runs) garbage_.erase(found);
   });
+}
+
+void ExperimentJobs::set_priority(const experiments::TrialPriority& priority) {
+  v1::SetJobPriorityRequest request;
+  request.set_job(priority.job);
+  request.set_priority(priority.priority);
+  parts_.registry.call<v1::SetJobPriorityReply>(
+      "Jobs/SetJobPriority", principal_of_cluster(), request, [this, priority](Result<v1::SetJobPriorityReply> reply) {
+        if (reply || reply.error().code != ErrorCode::kUnavailable) return;
+        parts_.post(
+            [this, priority] { parts_.later(kAskJobsAgainAfter, [this, priority] { set_priority(priority); }); });
+      });
 }
 
 void ExperimentJobs::revoke(const std::string& token_id) {

@@ -41,6 +41,9 @@ class ExperimentJobs {
     std::function<int64_t()> now_ms;
     // Variables that all jobs get.
     std::function<std::vector<std::pair<std::string, std::string>>()> env;
+    // Makes a token for a program of the cluster; `done` on any thread.
+    std::function<void(const std::string& note, std::function<void(Result<std::pair<std::string, std::string>>)> done)>
+        token;
     // A job of a trial was heard of.
     std::function<void(const v1::Job& job)> seen;
   };
@@ -54,13 +57,15 @@ class ExperimentJobs {
   // Checkpoints of the experiment wait for deletion. One job at a time for each experiment; after a failed one it waits.
   void collect_garbage(int64_t experiment);
   void revoke(const std::string& token_id);
+  void set_priority(const experiments::TrialPriority& priority);
 
   // A job with JobSpec::trial has changed.
   void on_job(const v1::Job& job);
 
  private:
   struct Garbage {
-    std::string job;      // JobSpec::trial of the job that runs; empty: none.
+    bool runs = false;    // A job runs, or is about to.
+    std::string job;      // Its JobSpec::trial, once it is known.
     bool wanted = false;  // Something was added since it started.
     int failures = 0;     // In a row.
     bool waits = false;   // For the pause after a job.
@@ -69,8 +74,10 @@ class ExperimentJobs {
   void on_submitted(int64_t trial, int64_t run, const Result<v1::SubmitJobReply>& reply);
   void on_stop_failed(const experiments::TrialStop& stop, const Error& error);
   void start_garbage(int64_t experiment);
+  void submit_garbage(int64_t experiment, const std::pair<std::string, std::string>& token);
+  void garbage_refused(int64_t experiment, const std::string& why);
   void on_garbage_job(int64_t experiment, const v1::Job& job);
-  void end_garbage(int64_t experiment, const std::string& failure);
+  void end_garbage(int64_t experiment, bool is_failure);
   v1::SubmitJobRequest request_of(const experiments::TrialJob& job) const;
 
   const Parts parts_;

@@ -143,7 +143,10 @@ struct ExperimentServer::Impl : std::enable_shared_from_this<ExperimentServer::I
   void create(const Principal& by, const v1::CreateExperimentRequest& request, Done<v1::CreateExperimentReply> done);
   void create_with(const Principal& by, const v1::CreateExperimentRequest& request, const ClusterSlots& slots,
                    Done<v1::CreateExperimentReply> done);
-  void make_token(const Principal& by, const std::string& name, Done<Token> done);
+  // For programs of the cluster that have no user.
+  void make_token(const std::string& note, Done<Token> done);
+  // For programs that act as the user.
+  void make_token(const Principal& by, const std::string& note, Done<Token> done);
   Result<v1::GetMetricsReply> get_metrics(const v1::GetMetricsRequest& request, const ExperimentRequester& by) const;
   v1::ExperimentInfo named(v1::ExperimentInfo experiment) const {
     experiment.set_run(run_name_of(experiment));
@@ -247,6 +250,7 @@ ExperimentJobs::Parts ExperimentServer::Impl::job_parts() {
                 if (!page.empty()) env.emplace_back("DET_MASTER", page);
                 return env;
               },
+          .token = [this](const std::string& note, Done<Token> done) { make_token(note, std::move(done)); },
           .seen = [this](const v1::Job& job) { seen(job); }};
 }
 
@@ -294,7 +298,7 @@ void ExperimentServer::Impl::open() {
     any_shown = !kept.empty();
   }
   if (driver.is_nil()) {
-    driver = random_id<DriverId>(random);
+    driver = new_id<DriverId>(random);
     batch.push_back({.table = std::string(kServerTable), .key = std::string(kDriverKey), .value = raw(driver)});
   }
   core.start(now_ms());
@@ -315,6 +319,7 @@ void ExperimentServer::Impl::collect() {
   };
   append(actions.submit, taken.submit);
   append(actions.stop, taken.stop);
+  append(actions.priorities, taken.priorities);
   append(actions.garbage, taken.garbage);
   append(actions.deleted_experiments, taken.deleted_experiments);
   append(actions.trials, taken.trials);
@@ -374,6 +379,7 @@ void ExperimentServer::Impl::act() {
   ExperimentActions todo = std::exchange(actions, {});
   for (const experiments::TrialStop& stop : todo.stop) jobs.stop(stop);
   for (experiments::TrialJob& job : todo.submit) jobs.submit(std::move(job));
+  for (const experiments::TrialPriority& priority : todo.priorities) jobs.set_priority(priority);
   for (const std::string& token : todo.revoke) jobs.revoke(token);
   for (const int64_t experiment : todo.garbage) jobs.collect_garbage(experiment);
   for (const int64_t experiment : todo.deleted_experiments) {
@@ -561,24 +567,24 @@ void ExperimentServer::Impl::serve_wait(
   });
 }
 
-void ExperimentServer::Impl::make_token(const Principal& by, const std::string& name, Done<Token> done) {
-  const std::string note = fmt::format("experiment {}", name);
-  if (by.user.empty()) {
-    v1::CreateTokenRequest request;
-    request.set_role(std::string(to_string(security::TokenRole::kDriver)));
-    request.set_note(note);
-    registry.call<v1::CreateTokenReply>("Cluster/CreateToken", principal_of_cluster(), request,
-                                        [done](const Result<v1::CreateTokenReply>& reply) {
-                                          if (!reply) return done(make_error(reply.error()));
-                                          done(Token(reply->token().id(), reply->text()));
-                                        });
-    return;
-  }
-  v1::CreateUserTokenRequest request;  // Trials act as the user.
+void ExperimentServer::Impl::make_token(const std::string& note, Done<Token> done) {
+  v1::CreateTokenRequest request;
+  request.set_role(std::string(to_string(security::TokenRole::kDriver)));
+  request.set_note(note);
+  registry.call<v1::CreateTokenReply>("Cluster/CreateToken", principal_of_cluster(), request,
+                                      [done = std::move(done)](const Result<v1::CreateTokenReply>& reply) {
+                                        if (!reply) return done(make_error(reply.error()));
+                                        done(Token(reply->token().id(), reply->text()));
+                                      });
+}
+
+void ExperimentServer::Impl::make_token(const Principal& by, const std::string& note, Done<Token> done) {
+  if (by.user.empty()) return make_token(note, std::move(done));
+  v1::CreateUserTokenRequest request;
   request.set_role(std::string(to_string(security::TokenRole::kDriver)));
   request.set_note(note);
   registry.call<v1::CreateUserTokenReply>("Users/CreateUserToken", by, request,
-                                          [done](const Result<v1::CreateUserTokenReply>& reply) {
+                                          [done = std::move(done)](const Result<v1::CreateUserTokenReply>& reply) {
                                             if (!reply) return done(make_error(reply.error()));
                                             done(Token(reply->token_id(), reply->token()));
                                           });
