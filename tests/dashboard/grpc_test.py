@@ -149,12 +149,15 @@ class Foreign(set_up.Cluster):
 
     READING = ("List", "Get", "Watch", "Status", "Explain", "Logs", "Read", "Stack", "Timeline", "WhoAmI")
 
+    OF_TRIALS = ("GetSearcherEvents", "PostSearcherOperations", "StartTrialRun", "GetTrialOperation", "CompleteTrialOperation", "ReportMetrics", "ReportProgress",
+                 "ReportTrialExit", "ReportCheckpoint", "WaitPreemption", "AcknowledgePreemption", "GetGarbage", "ReportGarbage")
+
     def changing(self, channel):
         """Calls with a request_id, of all services, in the order of their services."""
         database = ProtoReflectionDescriptorDatabase(channel)
         pool = descriptor_pool.DescriptorPool(database)
         services = [pool.FindServiceByName(name) for name in sorted(database.get_services()) if name.startswith("volador.v1.")]
-        self.assertGreaterEqual({service.name for service in services}, {"Cluster", "Jobs", "Live", "Studies"})
+        self.assertGreaterEqual({service.name for service in services}, {"Cluster", "Experiments", "Jobs", "Live", "Studies"})
         return [(service.full_name, method) for service in services for method in service.methods]
 
     def test_what_changes_something_has_a_request_id_and_what_has_none_is_for_viewers(self):
@@ -165,6 +168,8 @@ class Foreign(set_up.Cluster):
                 if method.name == "PutJobFiles":  # Names its contents by their hash, so that a repeated call changes nothing.
                     continue
                 if method.name in ("ReadCommand", "WriteCommand"):  # Streams of a command: each call is another piece.
+                    continue
+                if method.name in self.OF_TRIALS:  # Reports of the processes of trials: a repeated one has no effect.
                     continue
                 if method.name in ("Login", "Logout", "ChangePassword", "CreateUserToken", "StartProviderLogin", "PollProviderLogin"):  # About the caller, viewers too; replies with secrets are not kept.
                     continue
@@ -183,7 +188,7 @@ class Foreign(set_up.Cluster):
         program = subprocess.Popen([BIN / "tune_sleep", "--num-samples=1", "--seconds=300", "--reports=3000"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(program.wait)
         self.addCleanup(program.kill)
-        calls = {of: self.methods("operator", of="volador.v1." + of)[1] for of in ("Cluster", "Studies", "Jobs", "Users", "Live")}
+        calls = {of: self.methods("operator", of="volador.v1." + of)[1] for of in ("Cluster", "Experiments", "Studies", "Jobs", "Users", "Live")}
         until = time.monotonic() + 40
         rows = lambda topic: json.loads(calls["Live"]("List", topic=topic, page_size=20_000).json)["rows"]
         while not [row for row in rows("experiments") if row["state"] == "running"]:
@@ -203,12 +208,19 @@ class Foreign(set_up.Cluster):
         while calls["Jobs"]("GetJob", job=runs).state != "running":
             self.assertLess(time.monotonic(), until)
             time.sleep(0.05)
+        config = "{name: ids, entrypoint: sleep 600, searcher: {name: single, metric: loss, max_length: {batches: 1}}, resources: {slots_per_trial: 1}}"
+        made = calls["Experiments"]("CreateExperiment", config=config, paused=True).experiment.id
         # For each call a request, and a different one that must not be sent with the same id.
         requests = {
             "StartCommand": ({"job": runs, "command": ["true"]}, {"job": runs, "command": ["false"]}),
             "SubmitJob": ({"spec": {"command": ["true"], "cpus": 2, "name": "a"}}, {"spec": {"command": ["true"], "cpus": 2, "name": "b"}}),
             "SetJobPriority": ({"job": "a", "priority": "urgent"}, {"job": "a", "priority": "normal"}),
             "ExtendJob": ({"job": "a", "duration_s": 60}, {"job": "a", "duration_s": 70}),
+            "CreateExperiment": ({"config": config, "paused": True}, {"config": config}),
+            "EditExperiment": ({"id": made, "notes": "a"}, {"id": made, "notes": "b"}),
+            "KillTrial": ({"id": 1}, {"id": 2}),
+            "ChangeExperiment": ({"id": made, "command": "kill"}, {"id": made, "command": "cancel"}),
+            "DeleteCheckpoints": ({}, {"ids": ["00000000"]}),
             "StopJob": ({"job": "a"}, {"job": "a", "now": True}),
             "DeleteJob": ({"job": "a"}, {"job": "b"}),
             "SetQueue": ({"settings": {"preemption": "never"}}, {"settings": {"preemption": "urgent"}}),
