@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "head/journal/record_file.h"
+#include "runtime/files/record_file.h"
 #include "runtime/log.h"
 #include "runtime/paths.h"
 #include "runtime/security/digest.h"

@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "head/journal/record_file.h"
+#include "runtime/files/record_file.h"
 #include "tests/fuzz/driver.h"
 
 namespace {
@@ -28,7 +28,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const google::protobuf::LogSilencer quiet;  // Otherwise logs a line for each invalid UTF-8 text.
   const std::string bytes(reinterpret_cast<const char*>(data), size);
   std::istringstream file(bytes);
-  while (volador::head::next_record(file)) {
+  while (volador::next_record(file)) {
   }
   ExperimentHistory history;
   if (!history.add(bytes)) return 0;
@@ -65,7 +65,7 @@ std::vector<std::string> volador::fuzz::seeds() {
   record.set_wall_ms(1'700'000'000'000);
   record.set_update(update.SerializeAsString());
   std::string framed;
-  head::append_record(framed, record.SerializeAsString());
-  head::append_record(framed, "x");
+  append_record(framed, record.SerializeAsString());
+  append_record(framed, "x");
   return {record.SerializeAsString(), framed};
 }

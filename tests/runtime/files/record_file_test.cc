@@ -1,4 +1,4 @@
-#include "head/journal/record_file.h"
+#include "runtime/files/record_file.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "tests/temporary_directory.h"
 
-namespace volador::head {
+namespace volador {
 namespace {
 
 class RecordFileTest : public ::testing::Test {
@@ -99,4 +99,4 @@ TEST(NextRecordTest, ALengthBeyondTheLimitIsDamage) {
 }
 
 }  // namespace
-}  // namespace volador::head
+}  // namespace volador

@@ -1,4 +1,4 @@
-#include "head/journal/record_file.h"
+#include "runtime/files/record_file.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -13,10 +13,10 @@
 #include "runtime/crc32c.h"
 #include "runtime/paths.h"
 
-namespace volador::head {
+namespace volador {
 namespace {
 
-constexpr std::string_view kMagic = "VLDREC01";
+constexpr std::string_view kRecordsMagic = "VLDREC01";
 constexpr size_t kHeadBytes = 8;
 
 void append_number(std::string& to, uint32_t number) {
@@ -29,7 +29,7 @@ uint32_t number_at(const char* bytes) {
   return number;
 }
 
-bool write_all(int fd, std::string_view bytes, uint64_t at) {
+bool write_all_at(int fd, std::string_view bytes, uint64_t at) {
   while (!bytes.empty()) {
     const ssize_t written = pwrite(fd, bytes.data(), bytes.size(), static_cast<off_t>(at));
     if (written < 0 && errno == EINTR) continue;
@@ -70,13 +70,13 @@ Result<RecordsRead> read_records(const std::filesystem::path& file,
   const auto size = std::filesystem::file_size(file, code);
   if (code) return make_error(file_error("read", file, code.value()));
   std::ifstream in(file, std::ios::binary);
-  std::array<char, kMagic.size()> magic{};
+  std::array<char, kRecordsMagic.size()> magic{};
   if (!in) return make_error(file_error("read", file, errno));
   if (!in.read(magic.data(), magic.size()))
     return RecordsRead{.bytes = 0, .torn = size > 0};  // Created and torn at once.
-  if (std::string_view(magic.data(), magic.size()) != kMagic)
+  if (std::string_view(magic.data(), magic.size()) != kRecordsMagic)
     return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: not a file of records", file.string()));
-  RecordsRead read{.bytes = kMagic.size()};
+  RecordsRead read{.bytes = kRecordsMagic.size()};
   while (const auto record = next_record(in)) {
     visit(*record);
     read.bytes += kHeadBytes + record->size();
@@ -91,10 +91,10 @@ Result<uint64_t> write_records(const std::filesystem::path& file, uint64_t at, s
   const uint64_t begin = at;
   bool done = ftruncate(fd, static_cast<off_t>(at)) == 0;
   if (done && at == 0) {
-    done = write_all(fd, kMagic, 0);
-    at = kMagic.size();
+    done = write_all_at(fd, kRecordsMagic, 0);
+    at = kRecordsMagic.size();
   }
-  done = done && write_all(fd, records, at) && (!sync || fdatasync(fd) == 0);
+  done = done && write_all_at(fd, records, at) && (!sync || fdatasync(fd) == 0);
   const int error = errno;
   if (!done && ftruncate(fd, static_cast<off_t>(begin)) != 0)
     done = false;  // The rest is torn; the next write truncates it.
@@ -103,4 +103,4 @@ Result<uint64_t> write_records(const std::filesystem::path& file, uint64_t at, s
   return at + records.size();
 }
 
-}  // namespace volador::head
+}  // namespace volador

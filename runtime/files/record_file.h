@@ -16,7 +16,7 @@
 
 #include "runtime/result.h"
 
-namespace volador::head {
+namespace volador {
 
 inline constexpr size_t kRecordBytesMax = size_t{128} << 20;
 
@@ -40,4 +40,4 @@ struct RecordsRead {
 [[nodiscard]] Result<uint64_t> write_records(const std::filesystem::path& file, uint64_t at, std::string_view records,
                                              bool sync);
 
-}  // namespace volador::head
+}  // namespace volador
