@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "cli/commands/run_trial_command.h"
 #include "cli/render/json_text.h"
 #include "experiments/search/search_preview.h"
 #include "runtime/clock.h"
@@ -58,6 +59,8 @@ ExperimentCommand::ExperimentCommand() {
   add(std::make_unique<ExperimentValidateCommand>());
   add(std::make_unique<ExperimentShowConfigCommand>());
   add(std::make_unique<ExperimentPreviewCommand>());
+  add(std::make_unique<RunTrialCommand>());
+  add(std::make_unique<RunGarbageCommand>());
 }
 
 CLI::App* ExperimentCommand::declare(CLI::App& root) {

@@ -81,25 +81,12 @@ Outcome outcome_of(const v1::Job& job, const Context& context) {
               Error{ErrorCode::kApplication, job_line(job, unix_ms_now(), context.terminal)});
 }
 
-// `several`: the job has more ranks, so that each line names its own.
-void print_line(const Terminal& terminal, bool json, bool several, const jobs::JobOutput::Line& line) {
-  if (json) {
-    terminal.print(cli::text_of({{"rank", line.rank},
-                                 {"node", line.node},
-                                 {"stream", line.is_stderr ? "stderr" : "stdout"},
-                                 {"text", line.text}},
-                                -1));
-  } else {
-    terminal.print((several ? fmt::format("[{}] ", line.rank) : "") + printable_line(line.text) + "\n");
-  }
-}
-
 // Prints a job's output until it has ended.
 Outcome follow_output(control::ClusterApi& api, const std::string& id, int rank, int tail, bool json,
                       const Context& context) {
   bool several = false;
-  jobs::JobOutput output(api, rank, tail,
-                         [&](const jobs::JobOutput::Line& line) { print_line(context.terminal, json, several, line); });
+  jobs::JobOutput output(
+      api, rank, tail, [&](const jobs::JobOutput::Line& line) { print_output(context.terminal, json, several, line); });
   bool waits = false;
   auto ended = jobs::JobClient(api).wait(id, [&](const v1::Job& job) {
     several = job.ranks_size() > 1 && rank < 0;
@@ -580,7 +567,7 @@ Outcome JobLogsCommand::run(const Context& context) {
     return usage_error(fmt::format("--rank: expected 0 to {}, got {}", job->ranks_size() - 1, rank_));
   const bool several = job->ranks_size() > 1 && rank_ < 0;
   jobs::JobOutput output(**api, rank_, tail_, [&](const jobs::JobOutput::Line& line) {
-    print_line(context.terminal, wants_json(), several, line);
+    print_output(context.terminal, wants_json(), several, line);
   });
   const auto read = output.read(*job);
   if (!read) return fail(read.error());

@@ -20,14 +20,14 @@ namespace {
 
 constexpr size_t kSettingsFileMax = 1 << 20;
 
-using Amounts = google::protobuf::Map<std::string, double>;
+using JobAmounts = google::protobuf::Map<std::string, double>;
 
 std::string amount_text(const std::string& resource, double amount) {
   return resource == "memory" ? format_bytes(static_cast<int64_t>(amount)) : fmt::format("{:g}", amount);
 }
 
 // "cpus 3 of 8, gpus 0 of 2"; `of` may lack resources.
-std::string amounts_text(const Amounts& part, const Amounts& of, const Terminal& terminal) {
+std::string amounts_text(const JobAmounts& part, const JobAmounts& of, const Terminal& terminal) {
   std::map<std::string, double> names(part.begin(), part.end());
   names.insert(of.begin(), of.end());
   std::string out;

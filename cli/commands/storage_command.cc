@@ -12,6 +12,7 @@
 
 #include "cli/render/json_text.h"
 #include "cli/render/table.h"
+#include "cli/stored_folder.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/files/passing_folder.h"
 #include "runtime/quantities.h"
@@ -29,12 +30,6 @@ using storage::StorageUrl;
 constexpr const char* kPlaceHelp =
     "Address: s3://bucket/prefix, gs://bucket/prefix, azure://container/prefix, or the path of a folder";
 
-// A storage and the key in it that a command names.
-struct Place {
-  Storage storage;
-  std::string key;
-};
-
 tl::expected<StorageUrl, Failure> url_of(const std::string& text) {
   auto url = storage::parse_storage_url(text);
   if (!url) return fail(ExitCode::kUsage, url.error());
@@ -45,16 +40,6 @@ tl::expected<Storage, Failure> opened(StorageUrl url) {
   auto storage = Storage::open({std::move(url)});
   if (!storage) return fail_here(storage.error());
   return std::move(*storage);
-}
-
-tl::expected<Place, Failure> opened_place(const std::string& text) {
-  auto url = url_of(text);
-  if (!url) return tl::unexpected(url.error());
-  auto split = url->parent();
-  if (!split) return usage_error(fmt::format("{}: name a place below it, such as {}", text, url->below("name").text()));
-  auto storage = opened(std::move(split->first));
-  if (!storage) return tl::unexpected(storage.error());
-  return Place{std::move(*storage), std::move(split->second)};
 }
 
 // What is directly below a place.
@@ -80,7 +65,7 @@ std::map<std::string, Child> children_of(const std::vector<storage::StoredObject
   return children;
 }
 
-Result<void> write_archive(Place& place, const fs::path& to, storage::ArchiveForm form,
+Result<void> write_archive(StoredPlace& place, const fs::path& to, storage::ArchiveForm form,
                            const std::vector<std::string>& only) {
   auto reader = place.storage.archive(place.key, form, only);
   if (!reader) return make_error(reader.error());
@@ -101,26 +86,6 @@ Result<void> write_archive(Place& place, const fs::path& to, storage::ArchiveFor
   if (written && !code) return {};
   fs::remove(partial, code);
   return written ? Result<void>(make_error(file_error("write", to, code.value()))) : written;
-}
-
-// A place without a manifest, such as a run of tune: all files as they are.
-Result<int64_t> copy_objects(Place& place, const fs::path& to) {
-  const auto objects = place.storage.objects().list(place.key, {});
-  if (!objects) return make_error(objects.error());
-  std::vector<std::string> files;
-  int64_t bytes = 0;
-  for (const storage::StoredObject& object : *objects) {
-    files.push_back(object.path);
-    bytes += object.bytes;
-  }
-  if (files.empty())
-    return make_error(ErrorCode::kNotFound,
-                      fmt::format("{}: nothing is stored there", place.storage.url().below(place.key).text()));
-  std::error_code code;
-  fs::create_directories(to, code);
-  if (code) return make_error(file_error("make", to, code.value()));
-  VOLADOR_TRY(place.storage.objects().get(place.key, files, to, {}));
-  return bytes;
 }
 
 }  // namespace
@@ -230,7 +195,7 @@ Outcome StorageCommand::Copy::run(const Context& context) {
   if (from_here && to_here)
     return usage_error("give one address, such as s3://bucket/name or file:///folder/name, and one path");
   if (!from_here && !to_here) return usage_error("give one path and one address: copies pass through this machine");
-  auto place = opened_place(from_here ? to_ : from_);
+  auto place = open_stored_place(from_here ? to_ : from_);
   if (!place) return tl::unexpected(place.error());
   const std::string shown = place->storage.url().below(place->key).text();
   nlohmann::ordered_json json{{"api_version", "v1"}};
@@ -248,16 +213,12 @@ Outcome StorageCommand::Copy::run(const Context& context) {
     if (auto written = write_archive(*place, to_, form, only_); !written) return fail_here(written.error());
     said = fmt::format("{} is in {}\n", printable(shown), printable(to_));
   } else {
-    const auto got = place->storage.download(place->key, to_, only_);
-    Result<int64_t> bytes = got.map([](const storage::Manifest& manifest) { return manifest.bytes(); });
-    // Without a manifest it may be a run of tune, or what another program wrote.
-    const bool as_it_is = !got && got.error().code == ErrorCode::kNotFound && only_.empty();
-    if (as_it_is) bytes = copy_objects(*place, to_);
-    if (!bytes) return fail_here(bytes.error());
-    json["bytes"] = *bytes;
-    json["verified"] = !as_it_is;
-    said = fmt::format("{} is in {}: {}{}\n", printable(shown), printable(to_), format_bytes(*bytes),
-                       as_it_is ? "; it has no manifest, so that nothing says whether it is complete" : "");
+    const auto got = copy_stored(*place, to_, only_);
+    if (!got) return fail_here(got.error());
+    json["bytes"] = got->bytes;
+    json["verified"] = got->verified;
+    said = fmt::format("{} is in {}: {}{}\n", printable(shown), printable(to_), format_bytes(got->bytes),
+                       got->verified ? "" : "; it has no manifest, so that nothing says whether it is complete");
   }
   json["from"] = from_here ? from_ : shown;
   json["to"] = from_here ? shown : to_;
@@ -275,7 +236,7 @@ CLI::App* StorageCommand::Remove::declare(CLI::App& root) {
 }
 
 Outcome StorageCommand::Remove::run(const Context& context) {
-  auto place = opened_place(place_);
+  auto place = open_stored_place(place_);
   if (!place) return tl::unexpected(place.error());
   const std::string shown = place->storage.url().below(place->key).text();
   if (auto sure = confirm(context, fmt::format("delete everything in {}?", shown)); !sure) return sure;

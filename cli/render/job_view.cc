@@ -1,14 +1,14 @@
 #include "cli/render/job_view.h"
 
-#include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <chrono>
-#include <ctime>
 #include <vector>
 
+#include "cli/render/json_text.h"
 #include "cli/render/table.h"
+#include "cli/render/time_text.h"
 #include "jobs/launch/command_check.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/quantities.h"
@@ -18,15 +18,6 @@ namespace volador::cli {
 namespace {
 
 using std::chrono::milliseconds;
-
-std::string clock_time(int64_t unix_time_ms, int64_t now_ms) {
-  const std::time_t seconds = unix_time_ms / 1000;
-  std::tm local{};
-  ::localtime_r(&seconds, &local);
-  const bool soon =
-      unix_time_ms - now_ms < int64_t{20} * 3600 * 1000 && now_ms - unix_time_ms < int64_t{20} * 3600 * 1000;
-  return soon ? fmt::format("{:%H:%M}", local) : fmt::format("{:%Y-%m-%d %H:%M}", local);
-}
 
 std::string span_of(int64_t from_ms, int64_t to_ms) {
   return from_ms == 0 ? std::string() : format_duration(milliseconds(std::max<int64_t>(to_ms - from_ms, 0)));
@@ -176,6 +167,18 @@ std::string job_text(const v1::Job& job, int64_t now_ms, const Terminal& termina
                printable(terminal.reason(rank.reason(), rank.why()))});
   }
   return out + "\n" + fitted(table, terminal);
+}
+
+void print_output(const Terminal& terminal, bool json, bool several, const jobs::JobOutput::Line& line) {
+  if (json) {
+    terminal.print(text_of({{"rank", line.rank},
+                            {"node", line.node},
+                            {"stream", line.is_stderr ? "stderr" : "stdout"},
+                            {"text", line.text}},
+                           -1));
+  } else {
+    terminal.print((several ? fmt::format("[{}] ", line.rank) : "") + printable_line(line.text) + "\n");
+  }
 }
 
 }  // namespace volador::cli

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "cli/render/terminal.h"
+#include "jobs/job_output.h"
 
 namespace volador::v1 {
 class Job;
@@ -21,5 +22,8 @@ std::string job_text(const v1::Job& job, int64_t now_ms, const Terminal& termina
 std::string start_text(const v1::JobStart& start, int64_t now_ms, const Terminal& terminal);
 // One line: "job-7 (digits) is queued: needs gpus 4 on each node; …".
 std::string job_line(const v1::Job& job, int64_t now_ms, const Terminal& terminal);
+
+// Prints a line of a job's output, also as JSON. `several`: the job has more ranks, so that each line names its own.
+void print_output(const Terminal& terminal, bool json, bool several, const jobs::JobOutput::Line& line);
 
 }  // namespace volador::cli

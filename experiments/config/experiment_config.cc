@@ -87,26 +87,6 @@ Searcher searcher_from(const Value& value) {
   return searcher;
 }
 
-CheckpointStorage storage_from(const Value& value) {
-  CheckpointStorage storage{integer(value, "save_experiment_best"),
-                            integer(value, "save_trial_best"),
-                            integer(value, "save_trial_latest"),
-                            {}};
-  const std::string type = text(value, "type");
-  if (type == "shared_fs")
-    storage.where =
-        SharedFolderStorage{text(value, "host_path"), maybe_text(value, "storage_path"), text(value, "propagation")};
-  if (type == "directory") storage.where = DirectoryStorage{text(value, "container_path")};
-  if (type == "s3")
-    storage.where = S3Storage{text(value, "bucket"), maybe_text(value, "access_key"), maybe_text(value, "secret_key"),
-                              maybe_text(value, "endpoint_url"), maybe_text(value, "prefix")};
-  if (type == "gcs") storage.where = GcsStorage{text(value, "bucket"), maybe_text(value, "prefix")};
-  if (type == "azure")
-    storage.where = AzureStorage{text(value, "container"), maybe_text(value, "connection_string"),
-                                 maybe_text(value, "account_url"), maybe_text(value, "credential")};
-  return storage;
-}
-
 Resources resources_from(const Value& value) {
   Resources resources{.slots_per_trial = integer(value, "slots_per_trial"),
                       .max_slots = maybe_integer(value, "max_slots"),
@@ -189,6 +169,26 @@ BatchSizes ExperimentConfig::batch_sizes(std::optional<int64_t> global_batch_siz
   return {.global_batch_size = global_batch_size.value_or(0), .records_per_epoch = records_per_epoch};
 }
 
+CheckpointStorage checkpoint_storage_from(const Value& value) {
+  CheckpointStorage storage{integer(value, "save_experiment_best"),
+                            integer(value, "save_trial_best"),
+                            integer(value, "save_trial_latest"),
+                            {}};
+  const std::string type = text(value, "type");
+  if (type == "shared_fs")
+    storage.where =
+        SharedFolderStorage{text(value, "host_path"), maybe_text(value, "storage_path"), text(value, "propagation")};
+  if (type == "directory") storage.where = DirectoryStorage{text(value, "container_path")};
+  if (type == "s3")
+    storage.where = S3Storage{text(value, "bucket"), maybe_text(value, "access_key"), maybe_text(value, "secret_key"),
+                              maybe_text(value, "endpoint_url"), maybe_text(value, "prefix")};
+  if (type == "gcs") storage.where = GcsStorage{text(value, "bucket"), maybe_text(value, "prefix")};
+  if (type == "azure")
+    storage.where = AzureStorage{text(value, "container"), maybe_text(value, "connection_string"),
+                                 maybe_text(value, "account_url"), maybe_text(value, "credential")};
+  return storage;
+}
+
 ExperimentConfig config_from(yaml::Value defaulted) {
   const Value& root = defaulted;
   ExperimentConfig config;
@@ -221,7 +221,7 @@ ExperimentConfig config_from(yaml::Value defaulted) {
   config.environment = environment_from(part(root, "environment"));
   // Without the defaults of the cluster the type may be missing.
   if (const Value& storage = part(root, "checkpoint_storage"); !storage.is_null() && !part(storage, "type").is_null())
-    config.checkpoint_storage = storage_from(storage);
+    config.checkpoint_storage = checkpoint_storage_from(storage);
   config.experiment_seed = integer(part(root, "reproducibility"), "experiment_seed");
   const Value& profiling = part(root, "profiling");
   config.profiling = {flag(profiling, "enabled"), integer(profiling, "begin_on_batch"),

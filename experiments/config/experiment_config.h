@@ -194,5 +194,7 @@ struct ExperimentConfig {
 
 // `defaulted`: with_defaults() of a configuration without errors.
 ExperimentConfig config_from(yaml::Value defaulted);
+// `value`: `checkpoint_storage` of such a configuration.
+CheckpointStorage checkpoint_storage_from(const yaml::Value& value);
 
 }  // namespace volador::experiments

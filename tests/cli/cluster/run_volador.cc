@@ -47,7 +47,10 @@ Finished VoladorUser::run(std::vector<std::string> arguments,
   TemporaryDirectory output;
   const fs::path out = output.path() / "out", error = output.path() / "error";
   std::vector<std::string> settings = variables();
-  for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
+  for (const auto& [name, value] : environment) {
+    std::erase_if(settings, [&](const std::string& setting) { return setting.starts_with(name + "="); });
+    settings.push_back(name + "=" + value);
+  }
   arguments.insert(arguments.begin(), VOLADOR_BINARY);
 
   Finished result;
