@@ -625,7 +625,7 @@ void ExperimentServer::Impl::create_with(const Principal& by, const v1::CreateEx
   if (request.validate_only())
     return answer<v1::CreateExperimentReply>(done, core.create(request, requester, {}, slots.view, now_ms()));
   make_token(
-      by, checked->config.name,
+      by, fmt::format("experiment {}", checked->config.name),
       [self = weak_from_this(), by, requester, request, slots, done](const Result<Token>& token) {
         auto impl = self.lock();
         if (!impl) return;
