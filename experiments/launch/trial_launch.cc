@@ -122,12 +122,12 @@ Result<TrialLaunch> make_trial_launch(const v1::StartTrialRunReply& run, const T
   const Json slots(devices.slots);
   const std::string chief = chief_of(node);
   const std::string container = fmt::format("{}.{}", node.job, node.rank);
-  const std::string master = "https://" + node.address;
   auto& env = launch.env;
   env.insert(run.env().begin(), run.env().end());
+  // The dashboard, which has the HTTP API. The head names it unless it has none.
+  const std::string master = env.emplace("DET_MASTER", "https://" + node.address).first->second;
   env["DET_AGENT_ID"] = node.name;
   env["DET_SLOT_IDS"] = slots.dump();
-  env["DET_MASTER"] = master;
   env["DET_SESSION_TOKEN"] = node.token;
   env["DET_CHIEF_IP"] = chief;
   env["DET_CONTAINER_ID"] = env["DET_RESOURCES_ID"] = container;

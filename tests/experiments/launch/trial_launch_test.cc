@@ -145,6 +145,14 @@ TEST(TrialLaunch, TwoNodesWithATrialClass) {
             (Json{{"container_addrs", {"first", "second"}}, {"container_rank", 1}, {"container_slot_counts", {4, 4}}}));
 }
 
+TEST(TrialLaunch, TheHeadNamesItsPage) {
+  auto run = run_of(R"("true")", {"true"});
+  (*run.mutable_env())["DET_MASTER"] = "http://10.0.0.1:8265";
+  const auto launch = make_trial_launch(run, node_of());
+  EXPECT_EQ(launch->env.at("DET_MASTER"), "http://10.0.0.1:8265");
+  EXPECT_EQ(Json::parse(launch->files.at("cluster.json"))["master_url"], "http://10.0.0.1:8265");
+}
+
 TEST(TrialLaunch, AClassInOneProcessNeedsNoLauncher) {
   auto run = run_of(R"("model_def:Digits")", {}, "model_def:Digits");
   run.set_slots(0);
