@@ -26,7 +26,7 @@ OPEN_STATES = ("ACTIVE", "PAUSED", "STOPPING_CANCELED", "STOPPING_KILLED", "STOP
 class Cluster(JobCluster):
     """A head with a worker of 2 CPUs, and a second worker "east" of 2 CPUs."""
 
-    labels = ("--num-gpus=0",)
+    gpus = 0
 
     def __init__(self):
         super().__init__()

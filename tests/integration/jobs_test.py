@@ -22,6 +22,7 @@ class Cluster:
     """A head with a worker of 2 CPUs, and a second worker "east" of 2 CPUs and 2 GPUs."""
 
     labels = ()  # Further options of "east".
+    gpus = 2  # Of "east".
 
     def __init__(self):
         self.home = Home()
@@ -29,7 +30,7 @@ class Cluster:
         self.work.mkdir()
         self.start_head()
         token = json.loads(self.must("token", "create", "--role=join", "--json"))["token"]
-        self.join = ("start", f"--address={self.head_address()}", f"--token={token}", "--num-cpus=2", "--num-gpus=2")
+        self.join = ("start", f"--address={self.head_address()}", f"--token={token}", "--num-cpus=2", f"--num-gpus={self.gpus}")
         self.must(*self.join, "--name=east", *self.labels)
 
     def start_head(self):
