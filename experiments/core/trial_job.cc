@@ -142,7 +142,7 @@ v1::JobSpec job_of_garbage(const protocol::ExperimentDefinition& experiment, con
                            const std::string& token) {
   v1::JobSpec spec;
   spec.set_name(job_name(experiment.info().name(), fmt::format("-garbage-{}", experiment.id())));
-  set_command("collect-garbage", spec);
+  set_command("run-gc", spec);
   add_variables(config, false, spec);
   (*spec.mutable_env())["VOLADOR_EXPERIMENT"] = std::to_string(experiment.id());
   (*spec.mutable_secrets())["VOLADOR_TOKEN"] = token;

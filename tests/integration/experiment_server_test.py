@@ -124,6 +124,12 @@ class Experiments(unittest.TestCase):
         checkpoints = self.cluster.get(f"/trials/{trial['id']}/checkpoints")["rows"]
         self.assertEqual(self.cluster.get(f"/checkpoints/{trial['latest_checkpoint'][:8]}")["id"], trial["latest_checkpoint"])
         self.assertEqual({row["trial"] for row in checkpoints}, {trial["id"]})
+        # A job deletes all but the best and the latest one.
+        states = lambda: {row["id"]: row["state"] for row in self.cluster.get(f"/experiments/{experiment}/checkpoints")["rows"]}
+        wait_until("the others are deleted", lambda: "DELETING" not in states().values() and "DELETED" in states().values())
+        folder = pathlib.Path(info["storage"])
+        for name, state in states().items():
+            self.assertEqual((folder / name).exists(), state == "COMPLETED", state)
         # The rows of the cluster's own list, for the page and for `volador list`.
         (row,) = [row for row in self.rows("experiments") if row["name"] == info["run"]]
         wait_until("it has ended there", lambda: [row for row in self.rows("experiments") if row["name"] == info["run"] and row["state"] == "finished"])
@@ -209,6 +215,15 @@ class Experiments(unittest.TestCase):
         (self.notes_folder / "open").touch()
         self.wait_state(experiment, "COMPLETED")
         self.assertEqual([note["batches"] for note in self.notes("began")], [0, 2])
+
+    def test_a_deleted_experiment_leaves_nothing(self):
+        experiment = self.create({"name": "single"})
+        info = self.wait_state(experiment, "COMPLETED")
+        (trial,) = self.trials(experiment)
+        self.change(experiment, "delete")
+        wait_until("it is gone", lambda: self.cluster.ask("GET", f"/experiments/{experiment}")[0] == 404)
+        self.assertEqual(self.cluster.ask("GET", f"/trials/{trial['id']}/metrics")[0], 404)
+        self.assertFalse((pathlib.Path(info["storage"]) / trial["latest_checkpoint"]).exists())
 
     def test_a_wrong_configuration_is_refused_with_its_place(self):
         status, problem = self.cluster.ask("POST", "/experiments", {"config": "name: a\nsercher: {name: single}\n", "config_name": "a.yaml"})
@@ -303,6 +318,7 @@ class Faults(unittest.TestCase):
         (trial,) = self.trials(experiment)
         node = self.cluster.job(trial["job"])["ranks"][0]["node"]
         self.cluster.kill(self.cluster.pid_of("worker", node))
+        self.wait_note("waits", 2)
         (self.notes_folder / "open").touch()
         self.wait_state(experiment, "COMPLETED")
         (trial,) = self.trials(experiment)
