@@ -23,6 +23,7 @@
 #include "cli/commands/token_command.h"
 #include "cli/commands/top_command.h"
 #include "cli/commands/train_commands.h"
+#include "cli/commands/trial_command.h"
 #include "cli/commands/tune_command.h"
 #include "cli/commands/user_command.h"
 #include "cli/commands/version_command.h"
@@ -94,6 +95,19 @@ std::string explain(const CLI::App& root, const CLI::ParseError& error, const Te
   return fmt::format("{}: {}. {}", path_of(app), error.what(), help);
 }
 
+// CLI11 takes the next argument as the value of `--notes=`. An argument of its own can be empty.
+std::vector<std::string> with_empty_values(const std::vector<std::string>& arguments) {
+  std::vector<std::string> out;
+  bool ours = true;  // Those after -- are a command's.
+  for (const std::string& argument : arguments) {
+    ours = ours && argument != "--";
+    const bool is_empty = ours && argument.starts_with("--") && argument.find('=') == argument.size() - 1;
+    out.push_back(is_empty ? argument.substr(0, argument.size() - 1) : argument);
+    if (is_empty) out.emplace_back();
+  }
+  return out;
+}
+
 // Returns the language from VOLADOR_LANG or the configuration file; no value: the locale decides. Errors of the file
 // are reported by the commands that need it.
 std::optional<Language> language_setting(const PathEnvironment& environment) {
@@ -140,6 +154,8 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<TokenCommand>());
   add(std::make_unique<JobCommand>());
   add(std::make_unique<ExperimentCommand>());
+  add(std::make_unique<TrialCommand>());
+  add(std::make_unique<CheckpointCommand>());
   add(std::make_unique<TuneCommand>());
   add(std::make_unique<TrainCommand>());
   add(std::make_unique<StorageCommand>());
@@ -166,7 +182,8 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
     return static_cast<int>(failure.exit_code);
   };
   try {
-    std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());  // The order that CLI11 expects.
+    std::vector<std::string> reversed = with_empty_values(arguments);
+    std::reverse(reversed.begin(), reversed.end());  // The order that CLI11 expects.
     root.parse(reversed);
   } catch (const CLI::Success& asked) {  // --help and --version.
     return root.exit(asked);

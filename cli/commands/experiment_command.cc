@@ -3,17 +3,23 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <chrono>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
+#include "cli/commands/experiment_run_command.h"
 #include "cli/commands/run_trial_command.h"
 #include "cli/render/json_text.h"
 #include "experiments/search/search_preview.h"
 #include "runtime/clock.h"
+#include "runtime/control/cluster_api.h"
 #include "runtime/paths.h"
+#include "runtime/protocol/volador/v1/experiments.pb.h"
+#include "runtime/yaml/reader.h"
+#include "runtime/yaml/writer.h"
 
 namespace volador::cli {
 namespace {
@@ -56,6 +62,7 @@ Result<experiments::SearchPreview> preview_of(const experiments::ExperimentConfi
 }  // namespace
 
 ExperimentCommand::ExperimentCommand() {
+  for (auto& command : experiment_cluster_commands()) add(std::move(command));
   add(std::make_unique<ExperimentValidateCommand>());
   add(std::make_unique<ExperimentShowConfigCommand>());
   add(std::make_unique<ExperimentPreviewCommand>());
@@ -64,11 +71,17 @@ ExperimentCommand::ExperimentCommand() {
 }
 
 CLI::App* ExperimentCommand::declare(CLI::App& root) {
-  CLI::App* app =
-      declare_group(root, "experiment", "Check and complete experiment configurations in the form of Determined AI");
+  CLI::App* app = declare_group(root, "experiment",
+                                "Create and follow experiments in the form of Determined AI: searches of trials");
+  app->alias("e");
   app->footer(
-      "Examples:\n  volador experiment validate distributed.yaml\n  volador experiment config distributed.yaml\n"
-      "  volador experiment preview-search distributed.yaml");
+      "Examples:\n"
+      "  volador experiment create digits.yaml . --follow\n"
+      "  volador experiment list\n"
+      "  volador experiment describe 7\n"
+      "  volador experiment pause 7\n"
+      "  volador experiment preview-search digits.yaml      without a cluster\n"
+      "`volador trial` and `volador checkpoint` have the commands of their trials and checkpoints.");
   return app;
 }
 
@@ -76,7 +89,6 @@ void ExperimentConfigCommand::declare_config(CLI::App& app) {
   app.add_option("config", file_, "YAML or JSON file of the experiment configuration")->required()->type_name("CONFIG");
   app.add_option("--template", template_, "YAML file whose keys count where the configuration has none")
       ->type_name("FILE");
-  declare_json(app);
 }
 
 tl::expected<experiments::ConfigReading, Failure> ExperimentConfigCommand::read_config() const {
@@ -118,6 +130,7 @@ CLI::App* ExperimentValidateCommand::declare(CLI::App& root) {
       "  volador experiment validate distributed.yaml --template=site.yaml --json | jq '.errors[].message'\n"
       "Exit code 3: the configuration has errors.");
   declare_config(*app);
+  declare_json(*app);
   return app;
 }
 
@@ -144,12 +157,37 @@ CLI::App* ExperimentShowConfigCommand::declare(CLI::App& root) {
   app->footer(
       "Examples:\n  volador experiment config distributed.yaml\n"
       "  volador experiment config distributed.yaml --json | jq '.searcher'\n"
+      "  volador experiment config 7                        of an experiment of the cluster\n"
       "The seed is the time of day where the configuration has none, and the name is that of the file.");
   declare_config(*app);
+  app->add_flag("--original", original_, "Of an experiment: as it was given");
+  declare_connection(*app);
   return app;
 }
 
+Outcome ExperimentShowConfigCommand::show_of_experiment(const Context& context, int64_t id) const {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  v1::GetExperimentRequest request;
+  request.set_id(id);
+  const auto experiment = (*api)->call<v1::ExperimentInfo>("Experiments/GetExperiment", request);
+  if (!experiment) return fail(experiment.error());
+  if (original_) {
+    context.terminal.print(experiment->original_config());
+    return {};
+  }
+  const auto config = yaml::read(experiment->config(), "config");
+  if (!config) return fail(Error{ErrorCode::kInternal, config.error().text()});
+  context.terminal.print(wants_json() ? yaml::json_text(config->root, 2) + "\n" : yaml::yaml_text(config->root));
+  return {};
+}
+
 Outcome ExperimentShowConfigCommand::run(const Context& context) {
+  int64_t id = 0;
+  const auto number = std::from_chars(file().data(), file().data() + file().size(), id);
+  std::error_code code;
+  if (number.ec == std::errc() && number.ptr == file().data() + file().size() && !std::filesystem::exists(file(), code))
+    return show_of_experiment(context, id);
   const auto reading = read_config();
   if (!reading) return tl::unexpected(reading.error());
   print_findings(context, reading->findings);
@@ -166,6 +204,7 @@ CLI::App* ExperimentPreviewCommand::declare(CLI::App& root) {
       "  volador experiment preview-search adaptive.yaml --seed=7 --json | jq '.rows'\n"
       "The search is simulated with random metrics, or with time_metric counted by its brackets.");
   declare_config(*app);
+  declare_json(*app);
   app->add_option("--seed", seed_, "Seed of the simulation")->type_name("N");
   return app;
 }

@@ -161,18 +161,20 @@ Outcome replaced_by(const std::vector<std::string>& command) {
                                                       std::generic_category().message(error))});
 }
 
-// Deletes the folder of a checkpoint, complete or not. Succeeds if it is absent.
-Result<void> delete_checkpoint(storage::Storage& storage, const std::string& id) {
-  VOLADOR_TRY(storage::check_key("checkpoint", id));
-  if (id.find('/') != std::string::npos)
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("checkpoint \"{}\": expected an id without slashes", id));
-  if (storage.url().kind != storage::StorageKind::kFolder) return storage.remove(id);
-  const fs::path folder = fs::path(storage.url().prefix) / id;
+// Deletes a folder of the storage, complete or not. Succeeds if it is absent.
+Result<void> delete_stored(storage::Storage& storage, const std::string& key) {
+  VOLADOR_TRY(storage::check_key("checkpoint", key));
+  if (storage.url().kind != storage::StorageKind::kFolder) return storage.remove(key);
+  const fs::path folder = fs::path(storage.url().prefix) / key;
   std::error_code code;
   fs::remove_all(folder, code);  // Its empty folders too.
   if (code) return make_error(file_error("delete", folder, code.value()));
   return {};
+}
+
+Result<void> delete_checkpoint(storage::Storage& storage, const std::string& id) {
+  if (id.find('/') == std::string::npos) return delete_stored(storage, id);
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("checkpoint \"{}\": expected an id without slashes", id));
 }
 
 bool is_away(const Error& error) { return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout; }
@@ -320,12 +322,18 @@ Outcome RunGarbageCommand::run(const Context& context) {
     (deleted ? report.add_deleted() : report.add_failed())->assign(id);
     if (!deleted && report.error().empty()) report.set_error(deleted.error().message);
   }
+  // The trials' event files. Without checkpoints the storage may never have been used.
+  if (garbage.whole() && (opened || garbage.ids_size() > 0)) {
+    const auto deleted = opened ? delete_stored(*opened, fmt::format("tensorboard/experiment/{}", *experiment))
+                                : Result<void>(make_error(opened.error()));
+    if (!deleted && report.error().empty()) report.set_error(deleted.error().message);
+  }
   v1::ReportGarbageReply done;
   if (auto asked = ask(context, "Experiments/ReportGarbage", report, done); !asked) return asked;
   context.terminal.print(context.terminal.fill("experiment {}: {} of {} checkpoints are deleted", *experiment,
                                                report.deleted_size(), garbage.ids_size()) +
                          "\n");
-  if (report.failed_size() > 0) return fail_here(Error{ErrorCode::kUnavailable, report.error()});
+  if (!report.error().empty()) return fail_here(Error{ErrorCode::kUnavailable, report.error()});
   return {};
 }
 

@@ -222,7 +222,7 @@ std::string experiment_text(const v1::ExperimentInfo& experiment, const v1::List
   }
   line(terminal.tr("notes"), printable(experiment.notes()));
   if (trials.trials().empty()) return out;
-  out += "\n" + trials_text(trials, now_ms, terminal);
+  out += "\n" + trial_infos_text(trials, now_ms, terminal);
   if (experiment.state() == "ERROR") {
     const auto failed = std::ranges::find_if(
         trials.trials(), [](const v1::TrialInfo& trial) { return trial.state() == "ERROR" && !trial.job().empty(); });
@@ -239,7 +239,7 @@ std::string trial_line(const v1::TrialInfo& trial, const Terminal& terminal) {
   return out;
 }
 
-std::string trials_text(const v1::ListTrialInfosReply& reply, int64_t now_ms, const Terminal& terminal) {
+std::string trial_infos_text(const v1::ListTrialInfosReply& reply, int64_t now_ms, const Terminal& terminal) {
   if (reply.trials().empty()) return terminal.tr("no trials yet") + "\n";
   Table table({{.title = terminal.tr("trial"), .align = Align::kRight},
                {.title = terminal.tr("state")},

@@ -31,7 +31,7 @@ std::string experiment_text(const v1::ExperimentInfo& experiment, const v1::List
                             const Terminal& terminal);
 
 std::string trial_line(const v1::TrialInfo& trial, const Terminal& terminal);
-std::string trials_text(const v1::ListTrialInfosReply& reply, int64_t now_ms, const Terminal& terminal);
+std::string trial_infos_text(const v1::ListTrialInfosReply& reply, int64_t now_ms, const Terminal& terminal);
 std::string trial_text(const v1::TrialInfo& trial, int64_t now_ms, const Terminal& terminal);
 
 std::string checkpoints_text(const v1::ListCheckpointsReply& reply, int64_t now_ms, const Terminal& terminal);

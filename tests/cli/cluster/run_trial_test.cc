@@ -19,9 +19,7 @@ using ::testing::UnorderedElementsAre;
 
 class RunTrial : public ::testing::Test {
  protected:
-  void write(const std::string& name, const std::string& text) {
-    std::ofstream(user_.home() / name) << text;
-  }
+  void write(const std::string& name, const std::string& text) { std::ofstream(user_.home() / name) << text; }
   void answer(std::vector<std::string> command, const std::string& entrypoint = R"("x")",
               const std::string& trial_class = "") {
     head_.on<v1::StartTrialRunRequest, v1::StartTrialRunReply>(
@@ -63,7 +61,8 @@ class RunTrial : public ::testing::Test {
 };
 
 TEST_F(RunTrial, ReplacesItselfByTheEntrypoint) {
-  answer({"echo $DET_TRIAL_ID $DET_AGENT_ID $DET_SLOT_IDS; pwd; ls $VOLADOR_INFO_DIR; ls -l /proc/self/fd | grep -cE 'socket|anon_inode'; exit 3"},
+  answer({"echo $DET_TRIAL_ID $DET_AGENT_ID $DET_SLOT_IDS; pwd; ls $VOLADOR_INFO_DIR; ls -l /proc/self/fd | grep -cE "
+          "'socket|anon_inode'; exit 3"},
          R"("echo …")");
   const Finished run = run_trial();
   EXPECT_EQ(run.code, 3) << run.error;
@@ -137,19 +136,19 @@ TEST_F(RunTrial, FindsThePackageOfPython) {
       "#!/bin/sh\nif [ \"$1\" = -c ]; then printf /site/volador/compat/shims; else echo \"$PYTHONPATH\" \"$@\"; fi\n");
   std::filesystem::permissions(user_.home() / "python3", std::filesystem::perms::all);
   answer({}, R"("model_def:Digits")", "model_def:Digits");
-  const Finished run =
-      run_trial({{"PATH", user_.home().string() + ":/usr/bin:/bin"}, {"PYTHONPATH", "/mine"}});
+  const Finished run = run_trial({{"PATH", user_.home().string() + ":/usr/bin:/bin"}, {"PYTHONPATH", "/mine"}});
   EXPECT_EQ(run.code, 0) << run.error;
   EXPECT_EQ(run.out, "/mine:/site/volador/compat/shims -m volador.determined --trial\n");
 }
 
 class RunGarbage : public RunTrial {
  protected:
-  void answer_garbage(std::vector<std::string> ids, const std::string& storage) {
+  void answer_garbage(std::vector<std::string> ids, const std::string& storage, bool whole = false) {
     head_.on<v1::GetGarbageRequest, v1::GetGarbageReply>(
         "Experiments/GetGarbage", [=](const v1::GetGarbageRequest&) -> Result<v1::GetGarbageReply> {
           v1::GetGarbageReply reply;
           reply.set_storage(storage);
+          reply.set_whole(whole);
           for (const std::string& id : ids) reply.add_ids(id);
           return reply;
         });
@@ -181,6 +180,23 @@ TEST_F(RunGarbage, DeletesCheckpointsCompleteOrNot) {
   EXPECT_THAT(report_.deleted(), ElementsAre("aaaa", "bbbb")) << "one that is absent is deleted";
   EXPECT_FALSE(fs::exists(shared / "aaaa"));
   EXPECT_TRUE(fs::exists(shared / "cccc"));
+}
+
+TEST_F(RunGarbage, DeletesTheEventFilesOfAWholeExperiment) {
+  namespace fs = std::filesystem;
+  const fs::path events = folder_.path() / "tensorboard/experiment";
+  fs::create_directories(events / "3/trial/1");
+  fs::create_directories(events / "30/trial/1");
+  const std::string storage = R"({"type":"directory","container_path":")" + folder_.path().string() + "\"}";
+  answer_garbage({}, storage, /*whole=*/false);
+  EXPECT_EQ(run_gc().code, 0);
+  EXPECT_TRUE(fs::exists(events / "3"));
+  answer_garbage({}, storage, /*whole=*/true);
+  EXPECT_EQ(run_gc().code, 0);
+  EXPECT_FALSE(fs::exists(events / "3"));
+  EXPECT_TRUE(fs::exists(events / "30"));
+  answer_garbage({}, R"({"type":"directory","container_path":"/nowhere"})", /*whole=*/true);
+  EXPECT_EQ(run_gc().code, 0) << "it was never used";
 }
 
 TEST_F(RunGarbage, ReportsWhatItCannotDelete) {

@@ -1,0 +1,55 @@
+// What the commands of experiments, trials and checkpoints share.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "runtime/control/cluster_api.h"
+#include "runtime/protocol/volador/v1/experiments.pb.h"
+
+namespace volador::cli {
+
+// Unix time.
+int64_t unix_ms_of_now();
+// A reply as JSON with its api_version.
+std::string json_of_reply(const google::protobuf::Message& reply);
+
+// Calls an operation and prints its reply, as JSON or as `text` says it.
+template <class Reply, class Text>
+Outcome show_reply(control::ClusterApi& api, const Terminal& terminal, bool json, const char* operation,
+                   const google::protobuf::Message& request, const Text& text) {
+  const auto reply = api.call<Reply>(operation, request);
+  if (!reply) return fail(reply.error());
+  terminal.print(json ? json_of_reply(*reply) : text(*reply, unix_ms_of_now(), terminal));
+  return {};
+}
+
+// Does the action for each; the error of one does not keep the others from it.
+template <class Id, class Action>
+Outcome for_each_of(const Context& context, const std::vector<Id>& ids, const Action& action) {
+  Outcome outcome;
+  for (const Id& id : ids) {
+    const Result<void> done = action(id);
+    if (done) continue;
+    if (ids.size() == 1) return fail(done.error());
+    context.terminal.note(done.error().message);
+    outcome = fail(exit_code_of(done.error().code), Error{done.error().code, ""});
+  }
+  return outcome;
+}
+
+// --follow, --rank and --tail.
+struct OutputOptions {
+  bool follow = false;
+  int rank = -1;  // All.
+  int tail = 0;   // All lines.
+};
+void declare_output(CLI::App& app, OutputOptions& options);
+// Prints the output of a trial's newest run. With `follow` also that of its later ones, until it has ended: kFailed unless
+// it is COMPLETED.
+Outcome print_trial_output(const Context& context, control::ClusterApi& api, int64_t trial,
+                           const OutputOptions& options, bool json);
+
+}  // namespace volador::cli
