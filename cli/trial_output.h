@@ -33,7 +33,7 @@ class TrialOutput {
   control::ClusterApi& api_;
   const int rank_, tail_;
   const Print print_;
-  std::string job_;  // Of the run that was read last.
+  std::string job_;  // The run that was read last.
   std::unique_ptr<jobs::JobOutput> output_;
   bool several_ = false;
 };

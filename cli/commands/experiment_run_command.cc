@@ -9,6 +9,7 @@
 #include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <utility>
 
 #include "cli/experiment_calls.h"
@@ -88,6 +89,17 @@ Outcome edit_experiment(const Context& context, control::ClusterApi& api, bool j
   if (!reply) return fail(reply.error());
   print_experiment(context, json, *reply);
   return {};
+}
+
+// The head has put each error of a configuration on a line of its own.
+Outcome refuse_configuration(const Context& context, const std::string& shown, const Error& error, bool json) {
+  const auto lines = std::ranges::count(error.message, '\n') + 1;
+  if (json || lines == 1) return fail(ExitCode::kConfig, error);
+  std::istringstream text(error.message);
+  for (std::string line; std::getline(text, line);)
+    context.terminal.note(fmt::format("{}: {}", context.terminal.tr("error"), printable(line)));
+  return fail(ExitCode::kConfig,
+              Error{error.code, context.terminal.fill("{}: errors in the configuration: {}", shown, lines)});
 }
 
 // Waits for the end of an experiment.
@@ -222,7 +234,8 @@ Outcome ExperimentCreation::create(const Context& context, control::ClusterApi& 
   // Before the code is sent, which may take long.
   request.set_validate_only(true);
   const auto checked = api.call<v1::CreateExperimentReply>("Experiments/CreateExperiment", request);
-  if (!checked && checked.error().code == ErrorCode::kInvalidArgument) return fail(ExitCode::kConfig, checked.error());
+  if (!checked && checked.error().code == ErrorCode::kInvalidArgument)
+    return refuse_configuration(context, shown, checked.error(), wants_json());
   if (!checked) return fail(checked.error());
   if (!wants_json() || !validate_)
     for (const std::string& warning : checked->warnings())

@@ -89,7 +89,7 @@ class ExperimentTrialsCommand final : public ClusterCommand {
   int limit_ = 1000;
 };
 
-// Of an experiment or one of its trials. Also `volador checkpoint list`.
+// The checkpoints of an experiment or of one of its trials. Also `volador checkpoint list`.
 class ExperimentCheckpointsCommand final : public ClusterCommand {
  public:
   explicit ExperimentCheckpointsCommand(const char* name) : name_(name) {}

@@ -16,12 +16,12 @@ namespace volador::experiments {
 
 // What only the node knows.
 struct TrialNode {
-  std::string address;             // Of the head, "host:port".
-  std::string token;               // Of the trial's processes.
+  std::string address;             // The head's, "host:port".
+  std::string token;               // The trial's, for its processes.
   std::string job;                 // "job-7".
-  std::string name;                // Of the node.
+  std::string name;                // The node's.
   int rank = 0;                    // Among the nodes of the job.
-  std::vector<std::string> hosts;  // Of all nodes of the job, by rank; at least one.
+  std::vector<std::string> hosts;  // All nodes of the job, by rank; at least one.
   std::string chief;               // Address of the first node where its host is only a name; empty: its host.
   int port = 0;                    // Free on the first node, for the processes' rendezvous.
   std::string directory;           // In which the code is, and the trial starts.

@@ -192,6 +192,14 @@ TEST_F(ExperimentOfCluster, CreateShowsWhatIsWrong) {
   const Output output = call({"experiment", "create", config});
   EXPECT_EQ(output.code, 3);
   EXPECT_THAT(output.error, HasSubstr("searcher.metric: is a required property"));
+  head_.on<v1::CreateExperimentRequest, v1::CreateExperimentReply>(
+      "Experiments/CreateExperiment", [](const v1::CreateExperimentRequest&) -> Result<v1::CreateExperimentReply> {
+        return make_error(ErrorCode::kInvalidArgument, "a: first (d.yaml:1:1)\nb: second (d.yaml:2:1)");
+      });
+  const Output several = call({"experiment", "create", config});
+  EXPECT_EQ(several.code, 3);
+  EXPECT_THAT(several.error, HasSubstr("error: a: first (d.yaml:1:1)\nerror: b: second (d.yaml:2:1)\n"));
+  EXPECT_THAT(several.error, HasSubstr("errors in the configuration: 2"));
   EXPECT_EQ(call({"experiment", "create", (folder_.path() / "none.yaml").string()}).code, 1);
   const std::string trial_class = write("class.yaml",
                                         "entrypoint: model_def:Digits\nhyperparameters: {global_batch_size: 8}\n"
