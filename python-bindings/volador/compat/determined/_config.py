@@ -77,6 +77,14 @@ def length_of(length: Any) -> tuple[int, Unit | None]:
     raise ValueError('expected a whole number, or one of "batches", "epochs" and "records" with a whole number')
 
 
+def searched_length(config: dict[str, Any]) -> tuple[int, Unit | None]:
+    """Of searcher.max_length; where a search has none, of max_time and the unit that it names. 1 without either."""
+    searcher = config.get("searcher") or {}
+    if searcher.get("max_length") is not None:
+        return length_of(searcher["max_length"])
+    return int(searcher.get("max_time") or 1), _UNITS.get(str(searcher.get("unit") or searcher.get("time_metric")))
+
+
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -94,7 +102,8 @@ class Document:
         parts = tuple(key.split("."))
         while parts and parts not in self.lines:
             parts = parts[:-1]
-        return ConfigError(f"{self.file}:{self.lines.get(parts, 1)}: {key}: {rule}")
+        place = f"{self.file}:{self.lines.get(parts, 1)}" if self.lines else self.file
+        return ConfigError(f"{place}: {key}: {rule}")
 
 
 def read(file: str) -> Document:

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from volador.compat.determined import _session
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 
 class TrialInfo:
@@ -32,7 +39,8 @@ class TrialInfo:
 
 
 class ClusterInfo:
-    """The task. storage: folder for checkpoints; code: folder of the program; both are Volador's."""
+    """The task. storage: folder for checkpoints; code: folder of the program; checkpoint_storage: settings of the storage; session: to the head,
+    for a trial of a cluster. These four are Volador's."""
 
     def __init__(
         self,
@@ -53,6 +61,8 @@ class ClusterInfo:
         session_token: str = "",
         storage: str | None = None,
         code: str | None = None,
+        checkpoint_storage: dict[str, Any] | None = None,
+        session: _session.Session | None = None,
     ) -> None:
         self.master_url = master_url
         self.cluster_id = cluster_id
@@ -70,6 +80,8 @@ class ClusterInfo:
         self._trial = trial
         self._storage = storage
         self._code = code
+        self._checkpoint_storage = checkpoint_storage
+        self._session = session
 
     @property
     def trial(self) -> TrialInfo:
@@ -88,10 +100,72 @@ _current: ClusterInfo | None = None
 
 def get_cluster_info() -> ClusterInfo | None:
     """The task of this process; None where the program was started by hand."""
+    global _current
+    if _current is None:
+        _current = _of_environment(os.environ)
     return _current
 
 
 def set_cluster_info(info: ClusterInfo | None) -> None:
-    """Called by a launcher before the program starts."""
+    """Called by a launcher before the program starts. None: the environment decides."""
     global _current
     _current = info
+
+
+# What `volador experiment run-trial` leaves: files in the folder VOLADOR_INFO_DIR, and the variables that Determined has.
+
+
+def _of_environment(environment: Mapping[str, str]) -> ClusterInfo | None:
+    session = _session.of_environment()
+    if session is None or "DET_TRIAL_ID" not in environment:
+        return None
+    folder = environment.get("VOLADOR_INFO_DIR", "")
+    cluster, trial = _read(folder, "cluster.json"), _read(folder, "trial.json")
+    rendezvous, resources = _read(folder, "rendezvous.json"), _read(folder, "resources.json")
+
+    def variable(name: str, value: Any) -> Any:
+        """Of what is not in a file."""
+        return value if value is not None else environment.get(name, "")
+
+    def data(name: str, value: Any, default: str) -> Any:
+        return value if value is not None else json.loads(environment.get(name) or default)
+
+    latest = cluster.get("latest_checkpoint") or environment.get("DET_LATEST_CHECKPOINT") or None
+    return ClusterInfo(
+        trial=TrialInfo(
+            trial_id=session.trial,
+            experiment_id=int(data("DET_EXPERIMENT_ID", trial.get("experiment_id"), "0")),
+            trial_seed=int(data("DET_TRIAL_SEED", trial.get("trial_seed"), "0")),
+            hparams=data("DET_HPARAMS", trial.get("hparams"), "{}"),
+            config=data("DET_EXPERIMENT_CONFIG", trial.get("config"), "{}"),
+            steps_completed=int(data("DET_STEPS_COMPLETED", trial.get("steps_completed"), "0")),
+            trial_run_id=session.run,
+            debug=bool(trial.get("debug", False)),
+            inter_node_network_interface=trial.get("inter_node_network_interface") or environment.get("DET_INTER_NODE_NETWORK_INTERFACE") or None,
+        ),
+        latest_checkpoint=latest,
+        task_type=variable("DET_TASK_TYPE", cluster.get("task_type")) or "TRIAL",
+        task_id=variable("DET_TASK_ID", cluster.get("task_id")),
+        allocation_id=variable("DET_ALLOCATION_ID", cluster.get("allocation_id")),
+        master_url=variable("DET_MASTER", cluster.get("master_url")),
+        cluster_id=variable("DET_CLUSTER_ID", cluster.get("cluster_id")),
+        agent_id=variable("DET_AGENT_ID", cluster.get("agent_id")),
+        slot_ids=data("DET_SLOT_IDS", cluster.get("slot_ids"), "[]"),
+        container_addrs=rendezvous.get("container_addrs"),
+        container_slot_counts=rendezvous.get("container_slot_counts"),
+        container_rank=int(rendezvous.get("container_rank", 0)),
+        gpu_uuids=resources.get("gpu_uuids"),
+        session_token=variable("DET_SESSION_TOKEN", cluster.get("session_token")),
+        code=environment.get("DET_WORKDIR") or os.getcwd(),
+        checkpoint_storage=_read(folder, "storage.json") or None,
+        session=session,
+    )
+
+
+def _read(folder: str, name: str) -> dict[str, Any]:
+    try:
+        with open(os.path.join(folder, name), encoding="utf-8") as file:
+            values = json.load(file)
+    except FileNotFoundError:
+        return {}
+    return values if isinstance(values, dict) else {}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import importlib.util
 import logging
 import os
 import runpy
 import shlex
-import signal
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -19,9 +19,12 @@ from volador.compat.determined import _config, _info, util
 from volador.compat.determined.core import _context, _preempt, _train
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
+
+    Listener = Callable[[str, int, dict[str, Any]], None]
 
 USAGE = "python -m volador.determined [model_def:Class] config.yaml [--output DIR] [--checkpoint ID]"
+TRIAL = "--trial"  # First of the arguments in a process of a cluster's trial; the class may follow.
 DESCRIPTION = (
     "Trains one trial of a Determined experiment: in this process, in those of torchrun, or with resources.slots_per_trial above 1 on so many workers "
     "of a cluster, a private one by default, where it goes on after lost workers. Hyperparameters with a range take its middle (int, double, "
@@ -46,33 +49,56 @@ class Job:
 
 def main(arguments: list[str] | None = None) -> int:
     """Returns the exit code; what the trial raises is not caught."""
-    parser = argparse.ArgumentParser("python -m volador.determined", usage=USAGE, description=DESCRIPTION)
-    parser.add_argument("names", nargs="+", metavar="model_def:Class or config.yaml", help="the trial class, default: the configuration's entrypoint; the configuration")
-    parser.add_argument("--output", metavar="DIR", help="folder for checkpoints and event files; default: checkpoint_storage, else ~/.local/share/determined")
-    parser.add_argument("--checkpoint", metavar="ID", help="where to go on: the id of a checkpoint in the output folder, or a checkpoint's folder with a /")
-    given = parser.parse_args(arguments)
+    arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        job, notices = _prepare(given.names, given.output, given.checkpoint)
-        for notice in notices:
-            _say(f"notice: {notice}")
-        slots = job.document.config.slots_per_trial()
-        if slots > 1 and "WORLD_SIZE" not in os.environ:
-            from volador.compat.determined import _workers
-
-            _workers.run(job, slots, _run, _say)
+        if arguments[:1] == [TRIAL]:
+            _run_trial(arguments[1:])
         else:
-            last: dict[str, Any] = {}
-            signal.signal(signal.SIGTERM, lambda number, frame: _preempt.request_preemption())
-            try:
-                _run(job, lambda kind, steps, values: last.update(values, steps=steps) if kind == "checkpoint" else None)
-            finally:
-                if last:
-                    _say(f"checkpoint: {last['path']} (batch {last['steps']})")
+            _run_here(arguments)
     except _config.ConfigError as error:
         if _rank() == 0:
             print(f"error: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _run_here(arguments: list[str]) -> None:
+    parser = argparse.ArgumentParser("python -m volador.determined", usage=USAGE, description=DESCRIPTION)
+    parser.add_argument("names", nargs="+", metavar="model_def:Class or config.yaml", help="the trial class, default: the configuration's entrypoint; the configuration")
+    parser.add_argument("--output", metavar="DIR", help="folder for checkpoints and event files; default: checkpoint_storage, else ~/.local/share/determined")
+    parser.add_argument("--checkpoint", metavar="ID", help="where to go on: the id of a checkpoint in the output folder, or a checkpoint's folder with a /")
+    given = parser.parse_args(arguments)
+    job, notices = _prepare(given.names, given.output, given.checkpoint)
+    for notice in notices:
+        _say(f"notice: {notice}")
+    slots = job.document.config.slots_per_trial()
+    if slots > 1 and "WORLD_SIZE" not in os.environ:
+        from volador.compat.determined import _workers
+
+        _workers.run(job, slots, _run, _say)
+    else:
+        last: dict[str, Any] = {}
+        _preempt.on_sigterm()
+        try:
+            _run(job, lambda kind, steps, values: last.update(values, steps=steps) if kind == "checkpoint" else None)
+        finally:
+            if last:
+                _say(f"checkpoint: {last['path']} (batch {last['steps']})")
+
+
+def _run_trial(arguments: list[str]) -> None:
+    """As a process of a trial that the cluster runs: its class, or the one that is named. `volador experiment run-trial` has prepared the process."""
+    info = _info.get_cluster_info()
+    if info is None or info._session is None:
+        raise _config.ConfigError(f"{TRIAL}: this process is not a trial of a cluster; create one with: volador experiment create config.yaml .")
+    config = _config.ExperimentConfig(info.trial._config)
+    trial_class = arguments[0] if arguments else os.environ.get("VOLADOR_TRIAL_CLASS") or str(config.get("entrypoint"))
+    _preempt.on_sigterm()
+    _alias.install()
+    document = _config.Document(config, "the experiment's configuration", {})
+    job = Job(document, info.trial.hparams, info.trial.trial_seed, "", info.latest_checkpoint, home=os.getcwd(), trial_class=trial_class)
+    with _listening(_print_report):
+        _train_class(job)
 
 
 def _rank() -> int:
@@ -171,7 +197,7 @@ def _find_program(job: Job, names: list[str]) -> None:
 # The run.
 
 
-def _run(job: Job, listen: Callable[[str, int, dict[str, Any]], None]) -> None:
+def _run(job: Job, listen: Listener) -> None:
     """In the program's folder, as on a cluster; prints reports and passes them on. Changes this process: its folder, the import path and the alias."""
     config = job.document.config
     _alias.install()
@@ -191,13 +217,19 @@ def _run(job: Job, listen: Callable[[str, int, dict[str, Any]], None]) -> None:
         _print_report(kind, steps, values)
         listen(kind, steps, values)
 
-    _train.listener = tell
-    try:
+    with _listening(tell):
         if job.script is not None:
             sys.argv = job.script
             runpy.run_path(job.script[0], run_name="__main__")
         else:
             _train_class(job)
+
+
+@contextlib.contextmanager
+def _listening(tell: Listener) -> Iterator[None]:
+    _train.listener = tell
+    try:
+        yield
     finally:
         _train.listener = None
 

@@ -22,6 +22,7 @@ from volador.compat.determined.core._distributed import DistributedContext
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from volador.compat.determined._session import Session
     from volador.storage import Storage
 
     Selector = Callable[[str], bool]
@@ -41,12 +42,23 @@ class CheckpointContext:
     """Writes, reads and deletes checkpoints below a folder that all machines of the trial see. With an object store they are copied to it when they
     are complete, and read from it where the folder does not have them.
 
-    metadata must have "steps_completed", an integer; it is stored as metadata.json in the checkpoint."""
+    metadata must have "steps_completed", an integer; it is stored as metadata.json in the checkpoint.
+    session: the head is told of new and deleted checkpoints. passing: the folder is one of this machine, from which a checkpoint is removed when the
+    object store has it, or when it was read."""
 
-    def __init__(self, dist: DistributedContext, storage: str | os.PathLike[str], object_store: Storage | None = None) -> None:
+    def __init__(
+        self,
+        dist: DistributedContext,
+        storage: str | os.PathLike[str],
+        object_store: Storage | None = None,
+        session: Session | None = None,
+        passing: bool = False,
+    ) -> None:
         self._dist = dist
         self._storage = pathlib.Path(storage)
         self._object_store = object_store
+        self._session = session
+        self._passing = passing
 
     def upload(
         self,
@@ -77,6 +89,7 @@ class CheckpointContext:
     def _upload_shards(self, ckpt_dir: str | os.PathLike[str] | None, metadata: dict[str, Any] | None, selector: Selector | None) -> str:
         if selector is not None and ckpt_dir is None:
             raise RuntimeError("CheckpointContext.upload: a selector needs a ckpt_dir to select from; name the folder")
+        self._check_shared("upload")
         storage_id = str(self._dist.broadcast(str(uuid.uuid4())))
         files = [] if ckpt_dir is None else _files(ckpt_dir, selector)
         sums = {name: _sum_of(os.path.join(ckpt_dir, name)) for name in files} if ckpt_dir is not None else {}
@@ -113,6 +126,7 @@ class CheckpointContext:
                 _check_metadata(metadata)
                 self._finish(target, storage_id, metadata or {})
             return
+        self._check_shared("store_path")
         storage_id = str(self._dist.broadcast(str(uuid.uuid4())))
         target = self._storage / storage_id
         target.mkdir(parents=True, exist_ok=True)
@@ -140,8 +154,7 @@ class CheckpointContext:
                 wanted |= theirs
         if not together or self._dist.local_rank == 0:
             _copy(source, sorted(wanted), pathlib.Path(ckpt_dir))
-        if together:
-            self._dist.allgather_local(None)
+        self._read(source, together)
 
     @contextlib.contextmanager
     def restore_path(
@@ -152,9 +165,16 @@ class CheckpointContext:
         selector: Selector | None = None,
     ) -> Iterator[pathlib.Path]:
         """The folder of a checkpoint, to read from; it is the stored one, so that nothing is copied. CheckpointNotFound: no such id."""
-        yield self._path_of(storage_id)
-        if DownloadMode(download_mode) is DownloadMode.LocalWorkersShareDownload:
+        source = self._path_of(storage_id)
+        yield source
+        self._read(source, DownloadMode(download_mode) is DownloadMode.LocalWorkersShareDownload)
+
+    def _read(self, source: pathlib.Path, together: bool) -> None:
+        """All processes of the machine have read it, if they do so together."""
+        if together:
             self._dist.allgather_local(None)
+            if self._passing and source.parent == self._storage and self._dist.local_rank == 0:
+                shutil.rmtree(source, ignore_errors=True)
 
     def get_metadata(self, storage_id: str) -> dict[str, Any]:
         """What was given with the checkpoint."""
@@ -167,6 +187,10 @@ class CheckpointContext:
     def delete(self, storage_id: str) -> None:
         """No effect where there is no such checkpoint."""
         if storage_id and os.path.basename(storage_id) == storage_id and storage_id not in (".", ".."):
+            if self._session is not None:
+                with contextlib.suppress(exceptions.NotFoundError):  # The files of one that the head does not know go all the same.
+                    self._session.call_any("DeleteCheckpoints", {"ids": [storage_id], "request_id": str(uuid.uuid4())})
+                    return
             if self._object_store is not None:
                 self._object_store.delete(storage_id)
             shutil.rmtree(self._storage / storage_id, ignore_errors=True)
@@ -208,7 +232,19 @@ class CheckpointContext:
             self._object_store.upload(target, storage_id)
         level = logging.INFO if _train.listener is None else logging.DEBUG
         _logger.log(level, "checkpoint saved uuid=%s steps_completed=%s path=%s", storage_id, metadata["steps_completed"], target)
+        if self._session is not None:
+            checkpoint = {"id": storage_id, "batches": metadata["steps_completed"], "resources": _resources(target), "metadata": json.dumps(metadata)}
+            self._session.call("ReportCheckpoint", checkpoint=checkpoint)
+        if self._passing:
+            shutil.rmtree(target, ignore_errors=True)
         _train.tell("checkpoint", metadata["steps_completed"], {"uuid": storage_id, "path": str(target)})
+
+    def _check_shared(self, method: str) -> None:
+        if self._passing and self._dist.cross_size > 1:
+            raise RuntimeError(
+                f"CheckpointContext.{method}: shard=True on {self._dist.cross_size} nodes needs a folder that all of them see; "
+                "set checkpoint_storage to type shared_fs or directory"
+            )
 
     def _check_chief(self, method: str) -> None:
         if self._dist.rank != 0:
@@ -226,6 +262,11 @@ def _files(folder: str | os.PathLike[str], selector: Selector | None) -> list[st
         raise FileNotFoundError(f"ckpt_dir: there is no folder {base}")
     names = sorted(str(path.relative_to(base)) for path in base.rglob("*") if path.is_file())
     return [name for name in names if selector is None or selector(name)]
+
+
+def _resources(folder: pathlib.Path) -> dict[str, int]:
+    """Size in bytes by path; folders end with a slash."""
+    return {f"{path.relative_to(folder)}/" if path.is_dir() else str(path.relative_to(folder)): 0 if path.is_dir() else path.stat().st_size for path in folder.rglob("*")}
 
 
 def _copy(source: str | os.PathLike[str], files: list[str], target: pathlib.Path) -> None:

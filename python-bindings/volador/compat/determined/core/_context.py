@@ -8,10 +8,12 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 from typing import Any
 
 from volador import storage
-from volador.compat.determined import _config, _info, errors
+from volador.compat.determined import _config, _info, _session, errors
+from volador.compat.determined.core import _preempt
 from volador.compat.determined.core._checkpoint import CheckpointContext
 from volador.compat.determined.core._distributed import DistributedContext, DummyDistributedContext
 from volador.compat.determined.core._preempt import PreemptContext, PreemptMode
@@ -31,12 +33,14 @@ class Context:
         preempt: PreemptContext | None = None,
         train: TrainContext | None = None,
         searcher: SearcherContext | None = None,
+        upload_events: bool = False,
     ) -> None:
         self.checkpoint = checkpoint
         self.distributed = distributed or DummyDistributedContext()
         self.preempt = preempt or PreemptContext(self.distributed)
         self.train = train or TrainContext(distributed=self.distributed)
         self.searcher = searcher or SearcherContext(self.distributed)
+        self._upload_events = upload_events
 
     def __enter__(self) -> Context:
         self.preempt.start()
@@ -45,6 +49,8 @@ class Context:
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         self.preempt.close()
         self.distributed.close()
+        if self._upload_events:
+            self.train.upload_tensorboard_files()
         if isinstance(value, errors.InvalidHP):
             self.train.report_early_exit(EarlyExitReason.INVALID_HP)
             _logger.warning("InvalidHP ends the trial without a failure: %s", value)
@@ -99,31 +105,69 @@ def init(
 
     distributed: needed for more than one process. checkpoint_storage: a folder; default: the launcher's, then ~/.local/share/determined. With an object
     store (an address such as s3://bucket/prefix, or a mapping) checkpoints are in that folder and in the object store.
-    Without a launcher there is one operation, of length 1 in epochs, and metrics go to the log. SIGUSR1 prints the stacks of all threads."""
+    Without a launcher there is one operation, of length 1 in epochs, and metrics go to the log. In a trial of a cluster operations come from its
+    search, reports go to its head, checkpoints are in the experiment's storage, and SIGTERM asks to save and end. SIGUSR1 prints the stacks of all
+    threads."""
     info = _info.get_cluster_info()
     distributed = distributed or DummyDistributedContext()
+    _stacks_on_sigusr1()
+    if info is not None and info._session is not None:
+        return _in_cluster(info, info._session, distributed, checkpoint_storage, preempt_mode, tensorboard_mode)
     folder = storage_of(checkpoint_storage) or (info._storage if info is not None else None) or default_storage()
     wanted = checkpoint_storage
     if wanted is None and info is not None and info.task_type == "TRIAL":
         wanted = info.trial._config.get("checkpoint_storage")
     train, searcher = TrainContext(distributed=distributed), SearcherContext(distributed)
     if info is not None and info.task_type == "TRIAL":
-        trial = info.trial
-        goal = trial._config.get("searcher") or {}
-        length, units = _config.length_of(goal.get("max_length", 1))
-        train = TrainContext(
-            pathlib.Path(folder) / "tensorboard",
-            distributed=distributed,
-            trial_id=trial.trial_id,
-            experiment_id=trial.experiment_id,
-            searcher_metric=goal.get("metric"),
-            smaller_is_better=bool(goal.get("smaller_is_better", True)),
-        )
+        length, units = _config.searched_length(info.trial._config)
+        train = TrainContext(pathlib.Path(folder) / "tensorboard", distributed=distributed, **_identity(info.trial))
         searcher = SearcherContext(distributed, length, units)
     else:
         _logger.debug("checkpoints are stored in %s", folder)
-    _stacks_on_sigusr1()
     return Context(CheckpointContext(distributed, folder, object_store_of(wanted)), distributed, PreemptContext(distributed, preempt_mode), train, searcher)
+
+
+def _identity(trial: _info.TrialInfo) -> dict[str, Any]:
+    goal = trial._config.get("searcher") or {}
+    return {
+        "trial_id": trial.trial_id,
+        "experiment_id": trial.experiment_id,
+        "searcher_metric": goal.get("metric"),
+        "smaller_is_better": bool(goal.get("smaller_is_better", True)),
+    }
+
+
+def _in_cluster(
+    info: _info.ClusterInfo,
+    session: _session.Session,
+    distributed: DistributedContext,
+    checkpoint_storage: str | dict[str, Any] | None,
+    preempt_mode: PreemptMode,
+    tensorboard_mode: TensorboardMode,
+) -> Context:
+    """In a trial of a cluster: only the chief reports."""
+    trial, chief = info.trial, session if distributed.rank == 0 else None
+    wanted = checkpoint_storage or info._checkpoint_storage or trial._config.get("checkpoint_storage")
+    store, folder = object_store_of(wanted), storage_of(wanted)
+    passing = folder is None  # Through a folder of this machine, to the object store.
+    if folder is None:
+        folder = os.path.join(os.environ.get("VOLADOR_INFO_DIR") or tempfile.gettempdir(), f"checkpoints-of-trial-{trial.trial_id}")
+    events = f"tensorboard/experiment/{trial.experiment_id}/trial/{trial.trial_id}"
+    length, units = _config.searched_length(trial._config)
+    _preempt.on_sigterm()
+    preempt = PreemptContext(distributed, preempt_mode, session)
+    train = TrainContext(
+        pathlib.Path(folder) / events,
+        distributed=distributed,
+        session=session,
+        searched_length=length,
+        event_store=store if distributed.rank == 0 else None,
+        event_key=events,
+        **_identity(trial),
+    )
+    searcher = SearcherContext(distributed, length, units, chief, preempt.acknowledge_preemption_signal)
+    checkpoint = CheckpointContext(distributed, folder, store, chief, passing)
+    return Context(checkpoint, distributed, preempt, train, searcher, upload_events=tensorboard_mode is TensorboardMode.AUTO)
 
 
 def _stacks_on_sigusr1() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import os
 import pathlib
 import pickle
 import random
@@ -141,7 +142,8 @@ def save(
     folder.mkdir(parents=True, exist_ok=True)
     info = _info.get_cluster_info()
     source = (info._code if info is not None else None) or "."
-    util.write_user_code(folder, source, [context._core.checkpoint._storage])
+    secret = os.environ.get("VOLADOR_INFO_DIR", "")  # With the trial's token.
+    util.write_user_code(folder, source, [context._core.checkpoint._storage, *([secret] if secret else [])])
     randomness: dict[str, Any] = {
         "cpu_rng_state": torch.random.get_rng_state(),
         "np_rng_state": np.random.get_state(),

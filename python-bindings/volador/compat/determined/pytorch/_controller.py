@@ -48,7 +48,11 @@ class Plan:
 
 
 class _Stop(Exception):
-    """A stop was requested; leaves the loop."""
+    """A stop was requested; leaves the loop. by_trial: not a preemption, after which the trial would go on."""
+
+    def __init__(self, by_trial: bool) -> None:
+        super().__init__()
+        self.by_trial = by_trial
 
 
 class Controller:
@@ -106,9 +110,13 @@ class Controller:
                 stack.enter_context(context.profiler)
             try:
                 self._run_operations(enumerate(batches, start=self._state.batches_trained))
-            except _Stop:
+            except _Stop as stop:
                 if not self._saved():
                     self._save(ending=True)
+                if not stop.by_trial:
+                    self._core.preempt.acknowledge_preemption_signal()
+                elif self._chief:
+                    self._core.train.report_early_exit(core.EarlyExitReason.USER_REQUESTED_STOP)
             except errors.InvalidHP:
                 if not self._saved():
                     self._save(ending=True)
@@ -116,6 +124,7 @@ class Controller:
             finally:
                 if context._tbd_writer is not None:
                     context._tbd_writer.close()
+                    self._core.train.upload_tensorboard_files()
 
     def _choose_seed(self, restored: _checkpoint.Restored | None) -> None:
         """Of the orders of shuffled loaders: that of the checkpoint that goes on, else the trial's, else the chief's generator's."""
@@ -222,8 +231,10 @@ class Controller:
 
     def _stop_if_requested(self) -> None:
         """All processes stop together, whichever of them asked."""
-        if self._core.preempt.should_preempt() or any(self._context.distributed.allgather(self._context.get_stop_requested())):
-            raise _Stop
+        if self._core.preempt.should_preempt(auto_ack=False):
+            raise _Stop(by_trial=False)
+        if any(self._context.distributed.allgather(self._context.get_stop_requested())):
+            raise _Stop(by_trial=True)
 
     def _saved(self) -> bool:
         return self._state.last_ckpt == self._state.batches_trained
