@@ -10,7 +10,7 @@ import importlib.abc
 import importlib.machinery
 import importlib.util
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,6 +33,12 @@ class _Loader(importlib.abc.Loader):
     def exec_module(self, module: ModuleType) -> None:
         module.__spec__ = self._spec  # It was executed under its own name.
 
+    def get_code(self, fullname: str) -> Any:
+        """For `python3 -m`."""
+        spec = importlib.util.find_spec(self._target)
+        assert spec is not None and isinstance(spec.loader, importlib.abc.InspectLoader)
+        return spec.loader.get_code(self._target)
+
 
 class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
@@ -47,6 +53,11 @@ class _Finder(importlib.abc.MetaPathFinder):
         if found is None:
             raise ModuleNotFoundError(f"No module named {fullname!r} in volador.compat; it has the names that docs/guides/python.md lists", name=fullname)
         return importlib.machinery.ModuleSpec(fullname, _Loader(name), is_package=found.submodule_search_locations is not None)
+
+
+def facade(root: str) -> ModuleType:
+    """The façade's package of that name."""
+    return importlib.import_module(f"{__package__}.{root}")
 
 
 def _has_another(root: str) -> bool:

@@ -82,14 +82,14 @@ def cluster_environment(folder):
     }
 
 
-def write_info(folder, config, hparams, latest, storage, steps):
+def write_info(folder, config, hparams, latest, storage, steps, addresses=("10.0.0.1", "10.0.0.2"), rank=1, slots=(0, 1)):
     """The files of `volador experiment run-trial`, and in `environment` the variables that say the same."""
     folder.mkdir(exist_ok=True)
     cluster = {
         "master_url": "https://head:1",
         "cluster_id": "c1",
         "agent_id": "node-1",
-        "slot_ids": [0, 1],
+        "slot_ids": list(slots),
         "task_id": "3.abc",
         "allocation_id": "3.abc.2",
         "session_token": "secret",
@@ -100,7 +100,7 @@ def write_info(folder, config, hparams, latest, storage, steps):
     files = {
         "cluster.json": cluster,
         "trial.json": {**trial, "debug": False, "inter_node_network_interface": None},
-        "rendezvous.json": {"container_addrs": ["10.0.0.1", "10.0.0.2"], "container_rank": 1, "container_slot_counts": [2, 2]},
+        "rendezvous.json": {"container_addrs": addresses, "container_rank": rank, "container_slot_counts": [len(slots)] * len(addresses)},
         "resources.json": {"gpu_uuids": ["GPU-1"]},
         "storage.json": storage,
         "environment": {
@@ -110,7 +110,7 @@ def write_info(folder, config, hparams, latest, storage, steps):
             "DET_MASTER": "https://head:1",
             "DET_CLUSTER_ID": "c1",
             "DET_AGENT_ID": "node-1",
-            "DET_SLOT_IDS": "[0,1]",
+            "DET_SLOT_IDS": json.dumps(slots),
             "DET_SESSION_TOKEN": "secret",
             "DET_EXPERIMENT_ID": "3",
             "DET_TRIAL_SEED": "11",
