@@ -1,5 +1,11 @@
 #include "python-bindings/core/gil.h"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <thread>
+
 #ifdef Py_LIMITED_API
 extern "C" int PyGILState_Check(void);  // In every CPython, but not declared for extensions that serve several.
 #endif
@@ -9,7 +15,27 @@ namespace {
 
 thread_local PyThreadState* kept_state = nullptr;
 
+std::atomic<int> taking = 0;      // Threads in take_gil() that may still enter the interpreter.
+std::atomic<pid_t> ended_in = 0;  // A forked process begins anew.
+
 }  // namespace
+
+void take_gil(PyThreadState* state) {
+  ++taking;
+  if (ended_in == getpid() && getpid() != gettid()) {
+    --taking;
+    while (true) pause();
+  }
+  PyEval_RestoreThread(state);
+  --taking;
+}
+
+void end_of_interpreter() {
+  ended_in = getpid();
+  PyThreadState* const state = PyEval_SaveThread();
+  while (taking > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  PyEval_RestoreThread(state);
+}
 
 WithGil::WithGil() {
   if (PyGILState_Check() == 1) {

@@ -18,11 +18,18 @@ class WithGil {
   bool nested_ = false;
 };
 
+// Takes the lock again with PyEval_RestoreThread(). A thread that is not the main one stays here for ever once the
+// interpreter ends: CPython before 3.14 would unwind it through destructors, which ends the process.
+void take_gil(PyThreadState* state);
+
+// Called at the interpreter's end, by its main thread with the lock: see take_gil().
+void end_of_interpreter();
+
 // Releases the lock during its lifetime.
 class WithoutGil {
  public:
   WithoutGil() : state_(PyEval_SaveThread()) {}
-  ~WithoutGil() { PyEval_RestoreThread(state_); }
+  ~WithoutGil() { take_gil(state_); }
   WithoutGil(const WithoutGil&) = delete;
   WithoutGil& operator=(const WithoutGil&) = delete;
 

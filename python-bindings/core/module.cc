@@ -651,6 +651,7 @@ NB_MODULE(_core, module) {
   bind_tune(module);
   bind_storage(module);
   bind_train(module);
+  nb::module_::import_("atexit").attr("register")(nb::cpp_function(&end_of_interpreter));
 }
 
 }  // namespace volador::python

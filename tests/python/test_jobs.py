@@ -3,6 +3,7 @@
 import os
 import pathlib
 import subprocess
+import sys
 import time
 
 import pytest
@@ -178,3 +179,26 @@ def test_the_settings_of_the_queue():
             jobs.set_queue("preemption: always")
     finally:
         jobs.set_queue("preemption: never")
+
+
+def test_a_program_ends_while_its_threads_call():
+    # Threads in calls came back into an interpreter that had ended, and the process was aborted.
+    program = """
+import threading, time
+from volador import _core, jobs
+key = jobs._connect() and next(iter(jobs._connections))
+ready = threading.Barrier(7)
+
+def call():
+    api = _core.JobsApi(*key[1:])
+    ready.wait()
+    while True:
+        api.call("Jobs/GetQueue", "{}")
+
+for _ in range(6):
+    threading.Thread(target=call, daemon=True).start()
+ready.wait()
+"""
+    for _ in range(3):
+        done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+        assert (done.returncode, done.stderr) == (0, "")
