@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pickle
 import runpy
 import shutil
 import signal
@@ -124,6 +125,18 @@ def test_a_preempted_trial_goes_on_bit_for_bit(trial):
     assert {**metrics_of(first, "training"), **metrics_of(second, "training")} == metrics_of(whole, "training")
     assert metrics_of(second, "validation") == metrics_of(whole, "validation")
     assert sorted(metrics_of(second, "training")) == [8, 12, 16]
+
+
+@pytest.mark.parametrize(("steps", "trained"), [(8, [12]), (0, [4, 8, 12])])
+def test_a_trial_continues_another_one_or_takes_its_weights(trial, steps, trained, tmp_path):
+    first = trial(FakeHead([8]))
+    assert _launch.main(["--trial"]) == 0
+    saved = first.of("ReportCheckpoint")[0]["checkpoint"]["id"]
+    counters = tmp_path / "store" / saved / "trial_state.pkl"
+    counters.write_bytes(pickle.dumps({**pickle.loads(counters.read_bytes()), "trial_id": 4}))
+    second = trial(FakeHead([12]), latest=saved, steps=steps)
+    assert _launch.main(["--trial"]) == 0
+    assert sorted(metrics_of(second, "training")) == trained
 
 
 def test_a_trial_that_waits_for_the_search_leaves_when_it_should(trial):

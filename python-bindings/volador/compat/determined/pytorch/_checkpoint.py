@@ -52,8 +52,10 @@ class Restored:
     same_trial: bool
 
 
-def read(folder: pathlib.Path, trial_id: int) -> Restored:
-    """Reads a checkpoint of this façade or of Determined, older layouts included. Only of a trusted origin: it is unpickled."""
+def read(folder: pathlib.Path, trial_id: int, continued_at: int = 0) -> Restored:
+    """Reads a checkpoint of this façade or of Determined, older layouts included. Only of a trusted origin: it is unpickled.
+
+    continued_at: batches at which the trial goes on with another one's counters, as a new experiment that continues an earlier one does; 0: it does not."""
     values: dict[str, Any] | None = None
     for name in _STATE_FILES:
         if (folder / name).exists():
@@ -71,9 +73,10 @@ def read(folder: pathlib.Path, trial_id: int) -> Restored:
             with open(folder / name, "rb") as file:
                 counters = pickle.load(file)
             break
-    if counters.get("trial_id") != trial_id:
-        return Restored(values, TrialState(trial_id=trial_id), False)
     counters.setdefault("batches_trained", counters.get("steps_completed", 0))
+    if counters.get("trial_id") != trial_id and not 0 < continued_at == counters["batches_trained"]:
+        return Restored(values, TrialState(trial_id=trial_id), False)
+    counters["trial_id"] = trial_id
     names = {field.name for field in dataclasses.fields(TrialState)}
     return Restored(values, TrialState(**{name: value for name, value in counters.items() if name in names}), True)
 

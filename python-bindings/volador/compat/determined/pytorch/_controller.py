@@ -31,7 +31,8 @@ _logger = logging.getLogger("determined.pytorch")
 
 @dataclasses.dataclass
 class Plan:
-    """What fit() was asked for. max_length: for local training; else the searcher has it. searcher_metric: None in local training."""
+    """What fit() was asked for. max_length: for local training; else the searcher has it. searcher_metric: None in local training.
+    steps_completed: what the cluster counts at the latest checkpoint, also of an experiment that this one continues."""
 
     checkpoint_period: TrainUnit
     validation_period: TrainUnit
@@ -42,6 +43,7 @@ class Plan:
     step_zero_validation: bool = False
     test_mode: bool = False
     trial_id: int = 0
+    steps_completed: int = 0
     searcher_metric: str | None = None
     smaller_is_better: bool = True
     global_batch_size: int | None = None
@@ -91,7 +93,7 @@ class Controller:
             if plan.latest_checkpoint is not None:
                 _logger.info("restoring checkpoint=%s", plan.latest_checkpoint)
                 with self._core.checkpoint.restore_path(plan.latest_checkpoint) as folder:
-                    restored = _checkpoint.read(pathlib.Path(folder), plan.trial_id)
+                    restored = _checkpoint.read(pathlib.Path(folder), plan.trial_id, plan.steps_completed)
                 self._state = restored.state
             context._steps_completed = self._state.batches_trained
             for callback in self._callbacks.values():

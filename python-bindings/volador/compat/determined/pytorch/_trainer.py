@@ -143,6 +143,7 @@ class Trainer:
             searcher = trial._config.get("searcher") or {}
             size = trial.hparams.get("global_batch_size")
             plan.trial_id = trial.trial_id
+            plan.steps_completed = trial._steps_completed
             plan.searcher_metric = searcher.get("metric")
             plan.smaller_is_better = bool(searcher.get("smaller_is_better", True))
             plan.global_batch_size = int(size) if size else None
