@@ -213,6 +213,9 @@ def test_scripts_find_the_names_of_determined(tmp_path):
         "import determined as det\nfrom determined import core, pytorch\nimport determined.pytorch.samplers\n"
         "import volador.compat.determined as facade\nassert det is facade and pytorch is facade.pytorch, det\nprint(det.get_cluster_info().trial.trial_id)\n"
     )
+    (tmp_path / "optuna.py").write_text("real = True\n")
+    with open(tmp_path / "script.py", "a") as file:
+        file.write("import optuna\nassert optuna.real\n")
     env = node_environment(tmp_path, ["10.0.0.1"], 0, [0])
     done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60)
     assert done.stdout == "7\n", done.stderr

@@ -41,9 +41,12 @@ class _Loader(importlib.abc.Loader):
 
 
 class _Finder(importlib.abc.MetaPathFinder):
+    def __init__(self, packages: tuple[str, ...]) -> None:
+        self.packages = packages
+
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
         root = fullname.partition(".")[0]
-        if root not in PACKAGES or (root in _YIELDING and _has_another(root)):
+        if root not in self.packages or (root in _YIELDING and _has_another(root)):
             return None
         name = f"{__package__}.{fullname}"
         try:
@@ -68,11 +71,12 @@ def _has_another(root: str) -> bool:
     return found is not None and found.loader is not None and found.origin is not None
 
 
-def install() -> None:
+def install(packages: tuple[str, ...] = PACKAGES) -> None:
     """Repeated: no effect. Modules that were imported before keep their names."""
-    if not is_installed():
-        sys.meta_path.insert(0, _Finder())
+    missing = tuple(package for package in packages if not is_installed(package))
+    if missing:
+        sys.meta_path.insert(0, _Finder(missing))
 
 
-def is_installed() -> bool:
-    return any(isinstance(finder, _Finder) for finder in sys.meta_path)
+def is_installed(package: str = PACKAGES[0]) -> bool:
+    return any(isinstance(finder, _Finder) and package in finder.packages for finder in sys.meta_path)

@@ -94,7 +94,7 @@ def _run_trial(arguments: list[str]) -> None:
     config = _config.ExperimentConfig(info.trial._config)
     trial_class = arguments[0] if arguments else os.environ.get("VOLADOR_TRIAL_CLASS") or str(config.get("entrypoint"))
     _preempt.on_sigterm()
-    _alias.install()
+    _alias.install(("determined",))
     document = _config.Document(config, "the experiment's configuration", {})
     job = Job(document, info.trial.hparams, info.trial.trial_seed, "", info.latest_checkpoint, home=os.getcwd(), trial_class=trial_class)
     with _listening(_print_report):

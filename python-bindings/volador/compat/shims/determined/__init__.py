@@ -9,5 +9,5 @@ if find_spec("volador") is None:  # The program's interpreter is not the one tha
 
 from volador.compat import _alias
 
-_alias.install()
+_alias.install(("determined",))  # A real ray or optuna stays what it is.
 sys.modules["determined"] = _alias.facade("determined")
