@@ -111,7 +111,7 @@ class Determined(unittest.TestCase):
             resources={"slots_per_trial": 0},
         )
         given.update(config)
-        given["hyperparameters"].update(n_filters1=4, n_filters2=4, **(hparams or {}))
+        given["hyperparameters"].update({"n_filters1": 4, "n_filters2": 4, **(hparams or {})})
         return client.create_experiment(given, model_dir=self.code)
 
     def wait_completed(self, experiment):
@@ -154,8 +154,9 @@ class Determined(unittest.TestCase):
         self.assertIn("models_state_dict", state)
         self.assertTrue(any("validation_loss" in line for line in trial.logs()))
 
-    def test_a_paused_trial_goes_on_as_if_it_was_not(self):
-        experiment = self.create("model_def:Paused")
+    def pause_and_activate(self, **config):
+        """The trial, which trained on after the pause."""
+        experiment = self.create("model_def:Paused", **config)
         self.reached()
         experiment.pause()
         wait_until("its job has ended", lambda: self.cluster.job(self.cluster.get(f"/experiments/{experiment.id}/trials")["rows"][0]["job"])["state"] == "succeeded")
@@ -165,7 +166,10 @@ class Determined(unittest.TestCase):
         experiment.activate()
         (trial,) = self.wait_completed(experiment)
         self.assertEqual(trial.restarts, 0)
-        self.is_as_plain(trial)
+        return trial
+
+    def test_a_paused_trial_goes_on_as_if_it_was_not(self):
+        self.is_as_plain(self.pause_and_activate())
 
     def test_a_failed_trial_goes_on_from_its_checkpoint(self):
         experiment = self.create("model_def:Failing", max_restarts=1)
@@ -210,6 +214,9 @@ class Determined(unittest.TestCase):
             shown = [line for line in lines if re.search(r"batch 16  validation", line)]
             self.assertEqual(len(shown), 1, lines)  # By the chief only.
             self.assertEqual(shown[0].startswith("[rank=0] "), "launch" in entrypoint)
+        paused = self.pause_and_activate(resources={"slots_per_trial": 2})
+        for group in ("training", "validation"):
+            self.assertEqual(self.reports(paused, group), self.reports(trial, group))
 
     def test_z_a_killed_head_fails_no_trial(self):
         experiment = self.create("model_def:Gated")
