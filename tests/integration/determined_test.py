@@ -76,10 +76,31 @@ class Invalid(Meeting):
 """
 
 
-class Determined(unittest.TestCase):
+class SmallNodes(Cluster):
+    """Two workers with a CPU each and no GPU, so that two slots need both."""
+
+    def must(self, *arguments):
+        if arguments[0] == "start":
+            arguments = [word for word in arguments if not str(word).startswith(("--num-cpus", "--num-gpus"))] + ["--num-cpus=1", "--num-gpus=0"]
+        return super().must(*arguments)
+
+
+# Stands for DeepSpeed's launcher: shows each node of the host file, then runs the program here.
+LAUNCHER = """#!/bin/bash
+hostfile=$2
+while [ "$1" != -- ]; do shift; done
+shift
+while read -r host slots; do ssh -n "$host" 'echo "node $VOLADOR_JOB_RANK of $VOLADOR_JOB_NODES"'; done < "$hostfile"
+RANK=0 exec "$@"
+"""
+
+
+class Case(unittest.TestCase):
+    make_cluster = Cluster
+
     @classmethod
     def setUpClass(cls):
-        cls.cluster = Cluster()
+        cls.cluster = cls.make_cluster()
         os.environ.update(VOLADOR_ADDRESS=cls.cluster.head_address(), VOLADOR_TOKEN=cls.cluster.token)
 
     @classmethod
@@ -127,6 +148,8 @@ class Determined(unittest.TestCase):
     def reports(trial, group="training"):
         return [(report.steps_completed, report.metrics) for report in trial.iter_metrics(group)]
 
+
+class Determined(Case):
     def plain(self):
         """Reports of the trial that nothing disturbs."""
         if not hasattr(type(self), "_plain"):
@@ -218,7 +241,7 @@ class Determined(unittest.TestCase):
         for group in ("training", "validation"):
             self.assertEqual(self.reports(paused, group), self.reports(trial, group))
 
-    def test_z_a_killed_head_fails_no_trial(self):
+    def test_a_killed_head_fails_no_trial(self):
         experiment = self.create("model_def:Gated")
         self.reached()
         self.cluster.kill(self.cluster.pid_of("head"))
@@ -227,6 +250,31 @@ class Determined(unittest.TestCase):
         (trial,) = self.wait_completed(experiment)
         self.assertEqual(trial.restarts, 0)
         self.is_as_plain(trial)
+
+
+class TwoNodes(Case):
+    make_cluster = SmallNodes
+
+    def test_slots_on_two_nodes(self):
+        reports = []
+        for entrypoint in ("model_def:MNistTrial", "python3 -m determined.launch.torch_distributed --trial model_def:MNistTrial"):
+            experiment = self.create(entrypoint, resources={"slots_per_trial": 2})
+            (trial,) = self.wait_completed(experiment)
+            job = self.cluster.job(self.cluster.get(f"/experiments/{experiment.id}/trials")["rows"][0]["job"])
+            self.assertEqual({rank["node"] for rank in job["ranks"]}, {"west", "east"})
+            reports.append(self.reports(trial))
+        self.assertEqual([steps for steps, _ in reports[0]], [4, 8, 12, 16])
+        self.assertEqual(reports[0], reports[1])
+
+    def test_a_launcher_of_the_first_node_reaches_the_other_one(self):
+        (self.code / "tools").mkdir()
+        (self.code / "tools" / "deepspeed").write_text(LAUNCHER)
+        (self.code / "tools" / "deepspeed").chmod(0o755)
+        entrypoint = "PATH=$PWD/tools:$PATH exec python3 -m determined.launch.deepspeed -- python3 core_loop.py 0"
+        experiment = self.create(entrypoint, hparams={"increment_by": 2}, searcher={"metric": "x", "max_length": {"batches": 10}}, resources={"slots_per_trial": 2})
+        (trial,) = self.wait_completed(experiment)
+        self.assertEqual(self.reports(trial, "validation"), [(10, {"x": 20.0})])
+        self.assertEqual([line for line in trial.logs() if line.startswith("node ")], ["node 0 of 2", "node 1 of 2"])
 
 
 if __name__ == "__main__":

@@ -167,7 +167,7 @@ def test_the_first_node_launches_and_the_others_wait_for_it(tmp_path, module, pr
         for rank in (1, 0)
     ]
     assert [process.wait(60) for process in started] == [3, 3]  # The launcher's, on all nodes.
-    assert (tmp_path / "ssh_hosts").read_text() == "10.0.0.2\n"
+    assert (tmp_path / "ssh_hosts").read_text() == "server2\n"
     environment = (tmp_path / "environment").read_text().splitlines()
     assert f"{flag}=1" in environment and "DET_CHIEF_IP=10.0.0.1" in environment
     if module == "deepspeed":

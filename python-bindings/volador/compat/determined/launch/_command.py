@@ -37,6 +37,17 @@ class Nodes:
     port: int
     info: _info.ClusterInfo
 
+    def hosts(self) -> list[str]:
+        """For host files and ssh: addresses; the names that the job's ssh knows where nodes share a machine."""
+        if len(self.addresses) == 1:
+            return ["localhost"]
+        return self.addresses if len(set(self.addresses)) == len(self.addresses) else [name_of(rank) for rank in range(len(self.addresses))]
+
+
+def name_of(rank: int) -> str:
+    """Of a node, for the job's ssh."""
+    return f"server{rank + 1}"
+
 
 def nodes_of_trial(module: str) -> Nodes:
     info = _info.get_cluster_info()

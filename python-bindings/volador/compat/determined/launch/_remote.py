@@ -27,12 +27,12 @@ def run_on_chief(nodes: _command.Nodes, words: list[str], env: Mapping[str, str]
     """Runs the launcher and tells the other nodes when it has ended."""
     code = _command.run(words, env)
     name = f"{_ENDED}.{os.environ['VOLADOR_TRIAL_RUN']}"
-    for address in nodes.addresses[1:]:
+    for host in map(_command.name_of, range(1, len(nodes.addresses))):
         # The file appears as a whole. A failure is seen by the job, which ends the other nodes.
         script = f'echo {code} > "$VOLADOR_JOB_DIR/.{name}" && mv "$VOLADOR_JOB_DIR/.{name}" "$VOLADOR_JOB_DIR/{name}"'
-        told = subprocess.run(["ssh", address, script], stdin=subprocess.DEVNULL, check=False)
+        told = subprocess.run(["ssh", host, script], stdin=subprocess.DEVNULL, check=False)
         if told.returncode != 0:
-            print(f"error: node {address} could not be told that the launcher has ended", file=sys.stderr, flush=True)
+            print(f"error: node {host} could not be told that the launcher has ended", file=sys.stderr, flush=True)
             code = code or 1
     return code
 

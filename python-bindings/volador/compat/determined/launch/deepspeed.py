@@ -29,7 +29,7 @@ def command_of(nodes: _command.Nodes, hostfile: str, options: list[str], program
 
 
 def hostfile_of(nodes: _command.Nodes) -> str:
-    return "".join(f"{address} slots={nodes.slots}\n" for address in (nodes.addresses if len(nodes.addresses) > 1 else ["localhost"]))
+    return "".join(f"{host} slots={nodes.slots}\n" for host in nodes.hosts())
 
 
 def _write(path: str, text: str) -> None:

@@ -22,7 +22,7 @@ def command_of(nodes: _command.Nodes, options: list[str], program: list[str]) ->
         "horovodrun",
         *("-np", str(len(nodes.addresses) * nodes.slots)),
         *("-p", environment.get("DTRAIN_SSH_PORT") or _SSH_PORT),
-        *("-H", ",".join(f"{address}:{nodes.slots}" for address in (nodes.addresses if several else ["localhost"]))),
+        *("-H", ",".join(f"{host}:{nodes.slots}" for host in nodes.hosts())),
         *("--start-timeout", environment.get("HOROVOD_STARTUP_TIMEOUT_SECONDS") or _START_TIMEOUT_S),
         *("--gloo-timeout-seconds", environment.get("HOROVOD_GLOO_TIMEOUT_SECONDS") or _GLOO_TIMEOUT_S),
         *(("--network-interface", interface) if several and interface else ()),
