@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "experiments/config/forms.h"
 #include "experiments/core/checkpoint_retention.h"
@@ -16,7 +17,14 @@ constexpr size_t kMetricsBytesMax = 256 << 10;
 constexpr size_t kCheckpointIdBytesMax = 128;
 constexpr size_t kCheckpointBytesMax = 1 << 20;
 
+// JSON has no NaN and no infinities; Python's reports write them as texts.
 std::optional<double> number_in(const tune::Config& value) {
+  if (value.kind() == tune::Config::Kind::kText) {
+    if (value.text() == "NaN") return std::numeric_limits<double>::quiet_NaN();
+    if (value.text() == "Infinity") return std::numeric_limits<double>::infinity();
+    if (value.text() == "-Infinity") return -std::numeric_limits<double>::infinity();
+    return std::nullopt;
+  }
   if (value.kind() != tune::Config::Kind::kInteger && value.kind() != tune::Config::Kind::kReal) return std::nullopt;
   return value.real();
 }

@@ -147,6 +147,20 @@ def test_a_trial_that_waits_for_the_search_leaves_when_it_should(trial):
     assert head.names()[-2:] == ["ReportCheckpoint", "AcknowledgePreemption"]
 
 
+def test_a_script_without_a_length_in_the_configuration_decides_itself(trial, tmp_path, monkeypatch):
+    head = trial(FakeHead([1]), {"searcher": {"name": "adaptive_asha", "metric": "validation_loss", "time_metric": "epochs", "max_time": 3}, "min_validation_period": None})
+    with pytorch.init(hparams=HPARAMS) as context:
+        _launch._alias.install()
+        from model_def import MNistTrial
+
+        pytorch.Trainer(MNistTrial(context), context).fit(max_length=pytorch.Batch(6), validation_period=pytorch.Batch(4), reporting_period=pytorch.Batch(4))
+    assert {steps: metrics["epochs"] for steps, metrics in metrics_of(head, "validation").items()} == {4: 0.5, 6: 0.75}
+    assert "GetTrialOperation" not in head.names() and "CompleteTrialOperation" not in head.names()
+    trial(FakeHead([]), {"searcher": {"name": "single", "metric": "validation_loss"}})
+    with pytorch.init(hparams=HPARAMS) as context, pytest.raises(ValueError, match="max_length is missing, and searcher.max_length of the configuration too"):
+        pytorch.Trainer(MNistTrial(context), context).fit()
+
+
 def test_a_head_that_is_away_fails_nothing(trial, monkeypatch):
     head = trial(FakeHead([8], away=4))
     failures = iter([volador.exceptions.UnavailableError("starting"), None])

@@ -45,6 +45,7 @@ class Plan:
     trial_id: int = 0
     steps_completed: int = 0
     searcher_metric: str | None = None
+    time_metric: str | None = None
     smaller_is_better: bool = True
     global_batch_size: int | None = None
 
@@ -364,6 +365,10 @@ class Controller:
             metrics = context.distributed.broadcast(metrics)
         for callback in callbacks:
             callback.on_validation_end(metrics)
+        if self._chief and plan.time_metric in ("batches", "epochs"):  # What the search counts with; the trial may return it itself.
+            assert context._epoch_len is not None
+            trained = self._state.batches_trained
+            metrics = {plan.time_metric: trained if plan.time_metric == "batches" else trained / context._epoch_len, **metrics}
         self._state.last_val = self._state.batches_trained
         wanted = False
         if self._chief:

@@ -108,7 +108,7 @@ class Trainer:
         step_zero_validation: bool = False,
         test_mode: bool = False,
     ) -> None:
-        """Trains to the length of the searcher, or locally to max_length.
+        """Trains to the length of the searcher, or locally, and where the configuration has no searcher.max_length, to max_length.
 
         latest_checkpoint: where to go on: id or folder of a checkpoint. checkpoint_policy: save after a validation if its searcher metric is the best
         so far, after all, or none; locally "best" is "all", since there is no metric. test_mode: one batch; locally only.
@@ -128,8 +128,6 @@ class Trainer:
         if self._info is None:
             if max_length is None:
                 raise ValueError("Trainer.fit: max_length is missing; without a launcher give a length such as pytorch.Batch(1000) or pytorch.Epoch(3)")
-            if not isinstance(max_length.value, int):
-                raise TypeError(f"Trainer.fit: max_length: expected pytorch.Batch(n) or pytorch.Epoch(n) with an integer, got {max_length!r}")
             if checkpoint_policy == "best":
                 _logger.info("checkpoint_policy best is all: no searcher metric is configured")
                 plan.checkpoint_policy = "all"
@@ -137,14 +135,19 @@ class Trainer:
             trial = self._info.trial
             if test_mode:
                 raise ValueError("Trainer.fit: test_mode is for local training; leave it out under a launcher")
-            if max_length is not None:
+            searcher = trial._config.get("searcher") or {}
+            plan.time_metric = searcher.get("time_metric")
+            if searcher.get("max_length") is None and plan.time_metric is None and max_length is None:
+                raise ValueError("Trainer.fit: max_length is missing, and searcher.max_length of the configuration too; give one of them")
+            if max_length is not None and searcher.get("max_length") is not None:
                 _logger.info("max_length of fit() is ignored; searcher.max_length of the configuration decides")
                 plan.max_length = None
-            searcher = trial._config.get("searcher") or {}
             size = trial.hparams.get("global_batch_size")
             plan.trial_id = trial.trial_id
             plan.steps_completed = trial._steps_completed
             plan.searcher_metric = searcher.get("metric")
             plan.smaller_is_better = bool(searcher.get("smaller_is_better", True))
             plan.global_batch_size = int(size) if size else None
+        if plan.max_length is not None and not isinstance(plan.max_length.value, int):
+            raise TypeError(f"Trainer.fit: max_length: expected pytorch.Batch(n) or pytorch.Epoch(n) with an integer, got {max_length!r}")
         Controller(self._trial, self._context, plan).run()
