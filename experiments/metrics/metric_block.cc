@@ -15,6 +15,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "numbers are written as they are in memory");
 
 constexpr size_t kHeadBytesMax = size_t{64} << 20;
+constexpr size_t kCoarseFrom = 64;  // Values of a column.
 constexpr size_t kNameBytesMax = std::numeric_limits<uint16_t>::max();
 
 template <class Number>
@@ -164,6 +165,30 @@ std::optional<MetricPoint> take_point(Front& from) {
   return point;
 }
 
+void put_value(std::string& to, double value, bool as_float) {
+  if (as_float) {
+    put(to, static_cast<float>(value));
+  } else {
+    put(to, value);
+  }
+}
+
+size_t coarse_parts(size_t count) { return (count + kCoarseValues - 1) / kCoarseValues; }
+
+std::string coarse_of(const std::vector<MetricPoint>& points, bool floats) {
+  std::string places, values;
+  for (size_t begin = 0; begin < points.size(); begin += kCoarseValues) {
+    const auto from = points.begin() + static_cast<ptrdiff_t>(begin);
+    const auto to = points.begin() + static_cast<ptrdiff_t>(std::min(points.size(), begin + kCoarseValues));
+    const auto [low, high] =
+        std::minmax_element(from, to, [](const MetricPoint& a, const MetricPoint& b) { return a.value < b.value; });
+    put(places, static_cast<uint8_t>((low - from) | (high - from) << 4));
+    put_value(values, low->value, floats);
+    put_value(values, high->value, floats);
+  }
+  return places + values;
+}
+
 void append_block(std::string& to, std::string_view group, MetricRows::const_iterator begin,
                   MetricRows::const_iterator end) {
   std::vector<int64_t> batches, times;
@@ -192,21 +217,24 @@ void append_block(std::string& to, std::string_view group, MetricRows::const_ite
     part.clear();
     put_text(head, name);
     put(head, static_cast<uint32_t>(column.points.size()));
-    put(head, pack(column.rows, part));
+    const PackedIntegers rows = pack(column.rows, part);
+    put(head, rows);
     const bool floats = std::all_of(column.points.begin(), column.points.end(),
                                     [](const MetricPoint& point) { return fits_float(point.value); });
     put(head, static_cast<uint8_t>(floats ? sizeof(float) : sizeof(double)));
-    for (const MetricPoint& point : column.points) {
-      if (floats) {
-        put(part, static_cast<float>(point.value));
-      } else {
-        put(part, point.value);
-      }
-    }
+    for (const MetricPoint& point : column.points) put_value(part, point.value, floats);
+    put(head, column.points.front().value);
+    put(head, column.points.back().value);
     const MetricExtremes extremes = extremes_of(column.points);
     put(head, extremes.low);
     put(head, extremes.high);
     put(head, extremes.odd);
+    std::string coarse;
+    if (!extremes.odd && rows.width == 0 && column.points.size() >= kCoarseFrom)
+      coarse = coarse_of(column.points, floats);
+    put(head, static_cast<uint32_t>(coarse.size()));
+    put(head, crc32c(coarse));
+    parts += coarse;
     put(head, crc32c(part));
     parts += part;
   }
@@ -272,12 +300,20 @@ std::optional<MetricBlock> read_block_head(std::string_view bytes) {
     column.count = from.take<uint32_t>();
     column.rows = take_packed(from);
     column.value_bytes = from.take<uint8_t>();
+    column.first = from.take<double>();
+    column.last = from.take<double>();
     column.extremes.low = take_point(from);
     column.extremes.high = take_point(from);
     column.extremes.odd = take_point(from);
+    const auto coarse_bytes = from.take<uint32_t>(), coarse_sum = from.take<uint32_t>();
     const auto column_sum = from.take<uint32_t>();
     if (column.count == 0 || column.count > block.rows) return std::nullopt;
     if (column.value_bytes != sizeof(float) && column.value_bytes != sizeof(double)) return std::nullopt;
+    if (coarse_bytes != 0 &&
+        (coarse_bytes != coarse_parts(column.count) * (1 + 2 * size_t{column.value_bytes}) || column.rows.width != 0))
+      return std::nullopt;
+    column.coarse = {block.bytes, coarse_bytes, coarse_sum};
+    block.bytes += coarse_bytes;
     column.part = {block.bytes, column.count * (uint32_t{column.rows.width} + column.value_bytes), column_sum};
     block.bytes += column.part.bytes;
   }
@@ -304,9 +340,11 @@ double MetricColumnView::value(size_t i) const {
   return floats() != nullptr ? number_in<float>(values_, i) : number_in<double>(values_, i);
 }
 
-MetricPoint MetricColumnView::point(size_t i) const {
+MetricPoint MetricColumnView::point(size_t i) const { return point(i, value(i)); }
+
+MetricPoint MetricColumnView::point(size_t i, double value) const {
   const size_t at = row(i);
-  return {integer_at(block_.batches, batches_, at), integer_at(block_.times, times_, at), value(i)};
+  return {integer_at(block_.batches, batches_, at), integer_at(block_.times, times_, at), value};
 }
 
 size_t MetricColumnView::lower_bound(int64_t wanted) const {
@@ -321,6 +359,34 @@ size_t MetricColumnView::lower_bound(int64_t wanted) const {
   }
   return low;
 }
+
+MetricCoarseView::MetricCoarseView(const MetricBlock& block, const MetricColumn& column, std::string_view block_part,
+                                   std::string_view coarse_part)
+    : column_(column),
+      view_(block, column, block_part, {}),
+      places_(coarse_part.data()),
+      values_(coarse_part.data() + coarse_parts(column.count)) {}
+
+size_t MetricCoarseView::size() const { return coarse_parts(column_.count); }
+
+size_t MetricCoarseView::values(size_t part) const {
+  return std::min<size_t>(kCoarseValues, column_.count - part * kCoarseValues);
+}
+
+double MetricCoarseView::extreme(size_t i) const {
+  return column_.value_bytes == sizeof(float) ? number_in<float>(values_, i) : number_in<double>(values_, i);
+}
+
+MetricPoint MetricCoarseView::low(size_t part) const {
+  return view_.point(part * kCoarseValues + (number_in<uint8_t>(places_, part) & 0xF), extreme(2 * part));
+}
+
+MetricPoint MetricCoarseView::high(size_t part) const {
+  return view_.point(part * kCoarseValues + (number_in<uint8_t>(places_, part) >> 4), extreme(2 * part + 1));
+}
+
+MetricPoint MetricCoarseView::first() const { return view_.point(0, column_.first); }
+MetricPoint MetricCoarseView::last() const { return view_.point(column_.count - 1, column_.last); }
 
 void add_rows(const MetricBlock& block, std::string_view block_part, const std::vector<std::string_view>& columns,
               int64_t last, MetricRows& rows) {

@@ -50,12 +50,19 @@ struct MetricExtremes {
   std::optional<MetricPoint> odd;        // The first that is not finite.
 };
 
+// Values of a column that have their extremes in MetricColumn::coarse.
+inline constexpr size_t kCoarseValues = 16;
+
 struct MetricColumn {
   std::string name;
   uint32_t count = 0;
   PackedIntegers rows;  // Of its values in the block.
   uint8_t value_bytes = 8;
+  double first = 0, last = 0;
   MetricExtremes extremes;
+  // For each kCoarseValues values: a byte with the places of the lowest and the highest; then these values. Empty: the
+  // column is short, sparse, or has values that are not finite.
+  BlockPart coarse;
   BlockPart part;  // Offsets of `rows`, then the values.
 };
 
@@ -91,6 +98,8 @@ class MetricColumnView {
   int64_t batches(size_t i) const;
   double value(size_t i) const;
   MetricPoint point(size_t i) const;
+  // The point of a value that is known.
+  MetricPoint point(size_t i, double value) const;
   // Index of the first value whose batches are not below this number.
   size_t lower_bound(int64_t batches) const;
 
@@ -106,6 +115,29 @@ class MetricColumnView {
   const char* batches_;
   const char* times_;
   const char* rows_;
+  const char* values_;
+};
+
+// The extremes of each kCoarseValues values of a column. Keeps references to its arguments. Requires intact parts and
+// MetricColumn::coarse.
+class MetricCoarseView {
+ public:
+  MetricCoarseView(const MetricBlock& block, const MetricColumn& column, std::string_view block_part,
+                   std::string_view coarse_part);
+
+  size_t size() const;  // Number of parts.
+  size_t values(size_t part) const;
+  MetricPoint low(size_t part) const;
+  MetricPoint high(size_t part) const;
+  MetricPoint first() const;
+  MetricPoint last() const;
+
+ private:
+  double extreme(size_t i) const;
+
+  const MetricColumn& column_;
+  const MetricColumnView view_;
+  const char* places_;
   const char* values_;
 };
 

@@ -14,8 +14,9 @@
 namespace volador::experiments {
 namespace {
 
-constexpr size_t kSmallFile = size_t{256} << 10;  // Read at once.
-constexpr size_t kLookBytes = size_t{4} << 10;    // Most heads are shorter.
+constexpr size_t kSmallFile = size_t{16} << 10;  // Read at once.
+constexpr size_t kLookBytes = 512;               // Most heads are shorter.
+constexpr size_t kWindowBytes = size_t{8} << 10;
 constexpr size_t kSearchBytes = size_t{64} << 10;
 
 Result<void> read_at(int fd, uint64_t at, std::string& to, const std::filesystem::path& path) {
@@ -54,9 +55,12 @@ Result<void> MetricFile::open() {
 Result<std::string_view> MetricFile::look(uint64_t at, size_t size) {
   size = static_cast<size_t>(std::min<uint64_t>(size, size_ - at));
   if (size_ <= kSmallFile) return std::string_view(whole_).substr(at, size);
-  window_.resize(size);
-  VOLADOR_TRY(read_at(file_.get(), at, window_, path_));
-  return window_;
+  if (at < window_at_ || at + size > window_at_ + window_.size()) {
+    window_.resize(std::min<uint64_t>(std::max(size, kWindowBytes), size_ - at));
+    window_at_ = at;
+    VOLADOR_TRY(read_at(file_.get(), at, window_, path_));
+  }
+  return std::string_view(window_).substr(at - window_at_, size);
 }
 
 Result<uint64_t> MetricFile::next_magic(uint64_t at) {

@@ -57,6 +57,7 @@ class MetricFile {
   uint64_t size_ = 0;
   std::string whole_;  // Of a small file.
   std::string window_;
+  uint64_t window_at_ = 0;
   std::vector<Block> blocks_;
   std::map<uint64_t, std::optional<std::string_view>> parts_;  // By offset in the file.
   std::deque<std::string> read_;

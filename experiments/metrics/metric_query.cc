@@ -67,6 +67,15 @@ class SeriesReader {
     return MetricColumnView(stretch.block->head, *stretch.column, *rows, *values);
   }
 
+  std::optional<MetricCoarseView> coarse_view(const Stretch& stretch, uint64_t stretch_points) {
+    if (stretch_points < kCoarseValues || stretch.size() != stretch.column->count || stretch.column->coarse.bytes == 0)
+      return std::nullopt;
+    const auto rows = file_.part(*stretch.block, stretch.block->head.part);
+    const auto coarse = file_.part(*stretch.block, stretch.column->coarse);
+    if (!rows || !coarse) return std::nullopt;
+    return MetricCoarseView(stretch.block->head, *stretch.column, *rows, *coarse);
+  }
+
   void append(const Stretch& stretch, std::vector<MetricPoint>& points) {
     if (stretch.block == nullptr) {
       points.insert(points.end(), stretch.points.begin(), stretch.points.end());
@@ -130,6 +139,8 @@ class SeriesReader {
         thinning.add(stretch.points);
       } else if (!outermost && stretch.size() == stretch.column->count && stretch.size() <= thinning.stretch_points()) {
         thinning.add(stretch.column->extremes, stretch.size());
+      } else if (const auto coarse = coarse_view(stretch, thinning.stretch_points())) {
+        thinning.add(*coarse);
       } else if (const auto values = view(stretch)) {
         thinning.add(*values, stretch.begin, stretch.end);
       }

@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kRecordBytes = size_t{16} << 20;
 constexpr size_t kSmallBlockRows = 1024;
-constexpr size_t kSmallBlocks = 64;  // Of a group, after which they are merged.
+constexpr size_t kSmallBlocks = 16;  // Of a group, after which they are merged.
 constexpr size_t kWriteBytes = size_t{1} << 20;
 constexpr int kTrialsMax = 1000;
 constexpr uint64_t kPoints = 1000;
@@ -265,8 +265,10 @@ Result<void> MetricStore::Impl::write_trial(const TrialKey& key, const Recent& r
                 (rows != recent.end() && !rows->second.empty() && rows->second.begin()->first <= block.head.last);
     if (block.head.rows < kSmallBlockRows) ++small[block.head.group];
   }
+  // Trials that report alike are not merged in the same flush.
+  const size_t most = kSmallBlocks + static_cast<size_t>(key.second) % kSmallBlocks;
   const bool merge_small =
-      std::any_of(small.begin(), small.end(), [](const auto& group) { return group.second >= kSmallBlocks; });
+      std::any_of(small.begin(), small.end(), [most](const auto& group) { return group.second >= most; });
   return overlaps || merge_small ? rewrite(file, path, recent, last, merge_small) : append_to(file, path, recent);
 }
 

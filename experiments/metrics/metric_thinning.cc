@@ -77,6 +77,12 @@ void MetricThinning::add(const MetricExtremes& extremes, uint64_t points) {
   added_ += points;
 }
 
+void MetricThinning::add(const MetricCoarseView& view) {
+  if (added_ == 0) kept_.push_back(view.first());
+  last_ = view.last();
+  for (size_t part = 0; part < view.size(); ++part) add({view.low(part), view.high(part), {}}, view.values(part));
+}
+
 void MetricThinning::enter(uint64_t stretch) {
   // A part may have counted into the stretch of its middle, behind this point.
   if (stretch <= stretch_) return;

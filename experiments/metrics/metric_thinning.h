@@ -19,6 +19,8 @@ class MetricThinning {
   // Consecutive parts of the series. Numbers of batches must ascend.
   void add(const MetricColumnView& view, size_t begin, size_t end);
   void add(std::span<const MetricPoint> points);
+  // Stretches must not be shorter than kCoarseValues.
+  void add(const MetricCoarseView& view);
   // A part of which only the extremes are known, not longer than a stretch: they count into the stretch of its middle.
   void add(const MetricExtremes& extremes, uint64_t points);
 
