@@ -257,6 +257,7 @@ fill() {
   grep -L 'include <train/' examples/*.cc | xargs cp -t "$top/examples/"
   cp examples/*.h "$top/examples/"
   cp examples/data/* "$top/examples/data/"
+  (cd examples && find determined -type f -not -name '*.pyc' -exec cp --parents -t "$top/examples/" {} +)
   cp scripts/package/examples.cmake "$top/examples/CMakeLists.txt"
   cp LICENSE README.md CHANGELOG.md "$top/"
   git ls-files -- docs | while read -r header; do install -D -m 644 "$header" "$top/$header"; done
