@@ -183,6 +183,25 @@ TEST(ExperimentRestarts, CustomSearchKeepsItsEvents) {
   }
 }
 
+// An earlier version has stored a configuration without a key that is new.
+TEST(ExperimentRestarts, ConfigurationsGetNewKeys) {
+  ExperimentHarness cluster;
+  cluster.create(single_config());
+  for (auto& [where, value] : cluster.rows) {
+    if (where.first != kExperimentsTable) continue;
+    protocol::ExperimentDefinition definition;
+    ASSERT_TRUE(definition.ParseFromString(value));
+    std::string config = definition.config();
+    const size_t at = config.find("\"scheduling_unit\":100,");
+    ASSERT_NE(at, std::string::npos) << config;
+    definition.set_config(config.erase(at, 22));
+    value = definition.SerializeAsString();
+  }
+  cluster.restart();
+  cluster.run_all();
+  EXPECT_EQ(cluster.info(1).state(), "COMPLETED");
+}
+
 // A search whose rows are torn ends its experiment, with a reason.
 TEST(ExperimentRestarts, LostSearchFailsItsExperiment) {
   ExperimentHarness cluster;

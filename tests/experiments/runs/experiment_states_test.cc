@@ -1,6 +1,7 @@
 // What users, programs and nodes do to experiments and their trials.
 #include <algorithm>
 
+#include "jobs/job_spec.h"
 #include "tests/experiments/runs/experiment_harness.h"
 
 namespace volador::experiments {
@@ -491,6 +492,40 @@ TEST(ExperimentCreation, MountsMakeTheJobIsolated) {
   EXPECT_THAT(spec.mounts(), ElementsAre("/data:/data:ro", "/shared:/shared"));
   EXPECT_EQ(spec.shm_bytes(), int64_t{1} << 30);
   EXPECT_EQ(spec.priority(), "urgent");
+}
+
+// The queue takes what the core submits.
+TEST(ExperimentCreation, JobsAreValid) {
+  const std::vector<std::string> configs = {
+      single_config(),
+      single_config("name: \"two\\nlines\"\n"),
+      single_config("environment: {image: \"determinedai/environments:cuda-11.3\"}\n"),
+      single_config("bind_mounts: [{host_path: /data, container_path: inputs}]\npreemption_timeout: 100000\n"),
+      single_config("log_policies: [{pattern: a.*b, action: exclude_node}, {name: bad, pattern: corrupt, action: "
+                    "cancel_retries}]\n"),
+      single_config("resources: {slots_per_trial: 16}\n"),
+      single_config("resources: {slots_per_trial: 0}\n")};
+  for (std::string config : configs) {
+    if (config.find("lines") != std::string::npos) config.erase(0, config.find('\n') + 1);
+    ExperimentHarness cluster;
+    cluster.create(config);
+    const auto checked = jobs::checked_spec(cluster.job_of(1).shown.spec());
+    ASSERT_TRUE(checked.has_value()) << config << checked.error().message;
+    EXPECT_LE(checked->name().size(), 128u);
+  }
+  ExperimentHarness cluster;
+  cluster.view.nodes = {{.cpus = 64, .gpus = 8, .pool = "default"}, {.cpus = 64, .gpus = 8, .pool = "default"}};
+  cluster.create(single_config("name: " + std::string(200, 'n') + "\nresources: {slots_per_trial: 16}\n").substr(10));
+  const auto checked = jobs::checked_spec(cluster.job_of(1).shown.spec());
+  ASSERT_TRUE(checked.has_value()) << checked.error().message;
+  EXPECT_EQ(checked->nodes(), 2);
+  EXPECT_EQ(checked->gpus(), 8);
+  EXPECT_TRUE(checked->name().ends_with("-trial-1"));
+  cluster.run_job(1);
+  const auto start = cluster.start_run(1, 1);
+  EXPECT_EQ(start->slots(), 16);
+  EXPECT_EQ(start->slots_on_node(), 8);
+  EXPECT_TRUE(start->gpu());
 }
 
 TEST(ExperimentEditing, ChangesWhatIsGiven) {
