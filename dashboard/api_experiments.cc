@@ -12,7 +12,7 @@
 namespace volador::dashboard {
 namespace {
 
-constexpr int32_t kDeterminedRowsMost = 10'000;  // Of one list.
+constexpr int32_t kDeterminedRowsMost = 10'000;  // In one list.
 
 std::string text_of_info(const google::protobuf::Message& row) {
   return json_of(row).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);

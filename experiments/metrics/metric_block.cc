@@ -258,7 +258,7 @@ const MetricColumn* MetricBlock::find(std::string_view name) const {
 }
 
 void append_blocks(std::string& to, std::string_view group, const MetricRows& rows) {
-  // Of about the same size, so that no small one is left over.
+  // All of about the same size, so that no small one is left over.
   const size_t blocks = (rows.size() + kBlockRows - 1) / kBlockRows;
   auto begin = rows.begin();
   for (size_t i = 0; i < blocks; ++i) {

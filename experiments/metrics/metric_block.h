@@ -46,7 +46,7 @@ struct BlockPart {
 bool is_intact(const BlockPart& part, std::string_view bytes);
 
 struct MetricExtremes {
-  std::optional<MetricPoint> low, high;  // Of finite values.
+  std::optional<MetricPoint> low, high;  // Over finite values.
   std::optional<MetricPoint> odd;        // The first that is not finite.
 };
 
@@ -56,7 +56,7 @@ inline constexpr size_t kCoarseValues = 16;
 struct MetricColumn {
   std::string name;
   uint32_t count = 0;
-  PackedIntegers rows;  // Of its values in the block.
+  PackedIntegers rows;  // Over its values in the block.
   uint8_t value_bytes = 8;
   double first = 0, last = 0;
   MetricExtremes extremes;

@@ -55,7 +55,7 @@ class MetricFile {
   const std::filesystem::path path_;
   FileHandle file_;
   uint64_t size_ = 0;
-  std::string whole_;  // Of a small file.
+  std::string whole_;  // For a small file.
   std::string window_;
   uint64_t window_at_ = 0;
   std::vector<Block> blocks_;

@@ -16,7 +16,7 @@ struct MetricQuery {
   std::set<std::string> metrics;  // Empty: all.
   int64_t from = std::numeric_limits<int64_t>::min();
   int64_t to = std::numeric_limits<int64_t>::max();        // Inclusive.
-  uint64_t points = std::numeric_limits<uint64_t>::max();  // Of each series; at least kLeastPoints.
+  uint64_t points = std::numeric_limits<uint64_t>::max();  // Points of each series; at least kLeastPoints.
 
   static constexpr uint64_t kLeastPoints = 5;
 };

@@ -40,7 +40,7 @@ class MetricStore {
   // Changes are kept when the call returns; on an error nothing of the call is kept, and it can be repeated.
   // kUnavailable: no space, or another disk error; the message names the file.
 
-  // The rules of MetricReport. Of equal names in one report the last counts.
+  // The rules of MetricReport. The last one of equal names in one report counts.
   [[nodiscard]] Result<void> append(std::span<const MetricReport> reports);
   [[nodiscard]] Result<void> rewind(const MetricRewind& rewind);
   // Removes all metrics of an experiment; later reports for it are kept again.

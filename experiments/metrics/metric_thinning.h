@@ -38,7 +38,7 @@ class MetricThinning {
   const uint64_t points_, stretches_;
   uint64_t added_ = 0;
   uint64_t stretch_ = 0;
-  MetricExtremes extremes_;  // Of this stretch.
+  MetricExtremes extremes_;  // In this stretch.
   std::optional<MetricPoint> last_;
   std::vector<MetricPoint> kept_;
 };
