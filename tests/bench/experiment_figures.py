@@ -114,7 +114,7 @@ def run(home, *arguments):
     file.write_text(json.dumps(config(home, *arguments[:3], **(arguments[3] if len(arguments) > 3 else {}))))
     began = time.time()
     made = json.loads(subprocess.run([BIN / "volador", "experiment", "create", file, code, "--json"], check=True, capture_output=True, text=True).stdout)
-    subprocess.run([BIN / "volador", "experiment", "wait", str(made["id"])], check=True, capture_output=True)
+    subprocess.run([BIN / "volador", "experiment", "wait", str(made["experiment"]["id"])], check=True, capture_output=True)
     ended = time.time()
     return began, [(what, float(when)) for what, when in (line.split() for line in stamps.read_text().splitlines())], ended
 
