@@ -272,7 +272,7 @@ std::string trial_text(const v1::TrialInfo& trial, int64_t now_ms, const Termina
   std::string out = terminal.fill("trial {} of experiment {}", trial.id(), trial.experiment()) + " · " +
                     paint_experiment_state(trial.state(), terminal) + "\n";
   const auto line = [&](const std::string& title, const std::string& value) {
-    if (!value.empty()) out += titled(title, value, 16);
+    if (!value.empty()) out += titled(title, value, 18);
   };
   line(terminal.tr("why"), printable(terminal.reason(trial.reason(), trial.why())));
   line(terminal.tr("hyperparameters"), printable(values_text(trial.hparams())));
