@@ -98,15 +98,17 @@ class ExperimentCommands(unittest.TestCase):
     def test_deleted_checkpoints_are_removed_from_the_storage(self):
         experiment = self.create()
         self.volador("experiment", "wait", experiment)
-        # By its policy the best and the latest stay.
-        wait_until("the others are removed", lambda: len(list(self.storage.iterdir())) == 1)
-        (checkpoint,) = self.json("checkpoint", "list", experiment)["checkpoints"]
-        self.assertEqual({path.name for path in self.storage.iterdir()}, {checkpoint["id"]})
-        self.assertIn("state.json", self.volador("checkpoint", "describe", checkpoint["id"][:8]).stdout)
-        self.volador("checkpoint", "rm", checkpoint["id"][:8], "--yes")
-        wait_until("it is removed", lambda: not list(self.storage.iterdir()))
+        # By its policy the best and the latest of the three stay, which are both of the last batch.
+        stored = lambda: {path.name for path in self.storage.iterdir()}  # noqa: E731
+        wait_until("the other one is removed", lambda: len(stored()) == 2)
+        wait_until("it is shown as deleted", lambda: {row["id"] for row in self.json("checkpoint", "list", experiment)["checkpoints"]} == stored())
+        one, other = stored()
+        self.assertIn("state.json", self.volador("checkpoint", "describe", one[:8]).stdout)
+        self.volador("checkpoint", "rm", one[:8], "--yes")
+        wait_until("it is removed", lambda: stored() == {other})
         self.volador("experiment", "delete", experiment, "--yes")
-        wait_until("it is deleted", lambda: self.cluster.run("experiment", "describe", experiment).returncode == 6)
+        wait_until("the experiment is deleted", lambda: self.cluster.run("experiment", "describe", experiment).returncode == 6)
+        self.assertEqual(stored(), set())
 
     def test_what_is_wrong_is_said_before_anything_is_sent(self):
         file = self.config(sercher={})
