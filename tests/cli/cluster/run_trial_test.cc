@@ -130,10 +130,10 @@ TEST_F(RunTrial, SaysWhatCannotBeStarted) {
 }
 
 TEST_F(RunTrial, FindsThePackageOfPython) {
-  // As `python3 -c …` prints it.
+  // As the search for the package prints it.
   write(
       "python3",
-      "#!/bin/sh\nif [ \"$1\" = -c ]; then printf /site/volador/compat/shims; else echo \"$PYTHONPATH\" \"$@\"; fi\n");
+      "#!/bin/sh\nif [ \"$1\" = -S ]; then printf /site/volador/compat/shims; else echo \"$PYTHONPATH\" \"$@\"; fi\n");
   std::filesystem::permissions(user_.home() / "python3", std::filesystem::perms::all);
   answer({}, R"("model_def:Digits")", "model_def:Digits");
   const Finished run = run_trial({{"PATH", user_.home().string() + ":/usr/bin:/bin"}, {"PYTHONPATH", "/mine"}});
