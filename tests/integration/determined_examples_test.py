@@ -82,20 +82,19 @@ class InACluster(unittest.TestCase):
     def tearDownClass(cls):
         cls.cluster.close()
 
-    def train(self, folder, config, **changes):
+    def train(self, folder, config):
         """The completed experiment."""
-        given = yaml.safe_load((EXAMPLES / folder / config).read_text())
-        given.update(changes)
-        experiment = client.create_experiment(given, model_dir=EXAMPLES / folder)
+        created = json.loads(self.cluster.must("experiment", "create", EXAMPLES / folder / config, EXAMPLES / folder, "--json"))
+        experiment = client.get_experiment(created["experiment"]["id"])
         wait_until(f"experiment {experiment.id} has ended", lambda: experiment.reload().state.value in ("COMPLETED", "ERROR", "CANCELED"), SECONDS)
         said = [line for trial in experiment.get_trials() for line in trial.logs()]
         self.assertEqual(experiment.state.value, "COMPLETED", "\n".join([experiment.reason, *said[-60:]]))
         return experiment
 
-    def reaches(self, folder, config, **changes):
-        """The trials; the best one has reached the metric."""
+    def reaches(self, folder, config):
+        """The trials and the last validation of each; the best one has reached the metric."""
         metric, least, most = REACHED[folder]
-        trials = self.train(folder, config, **changes).get_trials()
+        trials = self.train(folder, config).get_trials()
         last = [[report.metrics for report in trial.iter_metrics("validation")][-1] for trial in trials]
         self.assertTrue(any(least <= metrics[metric] <= most for metrics in last), last)
         return trials, last
@@ -104,29 +103,28 @@ class InACluster(unittest.TestCase):
         # One slot would be a GPU, which one of the workers says it has.
         for folder in ("mnist_pytorch", "cifar10_pytorch", "gan_mnist_pytorch"):
             with self.subTest(folder):
-                trials, _ = self.reaches(folder, "const.yaml", resources={"slots_per_trial": 0})
+                trials, _ = self.reaches(folder, "const.yaml")
                 self.assertEqual(len(trials), 1)
 
     def test_a_distributed_trial(self):
         self.reaches("mnist_pytorch", "distributed.yaml")
 
     def test_core_api_step_by_step(self):
-        cpu = {"resources": {"slots_per_trial": 0}}
-        self.assertEqual([trial.state.value for trial in self.train("core_api", "start.yaml", **cpu).get_trials()], ["COMPLETED"])
+        self.assertEqual([trial.state.value for trial in self.train("core_api", "start.yaml").get_trials()], ["COMPLETED"])
         for config in ("metrics.yaml", "checkpoints.yaml", "const.yaml"):
             with self.subTest(config):
-                self.reaches("core_api", config, **cpu)
+                self.reaches("core_api", config)
         _, (last,) = self.reaches("core_api", "distributed.yaml")
         self.assertEqual(last["processes"], 2)
 
     def test_core_api_search(self):
-        trials, _ = self.reaches("core_api", "adaptive.yaml", resources={"slots_per_trial": 0})
+        trials, _ = self.reaches("core_api", "adaptive.yaml")
         self.assertEqual(len(trials), 6)
         self.assertEqual({trial.state.value for trial in trials}, {"COMPLETED"})
         self.assertLess(min(trial.steps_completed for trial in trials), 100)  # Some were stopped early.
 
     def test_a_search_of_classes(self):
-        trials, _ = self.reaches("gan_mnist_pytorch", "adaptive.yaml", resources={"slots_per_trial": 0})
+        trials, _ = self.reaches("gan_mnist_pytorch", "adaptive.yaml")
         self.assertEqual(len(trials), 6)
 
 
