@@ -86,7 +86,7 @@ void measure(const fs::path& folder, int64_t trials, int64_t points, bool floats
   auto store = value_of(MetricStore::open({.folder = folder, .sync = sync}));
   constexpr int64_t kBatch = 1000;  // Reports of one call.
   std::vector<MetricReport> reports(kBatch, {1, 0, "training", 0, 0, {{"loss", 0}}});
-  double seconds = 0;
+  double seconds = 0, slowest = 0;
   for (int64_t made = 0; made < points; made += kBatch) {
     for (int64_t i = 0; i < kBatch; ++i) {
       MetricReport& report = reports[static_cast<size_t>(i)];
@@ -100,7 +100,9 @@ void measure(const fs::path& folder, int64_t trials, int64_t points, bool floats
     }
     const auto begin = Timer::now();
     value_of(store.append(reports));
-    seconds += seconds_since(begin);
+    const double took = seconds_since(begin);
+    seconds += took;
+    slowest = std::max(slowest, took);
   }
   const auto begin = Timer::now();
   value_of(store.flush());
@@ -123,11 +125,12 @@ void measure(const fs::path& folder, int64_t trials, int64_t points, bool floats
   const double one_ms = ms_of([&] { value_of(store.query(one, [](int64_t) { return 1; })); });
   const double read_ms = ms_to_read(folder);
   fmt::print(
-      "{} trials, {} points in all, {}{}: {:.0f} points/s in ({:.1f} times the bare appends), {:.1f} bytes a point, "
+      "{} trials, {} points in all, {}{}: {:.0f} points/s in ({:.1f} times the bare appends, slowest call {:.0f} ms), "
+      "{:.1f} bytes a point, "
       "query of all {:.1f} ms ({} points; reading the files {:.1f} ms, ratio {:.2f}), of one trial {:.2f} ms\n",
       trials, points, floats ? "floats" : "doubles", sync ? ", synced" : "", static_cast<double>(points) / seconds,
-      seconds / bare, static_cast<double>(bytes) / static_cast<double>(points), ms, found, read_ms, ms / read_ms,
-      one_ms);
+      seconds / bare, slowest * 1e3, static_cast<double>(bytes) / static_cast<double>(points), ms, found, read_ms,
+      ms / read_ms, one_ms);
   fs::remove_all(folder);
 }
 
