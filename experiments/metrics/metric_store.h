@@ -1,5 +1,5 @@
-// Metrics of trials at full resolution on disk, about 12 bytes a value. A batch of reports is one write to a log; once
-// the log has kLogBytes, its reports move to one file for each trial, in blocks of columns with their extremes.
+// Metrics of trials at full resolution on disk, 6 to 11 bytes a value. A batch of reports is one write to a log; once
+// the log has log_bytes, its reports move to one file for each trial, in blocks of columns with their extremes.
 //
 //   <folder>/log                                  reports, rewinds and removals since the last flush
 //   <folder>/trials/<experiment>/<trial>.metrics  blocks (metric_block.h)
