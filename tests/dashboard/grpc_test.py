@@ -210,6 +210,11 @@ class Foreign(set_up.Cluster):
             time.sleep(0.05)
         config = "{name: ids, entrypoint: sleep 600, searcher: {name: single, metric: loss, max_length: {batches: 1}}, resources: {slots_per_trial: 1}}"
         made = calls["Experiments"]("CreateExperiment", config=config, paused=True).experiment.id
+        trial = calls["Experiments"]("CreateExperiment", config=config).experiment.id
+        (trial,) = [row.id for row in calls["Experiments"]("ListTrialInfos", experiment=trial).trials]
+        calls["Experiments"]("StartTrialRun", trial=trial, run=1)
+        checkpoint = "0b5f1c62-7d3c-4a53-9d6e-1f2a3b4c5d6e"
+        calls["Experiments"]("ReportCheckpoint", trial=trial, run=1, checkpoint={"id": checkpoint, "batches": 1})
         # For each call a request, and a different one that must not be sent with the same id.
         requests = {
             "StartCommand": ({"job": runs, "command": ["true"]}, {"job": runs, "command": ["false"]}),
@@ -220,7 +225,7 @@ class Foreign(set_up.Cluster):
             "EditExperiment": ({"id": made, "notes": "a"}, {"id": made, "notes": "b"}),
             "KillTrial": ({"id": 1}, {"id": 2}),
             "ChangeExperiment": ({"id": made, "command": "kill"}, {"id": made, "command": "cancel"}),
-            "DeleteCheckpoints": ({}, {"ids": ["00000000"]}),
+            "DeleteCheckpoints": ({"ids": [checkpoint]}, {"ids": ["00000000"]}),
             "StopJob": ({"job": "a"}, {"job": "a", "now": True}),
             "DeleteJob": ({"job": "a"}, {"job": "b"}),
             "SetQueue": ({"settings": {"preemption": "never"}}, {"settings": {"preemption": "urgent"}}),
