@@ -214,7 +214,8 @@ class Foreign(set_up.Cluster):
         (trial,) = [row.id for row in calls["Experiments"]("ListTrialInfos", experiment=trial).trials]
         calls["Experiments"]("StartTrialRun", trial=trial, run=1)
         checkpoint = "0b5f1c62-7d3c-4a53-9d6e-1f2a3b4c5d6e"
-        calls["Experiments"]("ReportCheckpoint", trial=trial, run=1, checkpoint={"id": checkpoint, "batches": 1})
+        for batches, name in ((1, checkpoint), (2, "1b5f1c62-7d3c-4a53-9d6e-1f2a3b4c5d6e")):  # The trial goes on from the second.
+            calls["Experiments"]("ReportCheckpoint", trial=trial, run=1, checkpoint={"id": name, "batches": batches})
         # For each call a request, and a different one that must not be sent with the same id.
         requests = {
             "StartCommand": ({"job": runs, "command": ["true"]}, {"job": runs, "command": ["false"]}),
