@@ -34,7 +34,7 @@ struct HeadSettings {
   std::optional<security::OwnCertificateFiles> certificate;  // Certificate of the dashboard provided by the user.
   std::optional<outgoing::Webhook> alerts;
   std::string alert_secret;
-  std::string checkpoint_storage;  // The checkpoint storage of experiments: an address or an absolute folder; empty: a folder of the cluster.
+  std::string checkpoint_storage;  // For experiments: an address or an absolute folder; empty: a folder of the cluster.
   std::optional<head::SignOnOptions> sign_on;  // Sign-in by an OpenID Connect provider.
 };
 

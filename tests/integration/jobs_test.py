@@ -22,7 +22,7 @@ class Cluster:
     """A head with a worker of 2 CPUs, and a second worker "east" of 2 CPUs and 2 GPUs."""
 
     labels = ()  # Further options of "east".
-    gpus = 2  # GPUs of "east".
+    gpus = 2  # On "east".
 
     def __init__(self):
         self.home = Home()

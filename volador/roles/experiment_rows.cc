@@ -12,7 +12,7 @@
 namespace volador {
 namespace {
 
-constexpr size_t kRunNameBytesMax = 80;  // In the experiment's own name.
+constexpr size_t kRunNameBytesMax = 80;  // For the experiment's own name.
 constexpr std::string_view kTrialRow = "trial-";
 constexpr std::string_view kValidationGroup = "validation";
 

@@ -33,7 +33,7 @@ std::optional<TrialRun> trial_run_of(std::string_view text);
 struct TrialPlace {
   int64_t run = 0;
   std::string job_state;  // v1::Job::state.
-  std::string node;       // Where rank 0 runs, likewise below.
+  std::string node;       // That of rank 0, likewise below.
   std::string actor;      // Raw id.
 };
 TrialPlace place_of(const v1::Job& job, int64_t run);

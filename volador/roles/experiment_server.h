@@ -28,8 +28,8 @@ namespace volador {
 
 struct ExperimentServerOptions {
   std::string cluster_id;
-  std::string address;            // Address of the head, host:port, for the processes of trials.
-  std::string defaults;           // Defaults of configurations; see experiment_defaults().
+  std::string address;            // The head's, host:port, for the processes of trials.
+  std::string defaults;           // For configurations; see experiment_defaults().
   std::string local_storage;      // The folder that they name, if only this machine is sure to have it; else empty.
   std::filesystem::path files;    // Folder with the archives of code folders, as that of the jobs.
   std::filesystem::path metrics;  // Folder for the metrics of trials.
