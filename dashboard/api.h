@@ -25,7 +25,7 @@ struct Entry;
 namespace volador::v1 {
 class HttpRoute;
 class ListCheckpointsRequest;
-}
+}  // namespace volador::v1
 
 namespace volador::dashboard {
 

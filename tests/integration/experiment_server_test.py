@@ -72,12 +72,12 @@ class Experiments(unittest.TestCase):
         self.notes_folder = self.cluster.home.path / "notes" / self.id().rsplit(".", 1)[1]
         self.notes_folder.mkdir(parents=True)
 
-    def create(self, searcher, env=(), paused=False, **config):
+    def create(self, searcher, env=(), paused=False, token=None, **config):
         """The id of a new experiment."""
         config = {"name": self.id().rsplit(".", 1)[1][:40], "entrypoint": f"python3 {TRIAL}", "max_restarts": 0, "hyperparameters": {"lr": 0.5},
                   "searcher": {"metric": "loss", "max_length": {"batches": 4}, **searcher},
                   "environment": {"environment_variables": [f"NOTES={self.notes_folder}", *env]}, **config}
-        return self.cluster.post("/experiments", {"config": json.dumps(config), "paused": paused})["experiment"]["id"]
+        return self.cluster.post("/experiments", {"config": json.dumps(config), "paused": paused}, token=token)["experiment"]["id"]
 
     def info(self, experiment):
         return self.cluster.get(f"/experiments/{experiment}")
@@ -260,6 +260,19 @@ class Experiments(unittest.TestCase):
         self.assertEqual(self.cluster.ask("GET", f"/experiments/{experiment}", token=driver)[0], 403)
         self.change(experiment, "kill")
         self.wait_state(experiment, "CANCELED")
+        # A user's: its trials act as the user, and another user may not change it.
+        tokens = {}
+        for user in ("mei", "kim"):
+            self.cluster.post("/users", {"user": {"name": user, "role": "user"}, "password": "a long password"}, version="/api/v1")
+            tokens[user] = json.loads(self.cluster.must("token", "create", f"--user={user}", "--json"))["token"]
+        own = self.create({"name": "single"}, token=tokens["mei"])
+        self.assertEqual(self.cluster.ask("POST", f"/experiments/{own}:change", {"command": "kill"}, token=tokens["kim"])[0], 403)
+        info = self.wait_state(own, "COMPLETED")
+        (trial,) = self.trials(own)
+        self.assertEqual((info["user"], self.cluster.job(trial["job"])["user"]), ("mei", "mei"))
+        audit = [(row["action"], row["outcome"]) for row in self.cluster.get("/audit?page_size=1000", version="/api/v1")["rows"]]
+        for entry in (("create_experiment", "done"), ("kill_experiment", "done"), ("kill_experiment", "kPermissionDenied")):
+            self.assertIn(entry, audit)
 
     def test_a_custom_search_waits_for_its_program(self):
         experiment = self.create({"name": "custom"}, env=["GATE=99"])

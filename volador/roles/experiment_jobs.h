@@ -82,7 +82,8 @@ class ExperimentJobs {
 
   const Parts parts_;
   bool is_recovered_ = false;
-  std::map<std::pair<int64_t, int64_t>, bool> stops_;  // For jobs whose submission is not answered, by run: whether now.
+  std::map<std::pair<int64_t, int64_t>, bool>
+      stops_;  // For jobs whose submission is not answered, by run: whether now.
   std::set<std::pair<int64_t, int64_t>> submitting_;
   std::map<int64_t, Garbage> garbage_;  // By experiment.
 };
