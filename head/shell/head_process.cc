@@ -457,6 +457,8 @@ void HeadProcess::Impl::register_operations() {
   registry.set_absent("Studies", "this head keeps no studies; one that `volador start --head` started does");
   registry.set_absent("Jobs", "this head takes no jobs; one that `volador start --head` started does");
   registry.set_absent("Experiments", "this head runs no experiments; one that `volador start --head` started does");
+  for (const std::string& service : options.services_beside)
+    registry.set_absent(service, "the head starts or stops; ask again", ErrorCode::kUnavailable);
   registry.set_absent("Live", "this head keeps no rows for others; start it without --no-dashboard");
   serve_cluster(registry, {.runner = *runner,
                            .audit = *audit,

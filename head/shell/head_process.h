@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "head/journal/sqlite_journal.h"
 #include "head/kernel/options.h"
@@ -52,6 +53,9 @@ struct HeadOptions {
       check_config = {};                         // See Options.
   std::shared_ptr<const ActorGuard> guard = {};  // See Options.
   std::optional<SignOnOptions> sign_on = {};     // Sign-in by an OpenID Connect provider.
+  // Services that register their operations after the start: without them calls fail with kUnavailable, not kNotFound, so
+  // that clients wait for them.
+  std::vector<std::string> services_beside = {};
 };
 
 // Start information to print.

@@ -41,15 +41,15 @@ void Registry::withdraw(std::string_view service) {
   std::erase_if(handlers_, [&](const auto& one) { return one.first.substr(0, one.first.find('/')) == service; });
 }
 
-void Registry::set_absent(std::string_view service, std::string message) {
+void Registry::set_absent(std::string_view service, std::string message, ErrorCode code) {
   const std::unique_lock lock(mutex_);
-  absent_[std::string(service)] = std::move(message);
+  absent_[std::string(service)] = {code, std::move(message)};
 }
 
 Error Registry::absent(const Entry& entry) const {
   const auto found = absent_.find(entry.name.substr(0, entry.name.find('/')));
-  return {ErrorCode::kNotFound,
-          found == absent_.end() ? fmt::format("{} is not served here", entry.name) : found->second};
+  if (found != absent_.end()) return found->second;
+  return {ErrorCode::kNotFound, fmt::format("{} is not served here", entry.name)};
 }
 
 void Registry::call(std::string_view name, const Principal& by, const Message& request, Done<Reply> done) {

@@ -46,10 +46,10 @@ class Registry {
 
   // Removes the handlers of a service, and returns when none of them is being called. Calls then fail with kNotFound.
   void withdraw(std::string_view service);
-  // The message of kNotFound for calls to a service that has no handler.
-  void set_absent(std::string_view service, std::string message);
+  // The error of calls to a service that has no handler, kNotFound by default.
+  void set_absent(std::string_view service, std::string message, ErrorCode code = ErrorCode::kNotFound);
 
-  // kPermissionDenied: the principal's role may not call it; kNotFound: it has no handler. Otherwise as the handler answers. The request's
+  // kPermissionDenied: the principal's role may not call it; kNotFound, unless set_absent() says otherwise: it has no handler. Otherwise as the handler answers. The request's
   // type is the operation's, else this aborts. A repeated request_id of an operation with `once` gets the reply of the first call.
   void call(std::string_view name, const Principal& by, const Message& request, Done<Reply> done);
   template <class ReplyType>
@@ -71,7 +71,7 @@ class Registry {
 
   mutable std::shared_mutex mutex_;  // Held shared while a handler is called.
   std::map<std::string, Handler, std::less<>> handlers_;
-  std::map<std::string, std::string, std::less<>> absent_;
+  std::map<std::string, Error, std::less<>> absent_;
   RequestMemory<Result<Reply>> requests_;
 };
 

@@ -189,7 +189,7 @@ struct ExperimentServer::Impl : std::enable_shared_from_this<ExperimentServer::I
   struct Kept {
     std::string files, token_id;
   };
-  bool loaded = false;
+  bool loaded = false, was_read = false;  // `was_read`: also if it could not be read.
   std::map<int64_t, Kept> kept;
   std::map<std::string, int64_t, std::less<>> tokens;  // Experiments by the id of their trials' token.
 
@@ -230,7 +230,7 @@ bool ExperimentServer::Impl::post(std::function<void()> function, bool may_refus
     if (stopped || (may_refuse && requests.size() >= options.requests)) return false;
     requests.push_back(std::move(function));
   }
-  wake.notify_one();
+  wake.notify_all();
   return true;
 }
 
@@ -446,6 +446,11 @@ std::chrono::milliseconds ExperimentServer::Impl::patience() const {
 
 void ExperimentServer::Impl::run() {
   open();
+  {
+    const std::lock_guard lock(mutex);
+    was_read = true;
+  }
+  wake.notify_all();
   collect();
   settle();
   while (true) {
@@ -989,13 +994,18 @@ void ExperimentServer::stop() {
     impl_->stopped = true;
     dropped.swap(impl_->requests);
   }
-  impl_->wake.notify_one();
+  impl_->wake.notify_all();
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
 void ExperimentServer::set_page(std::string url) {
   const std::lock_guard lock(impl_->mutex);
   impl_->page = std::move(url);
+}
+
+void ExperimentServer::wait_until_read() {
+  std::unique_lock lock(impl_->mutex);
+  impl_->wake.wait(lock, [this] { return impl_->was_read; });
 }
 
 void ExperimentServer::serve() {

@@ -58,6 +58,9 @@ class ExperimentServer final {
   // URL of the dashboard, for the processes of trials.
   void set_page(std::string url);
 
+  // Returns when the store has been read, so that is_of_trials() knows all tokens.
+  void wait_until_read();
+
   // Registers the operations of Experiments; call withdraw("Experiments") before destroying this object.
   void serve();
 

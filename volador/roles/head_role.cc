@@ -319,6 +319,7 @@ Result<void> HeadRole::Impl::open_experiments(const head::HeadOptions& options, 
       {.on_job = [to = experiments.get()](const v1::Job& job) { to->on_job(job); },
        .needs_files = [to = experiments.get()](const std::string& sha256) { return to->needs_files(sha256); }});
   experiments->serve();
+  experiments->wait_until_read();
   return {};
 }
 
@@ -405,6 +406,8 @@ Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options,
   std::unique_ptr<HeadRole> role(new HeadRole(std::make_unique<Impl>()));
   options.check_config = check_config;
   options.guard = role->impl_->guard;
+  options.services_beside = {"Studies"};
+  if (job_program) options.services_beside.insert(options.services_beside.end(), {"Jobs", "Experiments"});
   auto head = head::HeadProcess::start(options, clock, random);
   if (!head) return make_error(head.error());
   role->impl_->head = std::move(*head);

@@ -124,6 +124,15 @@ TEST(Registry, UnservedOperationsFailWithTheMessageOfTheirService) {
             ErrorCode::kNotFound);
 }
 
+TEST(Registry, OperationsThatAreServedLaterFailWithTheCodeToAskAgain) {
+  Registry registry;
+  registry.set_absent("Cluster", "none here");
+  registry.set_absent("Cluster", "the head starts", ErrorCode::kUnavailable);
+  const auto error = call<v1::DrainReply>(registry, "Cluster/Drain", kOperator, drain("heron"))->error();
+  EXPECT_EQ(error.code, ErrorCode::kUnavailable);
+  EXPECT_EQ(error.message, "the head starts");
+}
+
 TEST(RegistryDeathTest, RefusesHandlersOfOtherMessageTypes) {
   Registry registry;
   const auto serve = [&registry] {
