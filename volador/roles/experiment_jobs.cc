@@ -110,7 +110,12 @@ void ExperimentJobs::submit(experiments::TrialJob job) {
 void ExperimentJobs::on_submitted(int64_t trial, int64_t run, const Result<v1::SubmitJobReply>& reply) {
   submitting_.erase({trial, run});
   const auto stopped = stops_.extract({trial, run});
-  if (!reply) return parts_.core.on_refused(trial, run, reply.error(), parts_.now_ms());
+  if (!reply) {
+    Error error = reply.error();
+    // The experiment was checked against the nodes; they are gone for now, or not back yet after a restart of the head.
+    if (error.code == ErrorCode::kInfeasible) error.code = ErrorCode::kUnavailable;
+    return parts_.core.on_refused(trial, run, error, parts_.now_ms());
+  }
   parts_.seen(reply->job());
   parts_.core.on_job(reply->job(), parts_.now_ms());
   if (!stopped.empty()) stop({.trial = trial, .run = run, .job = reply->job().id(), .now = stopped.mapped()});
