@@ -3,6 +3,7 @@
 Environment: VOLADOR_BIN, the folder of the programs; PYTHONPATH with the package, PyTorch and PyYAML. Exit code 77: they are not there.
 """
 
+import math
 import os
 import pathlib
 import re
@@ -31,7 +32,7 @@ import os, pathlib, time
 
 from volador.compat.determined.core import _preempt
 
-MEETING = pathlib.Path({meeting!r})
+MEETING = pathlib.Path("FOLDER")
 
 
 class Meeting(MNistTrial):
@@ -73,6 +74,11 @@ class Invalid(Meeting):
     def meet(self, batch_idx):
         if batch_idx == 2:
             raise det.InvalidHP("no good")
+
+
+class Diverging(MNistTrial):
+    def evaluate_batch(self, batch):
+        return {"validation_loss": float("nan"), "accuracy": 0.5}
 """
 
 
@@ -116,7 +122,7 @@ class Case(unittest.TestCase):
         for file in ("model_def.py", "data.py", "core_loop.py"):
             shutil.copy(TRIALS / file, self.code)
         with open(self.code / "model_def.py", "a") as file:
-            file.write(MODEL.format(meeting=str(self.meeting)))
+            file.write(MODEL.replace("FOLDER", str(self.meeting)))
 
     def create(self, entrypoint="model_def:MNistTrial", hparams=None, **config):
         given = yaml.safe_load((TRIALS / "const.yaml").read_text())
@@ -203,6 +209,12 @@ class Determined(Case):
     def test_invalid_hyperparameters_end_a_trial_without_a_failure(self):
         (trial,) = self.wait_completed(self.create("model_def:Invalid"))
         self.assertEqual((trial.state.value, trial.restarts), ("COMPLETED", 0))
+
+    def test_a_diverged_trial_ends_with_what_it_reports(self):
+        experiment = self.create("model_def:Diverging")
+        (trial,) = self.wait_completed(experiment)
+        self.assertTrue(all(math.isnan(metrics["validation_loss"]) and metrics["accuracy"] == 0.5 for _, metrics in self.reports(trial, "validation")))
+        self.assertEqual((len(self.reports(trial, "validation")), experiment.top_n_checkpoints(1)), (2, []))
 
     def test_adaptive_asha_over_four_hyperparameters(self):
         experiment = self.create(
