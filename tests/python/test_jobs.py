@@ -151,9 +151,9 @@ def test_submit_takes_each_field_of_a_job(tmp_path):
         jobs.submit("true", code=None, access="all")
     with pytest.raises(ValueError, match="max_resumes: a job either resumes or restarts"):
         jobs.predict(max_resumes=1, max_restarts=1)
-    # Fields of JobSpec that have another way: the set's functions, and the hash of the code folder.
+    # Fields of JobSpec that have another way: the functions of sets, the hash of the code folder, and the trial, which the head sets.
     given = set(jobs._spec({**jobs.submit.__kwdefaults__, "command": "true"}))
-    assert set(spec) - given == {"files_sha256", "one_of", "batch", "batch_index", "batch_size"}
+    assert set(spec) - given == {"files_sha256", "one_of", "batch", "batch_index", "batch_size", "trial"}
 
 
 def test_usage_counts_what_ran():
