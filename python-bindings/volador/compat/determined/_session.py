@@ -26,11 +26,7 @@ POLL_MS = 20_000  # Below the timeout of a call.
 
 
 class RunEnded(SystemExit):
-    """The head has given the trial to a later run, or has ended it: this process ends. Other processes of the run end with it."""
-
-    def __init__(self, message: str) -> None:
-        print(f"the trial's run has ended: {message}", file=sys.stderr, flush=True)
-        super().__init__(1)
+    """The head has given the trial to a later run, or has ended it: this process ends with a failure, so that others of the run end with it."""
 
 
 def _connect(address: str, token: str) -> Any:
@@ -69,7 +65,8 @@ class Session:
                 reply: dict[str, Any] = json.loads(self._connected().call(f"Experiments/{operation}", text))
                 return reply
             except exceptions.CancelledError as error:
-                raise RunEnded(str(error)) from None
+                print(f"the trial's run has ended: {error}", file=sys.stderr, flush=True)
+                raise RunEnded(1) from None
             except _AWAY as error:
                 now = time.monotonic()
                 if (patience is not None and now - started >= patience) or not wanted():
