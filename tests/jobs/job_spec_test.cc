@@ -136,7 +136,8 @@ TEST(JobSpecTest, TheEnvironmentIsChecked) {
       {[](auto& spec) { (*spec.mutable_secrets())["A"] = "b"; }, {}},
       {[](auto& spec) { (*spec.mutable_secrets())["A=B"] = "hidden"; }, {"secrets:", "A=B"}},
       {[](auto& spec) { (*spec.mutable_secrets())["A"] = "***"; }, {"secrets: A:", "give the value itself"}},
-      {[](auto& spec) { (*spec.mutable_secrets())["A"] = (*spec.mutable_env())["A"] = "b"; }, {"secrets: A:", "env has"}},
+      {[](auto& spec) { (*spec.mutable_secrets())["A"] = (*spec.mutable_env())["A"] = "b"; },
+       {"secrets: A:", "env has"}},
   });
 }
 
