@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kRecordBytes = size_t{16} << 20;
 constexpr size_t kSmallBlockRows = 1024;
-constexpr size_t kSmallBlocks = 8;  // Of a group, after which they are merged.
+constexpr size_t kSmallBlocks = 8;  // Files of a group, after which they are merged.
 constexpr size_t kWriteBytes = size_t{1} << 20;
 constexpr int kTrialsMax = 1000;
 constexpr uint64_t kPoints = 1000;

@@ -4,6 +4,7 @@ that does not work misses.
 Environment: VOLADOR_BIN, the folder of the programs; PYTHONPATH with the package, PyTorch and PyYAML. Exit code 77: they are not there.
 """
 
+import json
 import os
 import pathlib
 import re
@@ -14,7 +15,6 @@ import unittest
 
 try:
     import torch  # noqa: F401
-    import yaml
     from volador.compat.determined.experimental import client
 except ImportError as error:
     print(f"skipped: {error}")
@@ -100,7 +100,6 @@ class InACluster(unittest.TestCase):
         return trials, last
 
     def test_pytorch_trials(self):
-        # One slot would be a GPU, which one of the workers says it has.
         for folder in ("mnist_pytorch", "cifar10_pytorch", "gan_mnist_pytorch"):
             with self.subTest(folder):
                 trials, _ = self.reaches(folder, "const.yaml")
