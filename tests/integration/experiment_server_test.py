@@ -325,6 +325,19 @@ class Faults(unittest.TestCase):
         wait_until("it has ended in the list", lambda: [row for row in self.rows("experiments") if row["name"] == run and row["state"] == "finished"])
         self.assertEqual(len([row for row in self.rows("trials") if row["experiment"] == run]), 6)
 
+    def test_a_search_survives_a_head_that_is_killed_again_and_again(self):
+        experiment = self.create({"name": "adaptive_asha", "max_trials": 40, "max_length": {"batches": 16}, "divisor": 2, "max_rungs": 4},
+                                 hyperparameters={"lr": {"type": "double", "minval": 0.1, "maxval": 1.0}})
+        for kills in range(1, 5):
+            self.wait_note("completes", 10 * kills)
+            self.cluster.kill(self.cluster.pid_of("head"))
+            self.cluster.start_head()
+        self.wait_state(experiment, "COMPLETED")
+        trials = self.trials(experiment)
+        self.assertEqual((len(trials), {row["state"] for row in trials}, {row["restarts"] for row in trials}), (40, {"COMPLETED"}, {0}))
+        self.assertEqual(set(collections.Counter((note["trial"], note["length"]) for note in self.notes("completes")).values()), {1})
+        self.assertEqual(self.notes("refused"), [])
+
     def test_a_trial_of_a_killed_worker_goes_on_from_its_checkpoint(self):
         experiment = self.create({"name": "single"}, env=["GATE=3"])
         self.wait_note("waits")
