@@ -11,6 +11,7 @@ import { Card, Code, Empty, Failed, Loading, Middle, TokenLink, count, failure, 
 import { Table, type Column } from "../ui/table";
 import { acts_of, trial_row, type Act, type Checkpoint, type Configured } from "./configured";
 import { d } from "./configured_texts";
+import { annotate } from "./notes";
 
 const kAsked: Act[] = ["cancel", "kill", "delete"];
 const kRows = 10_000;
@@ -24,6 +25,7 @@ export function Acts({ of, again }: { of: Configured; again: () => void }) {
   const act = async (what: Act) => {
     await run(async () => {
       await call("POST", `/api/v1/determined/experiments/${of.id}:change`, { command: what });
+      if (what.endsWith("archive") && may("operator")) await annotate(name, { archived: what === "archive" });  // Its row in the list too.
       return d(what === "delete" ? "delete.all.done" : `${what}.done`, { name });
     });
     set_asking(null);
