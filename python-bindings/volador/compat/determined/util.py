@@ -13,10 +13,9 @@ import numbers
 import os
 import pathlib
 import shutil
+import sys
 import uuid
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from volador.compat.determined import errors
 
@@ -61,9 +60,17 @@ def merge_dicts(base_dict: dict[Any, Any], source_dict: dict[Any, Any]) -> dict[
 
 def is_numerical_scalar(n: Any) -> bool:
     """Python numbers, numpy scalars and numeric arrays without dimensions."""
+    np = _numpy()
+    if np is None:
+        return isinstance(n, (int, float))
     if isinstance(n, np.ndarray):
         return n.ndim == 0 and bool(np.issubdtype(n.dtype, np.number))
     return isinstance(n, (int, float, np.number))
+
+
+def _numpy() -> Any:
+    """The module; None where the program has not imported it, so that no value is numpy's. Its import takes longer than the rest of a small program."""
+    return sys.modules.get("numpy")
 
 
 def json_encode(obj: Any, indent: str | int | None = None, sort_keys: bool = False) -> str:
@@ -85,9 +92,10 @@ def _plain(value: Any) -> Any:
         return {key: _plain(each) for key, each in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(each) for each in value]
-    if isinstance(value, np.ndarray):
+    np = _numpy()
+    if np is not None and isinstance(value, np.ndarray):
         return _plain(value.tolist())
-    if isinstance(value, np.bool_):
+    if np is not None and isinstance(value, np.bool_):
         return bool(value)
     if isinstance(value, bytes):
         return value.decode()
@@ -106,6 +114,8 @@ def make_metrics(num_inputs: int | None, batch_metrics: list[dict[str, Any]], we
     """{"batch_metrics", "avg_metrics"}: the mean of each metric over the batches that have a value; None where it is not a number.
 
     weights: how much each batch counts. ValueError: batches have different names."""
+    import numpy as np
+
     names = list(batch_metrics[0]) if batch_metrics else []
     average: dict[str, float | None] = {}
     for index, batch in enumerate(batch_metrics):
