@@ -293,6 +293,14 @@ Outcome RunTrialCommand::run(const Context& context) {
                               "the experiment",
                               reply.trial_class(), node.name)});
   }
+  const bool is_python = std::ranges::any_of(
+      reply.command(), [](const std::string& word) { return word.find("python") != std::string::npos; });
+  if (is_python && node.shims.empty() && !node.has_startup_hook) {
+    context.terminal.note(context.terminal.fill(
+        "the Python package volador is not installed for python3 on node {}: `import determined` finds only what the "
+        "program brings",
+        node.name));
+  }
   if (auto written = write_info(node.info_folder, launch->files); !written) return fail_here(written.error());
   for (const std::string& name : launch->left_out) {
     context.terminal.note(context.terminal.fill(

@@ -1,16 +1,20 @@
-"""Ranks and small messages between the processes of a trial, over torch.distributed."""
+"""Ranks and small messages between the processes of a trial, over torch.distributed where it is initialised, else over sockets."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
 from typing import Any
+
+from volador.compat.determined.core import _exchange
 
 
 class DistributedContext:
     """Place of this process among those of the trial, and exchange of objects that can be pickled.
 
-    With size > 1, torch.distributed must be initialised in all processes, and all construct the context together. Each exchange is called by
-    all processes (the _local ones by all of a machine) in the same order. Not meant for tensors of a training step."""
+    With size > 1, all processes construct the context together: torch.distributed is initialised in all of them, or in none, in a trial that a cluster
+    runs. Each exchange is called by all processes (the _local ones by all of a machine) in the same order. Not meant for tensors of a training step."""
 
     def __init__(
         self,
@@ -30,33 +34,32 @@ class DistributedContext:
         self.local_size = local_size
         self.cross_rank = cross_rank
         self.cross_size = cross_size
+        self._chief_ip = chief_ip
         self._all: Any = None
         self._local: Any = None
-        self._local_ranks = [rank]
         if size > 1:
             self._connect()
 
     def _connect(self) -> None:
-        import torch.distributed as dist  # type: ignore[import-not-found, unused-ignore]
-
-        if not dist.is_available() or not dist.is_initialized():
-            raise RuntimeError(
-                f"DistributedContext: {self.size} processes need torch.distributed; call torch.distributed.init_process_group() first, "
-                "or let determined.pytorch.init() do it under torchrun"
+        dist = _initialized()
+        if dist is None:
+            self._all, self._local = _exchange.groups_of(
+                self.rank, self.size, self.local_rank, self.local_size, self.cross_rank, self.cross_size, self._chief_ip
             )
+            return
         if dist.get_world_size() != self.size or dist.get_rank() != self.rank:
             raise ValueError(
                 f"DistributedContext: rank {self.rank} of {self.size} does not agree with torch.distributed, "
                 f"which has rank {dist.get_rank()} of {dist.get_world_size()}"
             )
         # Objects travel over gloo: with nccl they would need a device.
-        self._all = dist.new_group(backend="gloo")
+        self._all = _TorchGroup(dist.new_group(backend="gloo"), list(range(self.size)), self.rank)
         machines = self.allgather(self.cross_rank)
         for machine in sorted(set(machines)):
             ranks = [rank for rank, its in enumerate(machines) if its == machine]
             group = dist.new_group(ranks, backend="gloo") if len(ranks) > 1 else None
-            if machine == self.cross_rank:
-                self._local, self._local_ranks = group, ranks
+            if machine == self.cross_rank and group is not None:
+                self._local = _TorchGroup(group, ranks, self.rank)
 
     @classmethod
     def from_torch_distributed(cls, chief_ip: str | None = None) -> DistributedContext:
@@ -90,11 +93,35 @@ class DistributedContext:
 
     @classmethod
     def from_horovod(cls, hvd: Any, chief_ip: str | None = None) -> DistributedContext:
-        raise NotImplementedError("DistributedContext.from_horovod: Volador exchanges over torch.distributed; use from_torch_distributed() under torchrun")
+        """From an initialised module of Horovod, such as horovod.torch."""
+        return cls(
+            rank=hvd.rank(),
+            size=hvd.size(),
+            local_rank=hvd.local_rank(),
+            local_size=hvd.local_size(),
+            cross_rank=hvd.cross_rank(),
+            cross_size=hvd.cross_size(),
+            chief_ip=chief_ip,
+        )
+
+    @classmethod
+    def from_tf_config(cls) -> DistributedContext:
+        """From TF_CONFIG, with one process on each machine. RuntimeError: it is not set, or this process is no worker."""
+        text = os.environ.get("TF_CONFIG")
+        if text is None:
+            raise RuntimeError("from_tf_config: TF_CONFIG is not set; start the program with determined.launch.tensorflow")
+        config = json.loads(text)
+        workers, task = config["cluster"]["worker"], config["task"]
+        if task["type"] != "worker":
+            raise RuntimeError(f"from_tf_config: this process is the task {task['type']}, expected a worker; other tasks make no DistributedContext")
+        chief = str(workers[0]).rpartition(":")[0]
+        return cls(rank=task["index"], size=len(workers), local_rank=0, local_size=1, cross_rank=task["index"], cross_size=len(workers), chief_ip=chief)
 
     def close(self) -> None:
         """Repeated: no effect. Leaves torch.distributed as it is."""
-        self._all = self._local = None
+        for group in (self._all, self._local):
+            if group is not None:
+                group.close()
 
     def get_rank(self) -> int:
         return self.rank
@@ -113,60 +140,66 @@ class DistributedContext:
         """Everyone's value by rank, at the chief (rank 0); None elsewhere."""
         if self.size < 2:
             return [stuff]
-        gathered = _gather(self._all, stuff, 0, self.size, self.rank == 0)
-        return gathered if self.rank == 0 else None
+        gathered: list[Any] | None = self._all.gather(stuff)
+        return gathered
 
     def gather_local(self, stuff: Any) -> list[Any] | None:
         if self.local_size < 2:
             return [stuff]
-        gathered = _gather(self._local, stuff, self._local_ranks[0], self.local_size, self.local_rank == 0)
-        return gathered if self.local_rank == 0 else None
+        gathered: list[Any] | None = self._local.gather(stuff)
+        return gathered
 
     def allgather(self, stuff: Any) -> list[Any]:
         """Everyone's value by rank, everywhere."""
-        return [stuff] if self.size < 2 else _allgather(self._all, stuff, self.size)
+        return [stuff] if self.size < 2 else self._all.allgather(stuff)
 
     def allgather_local(self, stuff: Any) -> list[Any]:
-        return [stuff] if self.local_size < 2 else _allgather(self._local, stuff, self.local_size)
+        return [stuff] if self.local_size < 2 else self._local.allgather(stuff)
 
     def broadcast(self, stuff: Any) -> Any:
         """The chief's value, everywhere."""
-        return stuff if self.size < 2 else _broadcast(self._all, stuff, 0)
+        return stuff if self.size < 2 else self._all.broadcast(stuff)
 
     def broadcast_local(self, stuff: Any = None) -> Any:
-        return stuff if self.local_size < 2 else _broadcast(self._local, stuff, self._local_ranks[0])
+        return stuff if self.local_size < 2 else self._local.broadcast(stuff)
 
 
-def _gather(group: Any, stuff: Any, to: int, size: int, here: bool) -> list[Any] | None:
-    import torch.distributed as dist
-
-    _check(group)
-    gathered: list[Any] | None = [None] * size if here else None
-    dist.gather_object(stuff, gathered, dst=to, group=group)
-    return gathered
+def _initialized() -> Any:
+    """torch.distributed, where the program has initialised it; else None."""
+    dist = sys.modules.get("torch.distributed")
+    return dist if dist is not None and dist.is_available() and dist.is_initialized() else None
 
 
-def _allgather(group: Any, stuff: Any, size: int) -> list[Any]:
-    import torch.distributed as dist
+class _TorchGroup:
+    """A process group of torch.distributed with these ranks; as _exchange.Star."""
 
-    _check(group)
-    gathered: list[Any] = [None] * size
-    dist.all_gather_object(gathered, stuff, group=group)
-    return gathered
+    def __init__(self, group: Any, ranks: list[int], rank: int) -> None:
+        self._group = group
+        self._ranks = ranks
+        self._rank = rank
 
+    def close(self) -> None:
+        self._group = None
 
-def _broadcast(group: Any, stuff: Any, source: int) -> Any:
-    import torch.distributed as dist
+    def gather(self, stuff: Any) -> list[Any] | None:
+        gathered: list[Any] | None = [None] * len(self._ranks) if self._rank == self._ranks[0] else None
+        self._dist().gather_object(stuff, gathered, dst=self._ranks[0], group=self._group)
+        return gathered
 
-    _check(group)
-    box = [stuff]
-    dist.broadcast_object_list(box, src=source, group=group)
-    return box[0]
+    def allgather(self, stuff: Any) -> list[Any]:
+        gathered: list[Any] = [None] * len(self._ranks)
+        self._dist().all_gather_object(gathered, stuff, group=self._group)
+        return gathered
 
+    def broadcast(self, stuff: Any) -> Any:
+        box = [stuff]
+        self._dist().broadcast_object_list(box, src=self._ranks[0], group=self._group)
+        return box[0]
 
-def _check(group: Any) -> None:
-    if group is None:
-        raise RuntimeError("DistributedContext: it is closed; exchange objects within `with core.init(…)`")
+    def _dist(self) -> Any:
+        if self._group is None:
+            raise RuntimeError("DistributedContext: it is closed; exchange objects within `with core.init(…)`")
+        return _initialized()
 
 
 class DummyDistributedContext(DistributedContext):
