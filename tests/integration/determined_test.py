@@ -3,6 +3,7 @@
 Environment: VOLADOR_BIN, the folder of the programs; PYTHONPATH with the package, PyTorch and PyYAML. Exit code 77: they are not there.
 """
 
+import contextlib
 import math
 import os
 import pathlib
@@ -14,6 +15,7 @@ import unittest
 try:
     import torch
     import yaml
+    from volador import exceptions
     from volador.compat.determined.experimental import client
 except ImportError as error:
     print(f"skipped: {error}")
@@ -142,7 +144,11 @@ class Case(unittest.TestCase):
         return client.create_experiment(given, model_dir=self.code)
 
     def wait_completed(self, experiment):
-        wait_until(f"experiment {experiment.id} has ended", lambda: experiment.reload().state.value in ("COMPLETED", "ERROR", "CANCELED"), SECONDS)
+        def ended():
+            with contextlib.suppress(exceptions.UnavailableError):  # The head may be away.
+                return experiment.reload().state.value in ("COMPLETED", "ERROR", "CANCELED")
+            return False
+        wait_until(f"experiment {experiment.id} has ended", ended, SECONDS)
         said = [line for trial in experiment.get_trials() for line in trial.logs()]
         self.assertEqual(experiment.state.value, "COMPLETED", "\n".join([experiment.reason, *said[-60:]]))
         return experiment.get_trials()

@@ -243,6 +243,7 @@ class Experiments(unittest.TestCase):
         experiment = self.create({"name": "single"}, env=["GATE=3"])
         run = self.info(experiment)["run"]
         self.wait_note("waits")
+        wait_until("the head knows its row", lambda: [row for row in self.rows("experiments") if row["name"] == run])
         self.cluster.post(f"/experiments/{run}:pause", {}, version="/api/v1")
         self.wait_state(experiment, "PAUSED")
         self.wait_note("preempted")
