@@ -1,7 +1,6 @@
 #include "jobs/job_client.h"
 
 #include <fmt/format.h>
-#include <stdlib.h>
 
 #include <algorithm>
 #include <fstream>
@@ -11,6 +10,7 @@
 #include "jobs/code_folder.h"
 #include "jobs/environment/environment.h"
 #include "runtime/control/cluster_api.h"
+#include "runtime/files/scratch_folder.h"
 #include "runtime/ids.h"
 #include "runtime/quantities.h"
 #include "runtime/random.h"
@@ -26,29 +26,6 @@ constexpr int64_t kLargeBytes = 8 << 20;
 constexpr milliseconds kPollFirst{20};
 constexpr milliseconds kPollMax{500};
 
-// A temporary folder, removed with this object.
-class Scratch {
- public:
-  static Result<Scratch> create() {
-    std::error_code failed;
-    std::string path = (fs::temp_directory_path(failed) / "volador-code-XXXXXX").string();
-    if (failed || ::mkdtemp(path.data()) == nullptr)
-      return make_error(ErrorCode::kUnavailable, fmt::format("no folder can be made for the packed code ({})", path));
-    return Scratch(path);
-  }
-  Scratch(Scratch&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  Scratch& operator=(Scratch&&) = delete;
-  ~Scratch() {
-    std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
-  }
-  const fs::path& path() const { return path_; }
-
- private:
-  explicit Scratch(fs::path path) : path_(std::move(path)) {}
-  fs::path path_;
-};
-
 }  // namespace
 
 std::string new_request_id() {
@@ -60,7 +37,7 @@ Result<std::string> JobClient::send_code(const fs::path& folder, const std::stri
                                          const std::function<void(int64_t files, int64_t bytes)>& on_send) {
   const auto parsed = parse_environment(environment);
   if (!parsed) return make_error(parsed.error());
-  auto scratch = Scratch::create();
+  auto scratch = ScratchFolder::create("code");
   if (!scratch) return make_error(scratch.error());
   const fs::path archive = scratch->path() / "code";
   auto packed = pack_code(folder, archive, code_files_of(*parsed));

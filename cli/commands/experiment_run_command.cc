@@ -8,6 +8,7 @@
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <utility>
@@ -21,6 +22,8 @@
 #include "experiments/config/secrets.h"
 #include "jobs/job_client.h"
 #include "runtime/control/cluster_api.h"
+#include "runtime/files/directory_archive.h"
+#include "runtime/files/scratch_folder.h"
 #include "runtime/nearest_word.h"
 #include "runtime/paths.h"
 #include "runtime/resources.h"
@@ -174,8 +177,10 @@ std::vector<std::unique_ptr<Command>> experiment_cluster_commands() {
       {"delete", "Delete ended experiments with their checkpoints and metrics for good"},
   }};
   for (const auto& [name, about] : kChanges) commands.push_back(std::make_unique<ExperimentChangeCommand>(name, about));
-  commands.push_back(std::make_unique<ExperimentForkCommand>(false));
-  commands.push_back(std::make_unique<ExperimentForkCommand>(true));
+  for (const auto kind : {ExperimentForkCommand::Kind::kFork, ExperimentForkCommand::Kind::kContinue,
+                          ExperimentForkCommand::Kind::kReproduce})
+    commands.push_back(std::make_unique<ExperimentForkCommand>(kind));
+  commands.push_back(std::make_unique<ExperimentDownloadCodeCommand>());
   commands.push_back(std::make_unique<ExperimentEditCommand>());
   commands.push_back(std::make_unique<ExperimentLabelCommand>());
   commands.push_back(std::make_unique<ExperimentMoveCommand>());
@@ -316,19 +321,34 @@ Outcome ExperimentCreateCommand::run(const Context& context) {
 }
 
 CLI::App* ExperimentForkCommand::declare(CLI::App& root) {
-  CLI::App* app = continues_ ? root.add_subcommand("continue",
-                                                   "Create an experiment that goes on from the latest checkpoint of "
-                                                   "another one with a single trial")
-                             : root.add_subcommand("fork", "Create an experiment with the code of another one");
-  app->footer(continues_ ? "Examples:\n  volador experiment continue 7 --set searcher.max_length.batches=2000"
-                         : "Examples:\n  volador experiment fork 7 --set hyperparameters.lr=0.01\n"
-                           "  volador experiment fork 7 other.yaml\n"
-                           "  volador experiment fork 7 other.yaml .             with other code");
+  CLI::App* app = nullptr;
+  switch (kind_) {
+    case Kind::kFork:
+      app = root.add_subcommand("fork", "Create an experiment with the code of another one");
+      app->footer(
+          "Examples:\n  volador experiment fork 7 --set hyperparameters.lr=0.01\n"
+          "  volador experiment fork 7 other.yaml\n"
+          "  volador experiment fork 7 other.yaml .             with other code");
+      break;
+    case Kind::kContinue:
+      app = root.add_subcommand("continue",
+                                "Create an experiment that goes on from the latest checkpoint of another one with a "
+                                "single trial");
+      app->footer("Examples:\n  volador experiment continue 7 --set searcher.max_length.batches=2000");
+      break;
+    case Kind::kReproduce:
+      app = root.add_subcommand("reproduce",
+                                "Run an experiment again, with its complete configuration, its code and its seed");
+      app->footer("Examples:\n  volador experiment reproduce 7 --follow");
+      break;
+  }
   declare_experiment(*app, parent_);
-  app->add_option("config", config_, "File of another configuration; that of the experiment by default")
-      ->type_name("CONFIG");
-  app->add_option("folder", folder_, "Folder with other code; the code of the experiment by default")
-      ->type_name("FOLDER");
+  if (kind_ != Kind::kReproduce) {
+    app->add_option("config", config_, "File of another configuration; that of the experiment by default")
+        ->type_name("CONFIG");
+    app->add_option("folder", folder_, "Folder with other code; the code of the experiment by default")
+        ->type_name("FOLDER");
+  }
   declare_creation(*app);
   return app;
 }
@@ -338,18 +358,25 @@ Outcome ExperimentForkCommand::run(const Context& context) {
   if (!api) return tl::unexpected(api.error());
   v1::CreateExperimentRequest request;
   request.set_parent(parent_);
-  request.set_continues(continues_);
+  request.set_continues(kind_ == Kind::kContinue);
   std::string text, name = config_;
   if (config_.empty()) {
     const auto parent = get_experiment(**api, parent_);
     if (!parent) return fail(parent.error());
-    text = parent->original_config();
+    // The complete configuration has the seed and the defaults of that time.
+    text = kind_ == Kind::kReproduce ? parent->config() : parent->original_config();
     name = fmt::format("experiment {}", parent_);
     if (text.find(experiments::kHidden) != std::string::npos) {
-      return usage_error(
-          fmt::format("the configuration of experiment {} has secrets, which the head does not show; name its file: "
-                      "volador experiment {} {} CONFIG",
-                      parent_, continues_ ? "continue" : "fork", parent_));
+      const std::string next =
+          kind_ == Kind::kReproduce
+              ? fmt::format(
+                    "name its file, and the seed that volador experiment config {} shows: volador experiment "
+                    "fork {} CONFIG --set reproducibility.experiment_seed=SEED",
+                    parent_, parent_)
+              : fmt::format("name its file: volador experiment {} {} CONFIG",
+                            kind_ == Kind::kContinue ? "continue" : "fork", parent_);
+      return usage_error(fmt::format("the configuration of experiment {} has secrets, which the head does not show; {}",
+                                     parent_, next));
     }
   } else {
     auto read = read_file_limited(config_, kCreatedConfigMax);
@@ -361,6 +388,52 @@ Outcome ExperimentForkCommand::run(const Context& context) {
   request.set_config(std::move(*config));
   request.set_config_name(name);
   return create(context, **api, std::move(request), name);
+}
+
+// ---- download-model-def ----
+
+CLI::App* ExperimentDownloadCodeCommand::declare(CLI::App& root) {
+  CLI::App* app = root.add_subcommand("download-model-def", "Copy the code folder of an experiment to this machine");
+  app->footer("Examples:\n  volador experiment download-model-def 7\n  volador experiment download-model-def 7 code");
+  declare_experiment(*app, id_);
+  app->add_option("target", target_, "Folder that does not exist yet, or is empty; experiment-ID by default")
+      ->type_name("FOLDER");
+  declare_connection(*app, "30s");
+  return app;
+}
+
+Outcome ExperimentDownloadCodeCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  auto scratch = ScratchFolder::create("code");
+  if (!scratch) return fail_here(scratch.error());
+  const std::filesystem::path archive = scratch->path() / "code";
+  v1::GetExperimentFilesRequest request;
+  request.set_id(id_);
+  {
+    std::ofstream out(archive, std::ios::binary);
+    while (true) {
+      const auto piece = (*api)->call<v1::GetExperimentFilesReply>("Experiments/GetExperimentFiles", request);
+      if (!piece) return fail(piece.error());
+      out.write(piece->data().data(), static_cast<std::streamsize>(piece->data().size()));
+      request.set_offset(request.offset() + static_cast<int64_t>(piece->data().size()));
+      if (request.offset() >= piece->size_bytes() || piece->data().empty()) break;
+    }
+    out.close();
+    if (!out) return fail_here(Error{ErrorCode::kUnavailable, fmt::format("{} cannot be written", archive.string())});
+  }
+  const std::string target = target_.empty() ? fmt::format("experiment-{}", id_) : target_;
+  const auto unpacked = unpack_archive(archive, target, {}, Durability::kProcess);
+  if (!unpacked) return fail_here(unpacked.error());
+  if (wants_json()) {
+    context.terminal.print(
+        text_of({{"api_version", "v1"}, {"id", id_}, {"to", target}, {"bytes", unpacked->content_bytes}}));
+  } else {
+    context.terminal.print(context.terminal.fill("the code of experiment {} is in {}: {}", id_, printable(target),
+                                                 format_bytes(unpacked->content_bytes)) +
+                           "\n");
+  }
+  return {};
 }
 
 // ---- list, describe ----

@@ -45,16 +45,30 @@ class ExperimentCreateCommand final : public ExperimentCreation {
 };
 
 // fork: a new experiment with the code of another one. continue: its newest trial goes on.
+// fork: with the code of another experiment; continue: from its latest checkpoint; reproduce: the same again, with the
+// same seed.
 class ExperimentForkCommand final : public ExperimentCreation {
  public:
-  explicit ExperimentForkCommand(bool continues) : continues_(continues) {}
+  enum class Kind : uint8_t { kFork, kContinue, kReproduce };
+  explicit ExperimentForkCommand(Kind kind) : kind_(kind) {}
   CLI::App* declare(CLI::App& root) override;
   Outcome run(const Context& context) override;
 
  private:
-  const bool continues_;
+  const Kind kind_;
   int64_t parent_ = 0;
   std::string config_;
+};
+
+// Fetches the code folder of an experiment.
+class ExperimentDownloadCodeCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  int64_t id_ = 0;
+  std::string target_;
 };
 
 class ExperimentListCommand final : public ClusterCommand {

@@ -16,6 +16,7 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 #include <string_view>
 #include <system_error>
 #include <thread>
@@ -27,6 +28,7 @@
 #include "runtime/control/cluster_api.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/net/unique_fd.h"
+#include "runtime/paths.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/storage/storage.h"
 
@@ -39,6 +41,7 @@ using std::chrono::milliseconds;
 constexpr milliseconds kAgainFirst{100}, kAgainMax{5000};
 constexpr milliseconds kHeadAwayMax{600'000};
 constexpr int kPortDefault = 29400;
+constexpr size_t kScriptBytesMax = 1 << 20;
 
 std::string job_variable(const char* name) {
   const char* value = std::getenv(name);
@@ -79,6 +82,26 @@ int free_port() {
   auto* const any = reinterpret_cast<sockaddr*>(&address);
   if (!fd || ::bind(fd.get(), any, size) != 0 || ::getsockname(fd.get(), any, &size) != 0) return kPortDefault;
   return ntohs(address.sin_port);
+}
+
+bool imports_determined(std::string_view text) {
+  for (const std::string_view place : {"import determined", "from determined", "-m determined"})
+    if (text.find(place) != std::string_view::npos) return true;
+  return false;
+}
+
+// Whether the entrypoint, or a script of it in the folder of the code, imports the package determined.
+bool imports_determined(const v1::StartTrialRunReply& reply, const fs::path& directory) {
+  for (const std::string& part : reply.command()) {
+    if (imports_determined(part)) return true;
+    std::istringstream words(part);
+    for (std::string word; words >> word;) {
+      if (!word.ends_with(".py")) continue;
+      const auto text = read_file_limited(directory / word, kScriptBytesMax);
+      if (text && imports_determined(*text)) return true;
+    }
+  }
+  return false;
 }
 
 // Asks the job's Python where the package's shims are, while the head is asked.
@@ -293,12 +316,9 @@ Outcome RunTrialCommand::run(const Context& context) {
                               "the experiment",
                               reply.trial_class(), node.name)});
   }
-  const bool is_python = std::ranges::any_of(
-      reply.command(), [](const std::string& word) { return word.find("python") != std::string::npos; });
-  if (is_python && node.shims.empty() && !node.has_startup_hook) {
+  if (node.shims.empty() && !node.has_startup_hook && imports_determined(reply, directory)) {
     context.terminal.note(context.terminal.fill(
-        "the Python package volador is not installed for python3 on node {}: `import determined` finds only what the "
-        "program brings",
+        "python3 on node {} lacks Volador's Python package: `import determined` finds only what the program brings",
         node.name));
   }
   if (auto written = write_info(node.info_folder, launch->files); !written) return fail_here(written.error());

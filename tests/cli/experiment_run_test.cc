@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "runtime/files/directory_archive.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "tests/cli/command_line_fixture.h"
@@ -247,6 +248,48 @@ TEST_F(ExperimentOfCluster, ForkTakesTheConfigurationOfItsParent) {
   EXPECT_EQ(secret.code, 2);
   EXPECT_THAT(secret.error, HasSubstr("has secrets, which the head does not show"));
   EXPECT_EQ(call({"experiment", "fork", "3", write("digits.yaml", kDigits)}).code, 0);
+}
+
+TEST_F(ExperimentOfCluster, ReproduceTakesTheCompleteConfiguration) {
+  experiment_.set_config(R"({"name": "digits", "reproducibility": {"experiment_seed": 4711}})");
+  const Output output = call({"experiment", "reproduce", "3"});
+  EXPECT_EQ(output.code, 0) << output.error;
+  ASSERT_EQ(created_.size(), 2U);
+  EXPECT_EQ(created_[1].parent(), 3);
+  EXPECT_THAT(created_[1].config(), HasSubstr("4711"));
+  experiment_.set_config(R"({"checkpoint_storage": {"secret_key": "********"}})");
+  const Output secret = call({"experiment", "reproduce", "3"});
+  EXPECT_EQ(secret.code, 2);
+  EXPECT_THAT(secret.error, HasSubstr("--set reproducibility.experiment_seed=SEED"));
+}
+
+TEST_F(ExperimentOfCluster, TheCodeFolderComesInPieces) {
+  namespace fs = std::filesystem;
+  const fs::path code = folder_.path() / "code";
+  fs::create_directories(code / "sub");
+  std::ofstream(code / "train.py") << "print(1)\n";
+  std::ofstream(code / "sub/data") << std::string(5000, 'x');
+  ASSERT_TRUE(pack_directory(code, folder_.path() / "archive"));
+  std::ifstream in(folder_.path() / "archive", std::ios::binary);
+  const std::string archive{std::istreambuf_iterator<char>(in), {}};
+  head_.on<v1::GetExperimentFilesRequest, v1::GetExperimentFilesReply>(
+      "Experiments/GetExperimentFiles",
+      [&](const v1::GetExperimentFilesRequest& request) -> Result<v1::GetExperimentFilesReply> {
+        if (request.id() != 3) return make_error(ErrorCode::kNotFound, "experiment 4 was created without code");
+        v1::GetExperimentFilesReply reply;
+        reply.set_size_bytes(static_cast<int64_t>(archive.size()));
+        reply.set_data(archive.substr(static_cast<size_t>(request.offset()), 7));
+        return reply;
+      });
+  const fs::path target = folder_.path() / "fetched";
+  const Output output = call({"experiment", "download-model-def", "3", target.string()});
+  EXPECT_EQ(output.code, 0) << output.error;
+  EXPECT_THAT(output.out, HasSubstr("the code of experiment 3 is in "));
+  EXPECT_EQ(fs::file_size(target / "sub/data"), 5000U);
+  EXPECT_TRUE(fs::exists(target / "train.py"));
+  const Output none = call({"experiment", "download-model-def", "4"});
+  EXPECT_EQ(none.code, 6);
+  EXPECT_THAT(none.error, HasSubstr("was created without code"));
 }
 
 TEST_F(ExperimentOfCluster, ListAsksForWhatTheFlagsSay) {

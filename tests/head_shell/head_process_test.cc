@@ -202,6 +202,7 @@ const std::map<std::string, std::string> kAllowed{
     {"/volador.v1.Experiments/GetCheckpoint", "driver operator"},
     {"/volador.v1.Experiments/ListCheckpoints", "driver operator"},
     {"/volador.v1.Experiments/GetMetrics", "driver operator"},
+    {"/volador.v1.Experiments/GetExperimentFiles", "driver operator"},
     {"/volador.v1.Experiments/CreateExperiment", "driver operator"},
     {"/volador.v1.Experiments/ChangeExperiment", "driver operator"},
     {"/volador.v1.Experiments/EditExperiment", "driver operator"},

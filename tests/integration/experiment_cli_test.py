@@ -95,6 +95,18 @@ class ExperimentCommands(unittest.TestCase):
         self.volador("experiment", "wait", fork, code=1)
         self.volador("experiment", "wait", 4711, code=6)
 
+    def test_its_code_comes_back_and_it_is_reproduced(self):
+        experiment = self.create()
+        self.volador("experiment", "wait", experiment)
+        again = self.json("experiment", "reproduce", experiment)["experiment"]["id"]
+        self.volador("experiment", "wait", again)
+        first, second = (self.json("experiment", "config", number) for number in (experiment, again))
+        self.assertEqual(first["reproducibility"], second["reproducibility"])
+        series = [self.json("experiment", "metrics", number)["series"] for number in (experiment, again)]
+        self.assertEqual(*[[(row["metric"], row["batches"], row["values"]) for row in rows] for rows in series])
+        self.volador("experiment", "download-model-def", experiment, self.folder / "fetched")
+        self.assertEqual((self.folder / "fetched/train.py").read_text(), TRIAL.read_text())
+
     def test_deleted_checkpoints_are_removed_from_the_storage(self):
         experiment = self.create()
         self.volador("experiment", "wait", experiment)

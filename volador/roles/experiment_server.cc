@@ -7,6 +7,8 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <filesystem>
+#include <fstream>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -51,6 +53,7 @@ constexpr int64_t kWaitMaxMs = 60'000;
 constexpr int kRowsAMessage = 1000;
 constexpr int64_t kShownAfterEndMs = 3'600'000;  // After a restart: experiments that ended lately are shown again.
 constexpr size_t kMetricTrialsMax = 1000;
+constexpr int64_t kFilesPieceBytes = int64_t{1} << 20;
 constexpr std::string_view kServerTable = "experiments_server";
 constexpr std::string_view kDriverKey = "driver";
 
@@ -147,6 +150,8 @@ struct ExperimentServer::Impl : std::enable_shared_from_this<ExperimentServer::I
   void make_token(const std::string& note, Done<Token> done);
   // For programs that act as the user.
   void make_token(const Principal& by, const std::string& note, Done<Token> done);
+  Result<v1::GetExperimentFilesReply> get_files(const v1::GetExperimentFilesRequest& request,
+                                                const ExperimentRequester& by) const;
   Result<v1::GetMetricsReply> get_metrics(const v1::GetMetricsRequest& request, const ExperimentRequester& by) const;
   v1::ExperimentInfo named(v1::ExperimentInfo experiment) const {
     experiment.set_run(run_name_of(experiment));
@@ -660,6 +665,36 @@ void ExperimentServer::Impl::create_with(const Principal& by, const v1::CreateEx
       });
 }
 
+Result<v1::GetExperimentFilesReply> ExperimentServer::Impl::get_files(const v1::GetExperimentFilesRequest& request,
+                                                                      const ExperimentRequester& by) const {
+  const auto experiment = core.get(request.id(), by);
+  if (!experiment) return make_error(experiment.error());
+  if (experiment->files_sha256().empty())
+    return make_error(ErrorCode::kNotFound, fmt::format("experiment {} was created without code", request.id()));
+  const std::filesystem::path path = options.files / experiment->files_sha256();
+  std::error_code failed;
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(path, failed));
+  if (failed) {
+    return make_error(
+        ErrorCode::kNotFound,
+        fmt::format("the head has lost the archive of the code of experiment {}: {}", request.id(), failed.message()));
+  }
+  if (request.offset() < 0 || request.offset() > size) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("offset: expected 0 to {}, got {}", size, request.offset()));
+  }
+  v1::GetExperimentFilesReply reply;
+  reply.set_size_bytes(size);
+  std::string& data = *reply.mutable_data();
+  data.resize(static_cast<size_t>(std::min<int64_t>(kFilesPieceBytes, size - request.offset())));
+  std::ifstream in(path, std::ios::binary);
+  in.seekg(request.offset());
+  in.read(data.data(), static_cast<std::streamsize>(data.size()));
+  if (in.gcount() != static_cast<std::streamsize>(data.size()))
+    return make_error(ErrorCode::kUnavailable, "the archive of the code cannot be read; ask again");
+  return reply;
+}
+
 Result<v1::GetMetricsReply> ExperimentServer::Impl::get_metrics(const v1::GetMetricsRequest& request,
                                                                 const ExperimentRequester& by) const {
   if (static_cast<size_t>(request.trials_size()) > kMetricTrialsMax) {
@@ -728,6 +763,10 @@ void ExperimentServer::Impl::serve_users() {
       [this](const Principal& by, const v1::DeleteCheckpointsRequest& request) -> Result<v1::DeleteCheckpointsReply> {
         VOLADOR_TRY(core.delete_checkpoints(request, requester_from(by)));
         return v1::DeleteCheckpointsReply();
+      });
+  serve<v1::GetExperimentFilesRequest, v1::GetExperimentFilesReply>(
+      "Experiments/GetExperimentFiles", [this](const Principal& by, const v1::GetExperimentFilesRequest& request) {
+        return get_files(request, requester_from(by));
       });
   serve<v1::GetMetricsRequest, v1::GetMetricsReply>("Experiments/GetMetrics",
                                                     [this](const Principal& by, const v1::GetMetricsRequest& request) {
