@@ -25,7 +25,9 @@ BodyField::Type type_of(const FieldDescriptor& field) {
   const bool many = field.is_repeated();
   if (field.is_map()) {
     const FieldDescriptor& value = *field.message_type()->map_value();
-    return value.cpp_type() == FieldDescriptor::CPPTYPE_STRING ? Type::kTextsByName : Type::kNumbersByName;
+    return value.cpp_type() == FieldDescriptor::CPPTYPE_STRING  ? Type::kTextsByName
+           : value.cpp_type() == FieldDescriptor::CPPTYPE_INT64 ? Type::kIntegersByName
+                                                                : Type::kNumbersByName;
   }
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_BOOL:

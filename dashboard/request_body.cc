@@ -59,6 +59,9 @@ bool is_of(Type type, const Json& value) {
              std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
     case Type::kNumbersByName:
       return value.is_object() && std::all_of(value.begin(), value.end(), is_number);
+    case Type::kIntegersByName:
+      return value.is_object() &&
+             std::all_of(value.begin(), value.end(), [](const Json& one) { return is_of(Type::kInteger, one); });
     case Type::kTextsByName:
       return value.is_object() &&
              std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_string(); });
@@ -95,6 +98,8 @@ std::string_view words_of(Type type) {
       return "a list of texts";
     case Type::kNumbersByName:
       return "an object of numbers by name, null for NaN";
+    case Type::kIntegersByName:
+      return "an object of whole numbers below 2^63 by name";
     case Type::kTextsByName:
       return "an object of texts by name";
     case Type::kObjectives:
@@ -133,6 +138,8 @@ Json schema_of(const BodyField& field) {
       return {{"type", "array"}, {"items", {{"type", "string"}}}};
     case Type::kNumbersByName:
       return {{"type", "object"}, {"additionalProperties", {{"type", "number"}, {"nullable", true}}}};
+    case Type::kIntegersByName:
+      return {{"type", "object"}, {"additionalProperties", schema_of(BodyField{.type = Type::kInteger})}};
     case Type::kTextsByName:
       return {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}};
     case Type::kMembers:

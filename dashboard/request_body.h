@@ -24,6 +24,7 @@ struct BodyField {
     kNumbers,
     kTexts,
     kNumbersByName,
+    kIntegersByName,
     kTextsByName,
     kObjectives,
     kMembers,

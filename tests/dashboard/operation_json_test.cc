@@ -150,6 +150,26 @@ TEST(OperationJson, WholeNumbersInThePathAndUnsignedOnesInTheBody) {
   EXPECT_EQ(negative.error().message, "operations[0].seed: expected a whole number from 0, below 2^32, got -1");
 }
 
+TEST(OperationJson, WholeNumbersByName) {
+  const operations::Entry& report = *operations::find("Experiments/ReportCheckpoint");
+  const auto& route = route_of(report, "/api/v1/determined/trials/{trial}/checkpoints");
+  const auto fields = body_fields_of(report, route);
+  const auto body =
+      parse_body(R"({"run":1,"checkpoint":{"id":"a","resources":{"state":4611686018427387904}}})", fields);
+  ASSERT_TRUE(body) << body.error().message;
+  const auto request = request_of(report, route, {{"trial", "7"}}, *body);
+  ASSERT_TRUE(request) << request.error().message;
+  const auto& made = static_cast<const v1::ReportCheckpointRequest&>(**request);
+  EXPECT_EQ(made.checkpoint().resources().at("state"), int64_t{1} << 62);
+  for (const char* wrong : {"null", "1.5", "1e300", "\"1\"", "9223372036854775808"}) {
+    const auto refused = parse_body(std::string(R"({"checkpoint":{"resources":{"state":)") + wrong + "}}}", fields);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_NE(refused.error().message.find("checkpoint.resources: expected an object of whole numbers"),
+              std::string::npos)
+        << refused.error().message;
+  }
+}
+
 TEST(OperationJson, BytesAreBase64InBothDirections) {
   const operations::Entry& write = *operations::find("Jobs/WriteCommand");
   const auto& route = route_of(write, "/api/v1/jobs/{job}/commands/{command}:write");
