@@ -7,6 +7,7 @@
 #include "dashboard/dashboard_impl.h"
 #include "dashboard/json_text.h"
 #include "dashboard/live_client.h"
+#include "dashboard/request_body.h"
 #include "dashboard/web_assets.h"
 #include "runtime/log.h"
 #include "runtime/operations/registry.h"
@@ -377,29 +378,22 @@ HttpResponse Dashboard::Impl::page_route(const HttpRequest& request, const Targe
   if (who->visitor.access < Access::kUser) return lacks_role(Access::kUser, who->visitor.access);
   if (auto refusal = check_change(request, *who)) return std::move(*refusal);
   const std::string job = target.path.substr(kJobsPath.size(), target.path.size() - kJobsPath.size() - kPageEnd.size());
-  const auto body = nlohmann::json::parse(request.body, nullptr, false);
-  const auto number = [&body](const char* field, int64_t otherwise) -> std::optional<int64_t> {
-    if (!body.contains(field)) return otherwise;
-    if (!body[field].is_number_integer()) return std::nullopt;
-    return body[field].get<int64_t>();
-  };
-  if (!body.is_object())
-    return problem({ErrorCode::kInvalidArgument, "expected {\"port\":8888} or {\"port\":8888,\"rank\":1}"});
-  const auto port = number("port", 0);
-  const auto rank = number("rank", 0);
-  if (!port || *port < 1 || *port > 65'535)
+  const auto body = parse_body(request.body, page_body_fields());
+  if (!body) return problem(body.error());
+  const int64_t port = body->at("port").get<int64_t>(), rank = body->value("rank", int64_t{0});
+  if (port < 1 || port > 65'535)
     return problem({ErrorCode::kInvalidArgument, "port: expected a port from 1 to 65535, such as 8888"});
-  if (!rank || *rank < 0 || *rank > std::numeric_limits<int>::max())
+  if (rank < 0)
     return problem({ErrorCode::kInvalidArgument, "rank: expected a number from 0, as `volador job show` lists them"});
   if (guard.is_public(request.header("host"))) {
     return problem(409,
                    {ErrorCode::kInfeasible,
                     "a page of a job has a port of its own, which the proxy of this dashboard does not lead to"},
-                   fmt::format("run `volador job forward {} {}` on your machine", job, *port));
+                   fmt::format("run `volador job forward {} {}` on your machine", job, port));
   }
   const auto opened = pages.open({.job = job,
-                                  .rank = static_cast<int>(*rank),
-                                  .port = static_cast<uint16_t>(*port),
+                                  .rank = static_cast<int>(rank),
+                                  .port = static_cast<uint16_t>(port),
                                   .visitor = who->visitor,
                                   .session = who->session});
   if (!opened) return problem(opened.error());

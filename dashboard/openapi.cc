@@ -271,9 +271,7 @@ OpenApi page_operation() {
       {"requestBody",
        {{"required", true},
         {"content",
-         {{"application/json",
-           {{"schema", object_of({{"port", {{"type", "integer"}}}, {"rank", {{"type", "integer"}}}})},
-            {"example", {{"port", 8888}}}}}}}}},
+         {{"application/json", {{"schema", schema_of(page_body_fields())}, {"example", {{"port", 8888}}}}}}}}},
       {"responses", responses_of("200", reply)}};
   return {{"post", open}};
 }

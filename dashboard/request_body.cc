@@ -216,6 +216,15 @@ Result<Json> parse_body(std::string_view text, std::span<const BodyField> fields
   return body;
 }
 
+std::span<const BodyField> page_body_fields() {
+  static const std::vector<BodyField> kFields{{.name = "port",
+                                               .type = Type::kInteger32,
+                                               .about = "of the server, on the loopback address of the rank's machine",
+                                               .required = true},
+                                              {.name = "rank", .type = Type::kInteger32}};
+  return kFields;
+}
+
 Json schema_of(std::span<const BodyField> fields) {
   Json properties = Json::object(), required = Json::array();
   for (const BodyField& field : fields) {

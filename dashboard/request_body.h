@@ -44,6 +44,9 @@ struct BodyField {
 // The JSON schema, for openapi.json.
 nlohmann::ordered_json schema_of(std::span<const BodyField> fields);
 
+// The body of POST /api/v1/jobs/{job}/page.
+std::span<const BodyField> page_body_fields();
+
 // `value` is a number or null.
 double number_of(const nlohmann::ordered_json& value);
 
