@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "experiments/core/trial_job.h"
 #include "runtime/log.h"
 #include "runtime/operations/registry.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
@@ -19,15 +20,13 @@ constexpr auto kAskJobsAgainAfter = 1s;
 constexpr auto kGarbagePause = 10s;  // After a job; doubled for each failure in a row.
 constexpr int kGarbageDoublings = 8;
 constexpr int32_t kJobsListed = 100'000;  // More than the head keeps.
-constexpr std::string_view kGarbageTrial = "garbage-";
 
 bool has_ended(const v1::Job& job) { return job.state() != "queued" && job.state() != "running"; }
 
 // The experiment of "garbage-<experiment>.<run>".
 std::optional<int64_t> garbage_of(std::string_view trial) {
-  if (!trial.starts_with(kGarbageTrial)) return std::nullopt;
-  const auto parts = trial_run_of(trial.substr(kGarbageTrial.size()));
-  return parts ? std::optional(parts->trial) : std::nullopt;
+  const auto parsed = experiments::parse_trial_text(trial);
+  return parsed && parsed->is_garbage ? std::optional(parsed->id) : std::nullopt;
 }
 
 }  // namespace
@@ -77,7 +76,7 @@ void ExperimentJobs::recovered(const std::vector<experiments::ExperimentCore::Op
     if (trial_run_of(trial)) parts_.seen(job);
   }
   for (const auto& one : open) {
-    const auto found = by_trial.find(fmt::format("{}.{}", one.trial, one.run));
+    const auto found = by_trial.find(experiments::trial_text(one.trial, one.run));
     if (found != by_trial.end()) {
       parts_.core.on_job(*found->second, parts_.now_ms());
     } else {

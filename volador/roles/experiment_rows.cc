@@ -7,6 +7,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "experiments/core/trial_job.h"
 #include "runtime/ids.h"
 
 namespace volador {
@@ -78,11 +79,9 @@ std::optional<int64_t> trial_of_row(std::string_view id) {
 }
 
 std::optional<TrialRun> trial_run_of(std::string_view text) {
-  const size_t dot = text.find('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  const auto trial = whole_number(text.substr(0, dot)), run = whole_number(text.substr(dot + 1));
-  if (!trial || !run) return std::nullopt;
-  return TrialRun{.trial = *trial, .run = *run};
+  const auto parsed = experiments::parse_trial_text(text);
+  if (!parsed || parsed->is_garbage) return std::nullopt;
+  return TrialRun{.trial = parsed->id, .run = parsed->run};
 }
 
 TrialPlace place_of(const v1::Job& job, int64_t run) {
