@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <set>
 
 #include "runtime/nearest_word.h"
@@ -17,6 +18,7 @@ namespace volador {
 namespace {
 
 constexpr size_t kFileBytesMax = 1 << 20;
+constexpr size_t kSlipsMax = 2;  // Letters by which a variable may differ from the setting that it means.
 
 const Setting* find(std::span<const Setting> settings, std::string_view key) {
   for (const Setting& setting : settings)
@@ -251,8 +253,14 @@ Result<Config> resolve(std::span<const Setting> settings, const ConfigLayers& la
     if (auto known = key_of.find(name); known != key_of.end()) {
       // An empty variable counts as unset, as in the shell's `VOLADOR_TOKEN= program`.
       if (!text.empty()) VOLADOR_TRY(take(known->second, text, SettingSource::kEnvironment, name));
-    } else if (auto meant = nearest_word(name, names); meant && edit_distance(name, *meant) <= 2) {
-      config.warnings_.push_back(fmt::format("{} is no setting and is ignored; did you mean {}?", name, *meant));
+    } else {
+      // Distances take time, and processes of jobs have many such variables.
+      std::vector<std::string> near;
+      std::copy_if(names.begin(), names.end(), std::back_inserter(near), [&name = name](const std::string& setting) {
+        return std::max(setting.size(), name.size()) - std::min(setting.size(), name.size()) <= kSlipsMax;
+      });
+      if (auto meant = nearest_word(name, near); meant && edit_distance(name, *meant) <= kSlipsMax)
+        config.warnings_.push_back(fmt::format("{} is no setting and is ignored; did you mean {}?", name, *meant));
     }
   }
 

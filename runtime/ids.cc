@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "runtime/random.h"
+#include "runtime/text.h"
 
 namespace volador {
 
@@ -15,10 +16,7 @@ std::array<uint8_t, 16> random_id_bytes(Random& random) {
 }
 
 std::string hex(const std::array<uint8_t, 16>& bytes) {
-  std::string text;
-  text.reserve(32);
-  for (const uint8_t byte : bytes) fmt::format_to(std::back_inserter(text), "{:02x}", byte);
-  return text;
+  return hex_text({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
 }
 
 Result<std::array<uint8_t, 16>> parse_id_bytes(std::string_view text) {

@@ -88,6 +88,11 @@ std::span<const Setting> volador_settings() {
        .help = "Where checkpoints of experiments go unless their configuration says it: s3://bucket/prefix, "
                "gs://bucket/prefix, azure://container, or a folder that all nodes share; by default a folder of the "
                "cluster on the head's machine"},
+      {.key = "katib.suggestions",
+       .help =
+           "Services that suggest the trials of Katib's experiments, by name of the algorithm: a map in YAML or JSON "
+           "of commands and addresses, or the path of a file with one"},
+      {.key = "katib.early_stopping", .help = "Services of early stopping for Katib's experiments, likewise"},
       {.key = "num_cpus",
        .kind = kReal,
        .help = "CPUs to offer; by default those that this process may use",

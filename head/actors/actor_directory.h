@@ -65,6 +65,7 @@ struct Incarnation {
   protocol::DeathCause gone_cause;
   double cpu_cores = 0;      // Last measured by its node; only for actors with their own process.
   int64_t memory_bytes = 0;  // Same.
+  std::string breakpoint;    // Where it waits in a debugger; empty: nowhere.
 };
 
 // An actor with its spec and current state.

@@ -5,6 +5,9 @@
 
 #include "head/actors/actor_life.h"
 #include "head/kernel/wire.h"
+#include "runtime/debugging.h"
+#include "runtime/metric_rules.h"
+#include "runtime/utf8.h"
 
 namespace volador::head {
 
@@ -130,12 +133,29 @@ void ActorHosts::on_log(const protocol::LogLines& lines) {
   context_.send({.session = *driver->session}, std::move(message));
 }
 
+namespace {
+
+std::string breakpoint_of(const protocol::ActorMetrics& metrics) {
+  for (const protocol::MetricSeries& series : metrics.series()) {
+    if (series.name() != kBreakpointMetric || !(series.value() > 0)) continue;
+    const auto place = series.labels().find(std::string(kBreakpointLabel));
+    if (place != series.labels().end()) return plain_text(place->second, MetricLimits::kNameBytes);
+  }
+  return {};
+}
+
+}  // namespace
+
 // Only for display; no decision depends on metrics.
 void ActorHosts::on_metrics(const Node& node, const protocol::ActorMetrics& metrics) {
   const auto id = id_from_raw<ActorId>(metrics.actor_id());
-  const Actor* actor = actors_.find(id);
+  Actor* actor = actors_.find(id);
   if (actor == nullptr || actor->is_dead() || !actor->incarnation || actor->incarnation->node != node.id) return;
   context_.changes.metrics(id, metrics);
+  if (std::string breakpoint = breakpoint_of(metrics); breakpoint != actor->incarnation->breakpoint) {
+    actor->incarnation->breakpoint = std::move(breakpoint);
+    context_.changes.actor(id);
+  }
 }
 
 void ActorHosts::readmit(const Node& node, bool worker_restarted) {

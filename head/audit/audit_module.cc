@@ -2,31 +2,15 @@
 
 #include <algorithm>
 
+#include "runtime/number_key.h"
 #include "runtime/utf8.h"
 
 namespace volador::head {
-namespace {
-
-constexpr size_t kKeyBytes = 8;
-
-std::string key_of(uint64_t number) {
-  std::string key(kKeyBytes, '\0');
-  for (size_t at = 0; at < kKeyBytes; ++at) key[at] = static_cast<char>(number >> (8 * (kKeyBytes - 1 - at)));
-  return key;
-}
-
-uint64_t number_of(std::string_view key) {
-  uint64_t number = 0;
-  for (const char byte : key) number = number << 8 | static_cast<uint8_t>(byte);
-  return number;
-}
-
-}  // namespace
 
 bool AuditModule::load(std::string_view table, std::string_view key, std::string_view value) {
   if (table != kAuditTable) return false;
-  Entry entry{.number = number_of(key), .record = {}};
-  if (key.size() == kKeyBytes && entry.number > 0 &&
+  Entry entry{.number = key_number<uint64_t>(key), .record = {}};
+  if (key.size() == kNumberKeyBytes && entry.number > 0 &&
       entry.record.ParseFromArray(value.data(), static_cast<int>(value.size()))) {
     entries_.push_back(std::move(entry));
   } else {
@@ -51,7 +35,7 @@ void AuditModule::record(int64_t wall_ns, const AuditRequest& request, const Res
     entry.record.set_code(static_cast<int32_t>(outcome.error().code));
     entry.record.set_message(plain_text(outcome.error().message, kTextBytesMax));
   }
-  context_.journal(kAuditTable, key_of(entry.number), entry.record.SerializeAsString());
+  context_.journal(kAuditTable, number_key(entry.number), entry.record.SerializeAsString());
   entries_.push_back(std::move(entry));
   drop_oldest();
 }
@@ -63,7 +47,7 @@ void AuditModule::visit(const std::function<bool(const Entry& entry)>& visit) co
 
 void AuditModule::drop_oldest() {
   for (; entries_.size() > entries_max_; entries_.pop_front())
-    context_.journal(kAuditTable, key_of(entries_.front().number), std::nullopt);
+    context_.journal(kAuditTable, number_key(entries_.front().number), std::nullopt);
 }
 
 void AuditModule::check_invariants() const {

@@ -163,6 +163,7 @@ void Explainer::explain_actor(const Actor& actor, BootTime now, Explanation& out
     if (actor.is_dead()) out.add(2, reason("explain.host_there"));
   }
   if (actor.waits_for_place()) out.add(2, reasons_.of_actor(actor, now));
+  if (const Reason waits = reasons_.in_debugger(actor); !waits.text().empty()) out.add(2, waits);
   if (actor.is_dead()) out.add(2, describe(actor.cause));
   if (actor.restarts > 0) {
     const int most = actor.spec.max_restarts();

@@ -161,7 +161,7 @@ void Rows::fill_actor(const Actor& actor, BootTime now, v1::Actor& row) const {
   fill_amounts(*row.mutable_resources(), actor.resources);
   set_reason(row, actor.waits_for_place() ? reasons_.of_actor(actor, now)
                   : actor.is_dead()       ? describe(actor.cause)
-                                          : Reason());
+                                          : reasons_.in_debugger(actor));
   const Driver* driver = tables_.clients.find(actor.driver);
   row.set_driver(driver == nullptr ? short_id(actor.driver) : driver->name);
   row.set_driver_id(to_string(actor.driver));

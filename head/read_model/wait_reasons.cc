@@ -28,6 +28,11 @@ Reason WaitReasons::of_actor(const Actor& actor, BootTime now) const {
              : and_also(std::move(why), reason("waits.nodes_back", missing, in_seconds(context_.window_end - now)));
 }
 
+Reason WaitReasons::in_debugger(const Actor& actor) const {
+  if (!actor.incarnation || actor.incarnation->breakpoint.empty()) return {};
+  return reason("waits.debugger", actor.incarnation->breakpoint, short_id(actor.id));
+}
+
 Reason WaitReasons::of_request(HolderId holder) const {
   return tables_.placement.explain(holder, [this](HolderId other) { return name_of(other); });
 }

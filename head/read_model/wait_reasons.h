@@ -12,6 +12,8 @@ class WaitReasons {
 
   // Requires an actor that waits for placement.
   Reason of_actor(const Actor& actor, BootTime now) const;
+  // Empty: it waits in no debugger.
+  Reason in_debugger(const Actor& actor) const;
   // For a request in the queue; empty if it is not queued.
   Reason of_request(HolderId holder) const;
 

@@ -145,7 +145,7 @@ struct HeadProcess::Impl {
   std::unique_ptr<LogService> log_lines;
   WatchService watches;
   std::unique_ptr<OperationService> cluster_service, live_service, studies_service, jobs_service, experiments_service,
-      users_service;
+      katib_service, observations_service, models_service, boards_service, users_service;
   std::mutex link_mutex;
   std::function<Result<std::string>()> make_login_link;
   std::shared_ptr<grpc::AuthMetadataProcessor> processor;
@@ -358,8 +358,10 @@ Result<void> HeadProcess::Impl::serve() {
   observers.push_back(std::make_unique<ProofObserver>(*port));
   builder.experimental().SetInterceptorCreators(std::move(observers));
   builder.RegisterService(control->service());
-  for (OperationService* service : {cluster_service.get(), live_service.get(), studies_service.get(),
-                                    jobs_service.get(), experiments_service.get(), users_service.get()})
+  for (OperationService* service :
+       {cluster_service.get(), live_service.get(), studies_service.get(), jobs_service.get(), experiments_service.get(),
+        katib_service.get(), observations_service.get(), models_service.get(), boards_service.get(),
+        users_service.get()})
     builder.RegisterService(service);
   server = builder.BuildAndStart();
   if (!server) {
@@ -457,6 +459,11 @@ void HeadProcess::Impl::register_operations() {
   registry.set_absent("Studies", "this head keeps no studies; one that `volador start --head` started does");
   registry.set_absent("Jobs", "this head takes no jobs; one that `volador start --head` started does");
   registry.set_absent("Experiments", "this head runs no experiments; one that `volador start --head` started does");
+  for (const char* service : {"Katib", "DBManager"})
+    registry.set_absent(service,
+                        "this head runs no resources of kind Experiment; one that `volador start --head` started does");
+  registry.set_absent("Models", "this head keeps no models; one that `volador start --head` started does");
+  registry.set_absent("TensorBoards", "this head runs no experiments; one that `volador start --head` started does");
   for (const std::string& service : options.services_beside)
     registry.set_absent(service, "the head starts or stops; ask again", ErrorCode::kUnavailable);
   registry.set_absent("Live", "this head keeps no rows for others; start it without --no-dashboard");
@@ -500,6 +507,10 @@ void HeadProcess::Impl::register_operations() {
   studies_service = std::make_unique<OperationService>("Studies", registry, *authorizer);
   jobs_service = std::make_unique<OperationService>("Jobs", registry, *authorizer);
   experiments_service = std::make_unique<OperationService>("Experiments", registry, *authorizer);
+  katib_service = std::make_unique<OperationService>("Katib", registry, *authorizer);
+  observations_service = std::make_unique<OperationService>("DBManager", registry, *authorizer);
+  models_service = std::make_unique<OperationService>("Models", registry, *authorizer);
+  boards_service = std::make_unique<OperationService>("TensorBoards", registry, *authorizer);
   users_service = std::make_unique<OperationService>("Users", registry, *authorizer);
 }
 
@@ -531,6 +542,10 @@ void HeadProcess::Impl::stop() {
   port.reset();
   if (programs) programs->stop();
   users_service.reset();
+  observations_service.reset();
+  katib_service.reset();
+  models_service.reset();
+  boards_service.reset();
   experiments_service.reset();
   jobs_service.reset();
   studies_service.reset();

@@ -11,18 +11,13 @@
 #include "runtime/paths.h"
 #include "runtime/quantities.h"
 #include "runtime/resources.h"
+#include "runtime/text.h"
 
 namespace volador::head {
 namespace {
 
 constexpr size_t kHashBytes = 32;
 constexpr std::string_view kUnfinished = ".part";
-
-std::string hex_of(std::string_view bytes) {
-  std::string out;
-  for (char c : bytes) fmt::format_to(std::back_inserter(out), "{:02x}", static_cast<uint8_t>(c));
-  return out;
-}
 
 // The 32 bytes of a file name of 64 hex digits; empty: not such a name.
 std::string hash_of_name(const std::string& name) {
@@ -34,7 +29,7 @@ std::string hash_of_name(const std::string& name) {
 
 }  // namespace
 
-std::string program_name(const std::string& sha256) { return "sha256:" + hex_of(sha256).substr(0, 8) + "…"; }
+std::string program_name(const std::string& sha256) { return "sha256:" + hex_text(sha256).substr(0, 8) + "…"; }
 
 Result<std::unique_ptr<ProgramCache>> ProgramCache::open(std::filesystem::path folder,
                                                          const ProgramCacheLimits& limits) {
@@ -56,7 +51,7 @@ Result<std::unique_ptr<ProgramCache>> ProgramCache::open(std::filesystem::path f
   return cache;
 }
 
-std::filesystem::path ProgramCache::path_of(const std::string& sha256) const { return folder_ / hex_of(sha256); }
+std::filesystem::path ProgramCache::path_of(const std::string& sha256) const { return folder_ / hex_text(sha256); }
 
 void ProgramCache::insert(const std::string& sha256, int64_t bytes) {
   auto [entry, is_new] = entries_.try_emplace(sha256);
@@ -115,7 +110,7 @@ Result<std::unique_ptr<ProgramCache::Upload>> ProgramCache::begin(const std::str
                                   program_name(sha256), counted(size, "byte does", "bytes do"), counted(bytes_, "byte"),
                                   limits_.bytes));
   }
-  const auto temporary = folder_ / fmt::format("{}.{}{}", hex_of(sha256), next_upload_++, kUnfinished);
+  const auto temporary = folder_ / fmt::format("{}.{}{}", hex_text(sha256), next_upload_++, kUnfinished);
   const int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
   if (fd < 0) return make_error(file_error("create", temporary, errno));
   return std::unique_ptr<Upload>(new Upload(*this, sha256, size, temporary, fd));

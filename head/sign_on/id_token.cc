@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "head/sign_on/provider.h"
+#include "runtime/text.h"
 
 namespace volador::head {
 namespace {
@@ -38,12 +39,6 @@ std::optional<double> time_of(const json& claims, const char* name) {
   return value >= 0 && value < 1e11 ? std::optional(value) : std::nullopt;
 }
 
-std::string lowered(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? char(c + 32) : c; });
-  return out;
-}
-
 bool is_plain(std::string_view text, size_t bytes_max) {
   return text.size() <= bytes_max && std::all_of(text.begin(), text.end(), [](char c) {
            return static_cast<unsigned char>(c) >= ' ' && c != 0x7F;
@@ -51,7 +46,7 @@ bool is_plain(std::string_view text, size_t bytes_max) {
 }
 
 // "mei" of "Mei@example.org".
-std::string user_name_of(const std::string& claim) { return lowered(claim.substr(0, claim.find('@'))); }
+std::string user_name_of(const std::string& claim) { return lower_case(claim.substr(0, claim.find('@'))); }
 
 bool is_mail(std::string_view text) {
   const size_t at = text.find('@');
@@ -74,7 +69,7 @@ std::set<std::string> texts_of(const json& claims, const std::string& name) {
 // A group of the cluster for one of the provider: "/Vision" and "Vision" are "vision".
 std::string group_name_of(std::string_view group) {
   if (group.starts_with('/')) group.remove_prefix(1);
-  return lowered(group);
+  return lower_case(group);
 }
 
 Result<void> check_audience(const json& claims, const std::string& client) {
@@ -114,7 +109,7 @@ Result<void> check_times(const json& claims, WallTime now) {
 
 Result<void> check_mail_domain(const json& claims, const std::string& mail, const SignOnOptions& options) {
   if (options.allowed_domains.empty()) return {};
-  const std::string domain = mail.empty() ? "" : lowered(mail.substr(mail.find('@') + 1));
+  const std::string domain = mail.empty() ? "" : lower_case(mail.substr(mail.find('@') + 1));
   if (!options.allowed_domains.contains(domain)) {
     return not_allowed(fmt::format("the mail address {}is not of a domain that may sign in: {} (oidc.allowed_domains)",
                                    mail.empty() ? "" : mail + " ", fmt::join(options.allowed_domains, ", ")));

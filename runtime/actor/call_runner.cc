@@ -13,6 +13,7 @@
 #include "runtime/actor/deferred.h"
 #include "runtime/actor/host_lease.h"
 #include "runtime/actor/math_threads.h"
+#include "runtime/actor/process_calls.h"
 #include "runtime/log.h"
 #include "runtime/net/call_errors.h"
 #include "runtime/net/held_writes.h"
@@ -159,6 +160,10 @@ bool CallRunner::accept(Call& call, net::CallRequest&& request, std::shared_ptr<
   }
   const auto method = class_.methods.find(request.method);
   if (method == class_.methods.end()) {
+    if (const internal::ProcessCall* answer = internal::find_process_call(request.method)) {
+      (*answer)(id_, request, std::move(responder));
+      return false;
+    }
     responder->reply(make_error(
         ErrorCode::kInvalidArgument,
         class_.runs_tasks

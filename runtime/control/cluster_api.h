@@ -22,6 +22,9 @@ class LogLine;
 
 namespace volador::control {
 
+// Calls of processes of a job go through the relay of their node if it has one (call_relay.h), otherwise over a connection
+// of this object.
+//
 // Thread safe. Every call blocks for at most `timeout` (then kTimeout), and for up to 1 s more if the head could not be
 // reached the last time. kUnauthenticated and kPermissionDenied come
 // from the head; kUnavailable names what was tried.
@@ -62,6 +65,11 @@ class ClusterApi {
 
  private:
   struct Impl;
+  explicit ClusterApi(std::unique_ptr<Impl> impl);
+  static Result<std::unique_ptr<ClusterApi>> open(const std::string& address, const security::Fingerprint& authority,
+                                                  std::string bearer, std::chrono::milliseconds timeout,
+                                                  const Clock& clock);
+
   std::unique_ptr<Impl> impl_;
 };
 

@@ -8,11 +8,15 @@
 #include <unordered_map>
 
 #include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/katib/v1beta1/api.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
+#include "runtime/protocol/volador/v1/katib.pb.h"
 #include "runtime/protocol/volador/v1/live.pb.h"
+#include "runtime/protocol/volador/v1/models.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
+#include "runtime/protocol/volador/v1/tensorboards.pb.h"
 #include "runtime/protocol/volador/v1/users.pb.h"
 #include "runtime/result.h"
 
@@ -24,11 +28,18 @@ struct Catalogue {
   std::unordered_map<std::string_view, const Entry*> by_name, by_path;
 };
 
-std::array<const google::protobuf::FileDescriptor*, 7> files() {
-  return {protocol::JoinRequest::descriptor()->file(),      v1::DrainRequest::descriptor()->file(),
-          v1::WatchRequest::descriptor()->file(),           v1::AskRequest::descriptor()->file(),
-          v1::SubmitJobRequest::descriptor()->file(),       v1::LoginRequest::descriptor()->file(),
-          v1::CreateExperimentRequest::descriptor()->file()};
+std::array<const google::protobuf::FileDescriptor*, 11> files() {
+  return {protocol::JoinRequest::descriptor()->file(),
+          v1::DrainRequest::descriptor()->file(),
+          v1::WatchRequest::descriptor()->file(),
+          v1::AskRequest::descriptor()->file(),
+          v1::SubmitJobRequest::descriptor()->file(),
+          v1::LoginRequest::descriptor()->file(),
+          v1::CreateExperimentRequest::descriptor()->file(),
+          v1::ApplyKatibResourcesRequest::descriptor()->file(),
+          api::v1::beta1::ReportObservationLogRequest::descriptor()->file(),
+          v1::CreateModelRequest::descriptor()->file(),
+          v1::StartTensorBoardRequest::descriptor()->file()};
 }
 
 const Catalogue& all() {
@@ -39,6 +50,7 @@ const Catalogue& all() {
         const auto* service = file->service(s);
         for (int m = 0; m < service->method_count(); ++m) {
           const auto* method = service->method(m);
+          if (!method->options().HasExtension(v1::operation)) continue;  // Served by other processes than the head.
           out.entries.push_back({.name = service->name() + "/" + method->name(),
                                  .path = fmt::format("/{}/{}", service->full_name(), method->name()),
                                  .method = method,

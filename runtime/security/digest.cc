@@ -5,6 +5,7 @@
 #include <openssl/sha.h>
 
 #include "runtime/result.h"
+#include "runtime/text.h"
 
 namespace volador::security {
 
@@ -41,14 +42,7 @@ std::string raw(const Digest& digest) {
 }
 
 std::string hex(const Digest& digest) {
-  constexpr char kDigits[] = "0123456789abcdef";
-  std::string out;
-  out.reserve(digest.size() * 2);
-  for (uint8_t byte : digest) {
-    out += kDigits[byte >> 4];
-    out += kDigits[byte & 15];
-  }
-  return out;
+  return hex_text({reinterpret_cast<const char*>(digest.data()), digest.size()});
 }
 
 bool constant_time_equal(std::string_view left, std::string_view right) {

@@ -7,6 +7,8 @@
 #include <array>
 #include <optional>
 
+#include "runtime/text.h"
+
 namespace volador::security {
 namespace {
 
@@ -62,13 +64,6 @@ std::string bytes_of_hex(std::string_view digits) {
     out += static_cast<char>(nibble(digits[i]) << 4 | nibble(digits[i + 1]));
   }
   return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kSpace = " \t\r\n";
-  const size_t begin = text.find_first_not_of(kSpace);
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
 tl::unexpected<Error> bad(std::string_view why) {

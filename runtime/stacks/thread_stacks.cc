@@ -2,6 +2,7 @@
 
 #include <execinfo.h>
 #include <fmt/format.h>
+#include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -29,6 +30,7 @@ struct Shot {
   enum Phase : uint64_t { kIdle = 0, kAsked = 1, kWriting = 2, kDone = 3 };
   std::atomic<uint64_t> state{kIdle};
   int depth = 0;
+  uintptr_t handle = 0;
   std::array<void*, kFramesMax + kOwnFrames> frames{};
 };
 std::atomic<Shot*> shot{nullptr};
@@ -40,6 +42,7 @@ void on_signal(int, siginfo_t* info, void*) {
   uint64_t expected = number << 2 | Shot::kAsked;
   if (asked != nullptr && info->si_code == SI_QUEUE &&
       asked->state.compare_exchange_strong(expected, number << 2 | Shot::kWriting)) {
+    asked->handle = ::pthread_self();
     asked->depth = ::backtrace(asked->frames.data(), static_cast<int>(asked->frames.size()));
     asked->state.store(number << 2 | Shot::kDone, std::memory_order_release);
   }
@@ -115,6 +118,7 @@ void ask(ThreadStack& of, int signal) {
     nap();
   }
   of.frames = frames_of(*here, kOwnFrames);
+  of.handle = here->handle;
   here->state.store(Shot::kIdle);
 }
 
@@ -146,6 +150,7 @@ Result<std::vector<ThreadStack>> capture(milliseconds patience) {
       Shot own;
       own.depth = ::backtrace(own.frames.data(), static_cast<int>(own.frames.size()));
       one.frames = frames_of(own, 0);
+      one.handle = ::pthread_self();
     } else if ((one.thread.blocked_signals >> (*signal - 1) & 1) != 0) {
       one.note = fmt::format("it blocks all signals, {} among them", *signal);
     } else if (Steady::now() >= until) {

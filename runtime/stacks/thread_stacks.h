@@ -24,6 +24,7 @@ struct ThreadStack {
   ThreadRow thread;
   std::vector<uintptr_t> frames;  // Innermost first; all others are return addresses.
   std::string note;               // Why frames is empty.
+  uintptr_t handle = 0;           // Its pthread_self(); 0: it did not answer.
 };
 
 // Captures all threads including the caller's; takes at most about `patience`, and threads not reached by then have a

@@ -29,6 +29,8 @@ class ChildProcess {
   ChildProcess(ChildProcess&& other) noexcept;
   ChildProcess& operator=(ChildProcess&&) = delete;
 
+  pid_t pid() const { return pid_; }  // Also that of its process group. 0: it has ended.
+
   struct Reader {
     std::string_view input = {};                                   // For stdin, which is closed after it.
     std::function<Result<void>(std::string_view)> on_output = {};  // Bytes of stdout; an error ends the child.

@@ -118,6 +118,12 @@ class Builder : public YAML::EventHandler {
 
   Document document;
 
+  // What the document used is not left for the next ones. Each has a value at least.
+  void take_from(Limits& left) const {
+    left.values -= std::min(left.values, std::max<size_t>(values_, 1));
+    left.expanded_bytes -= std::min(left.expanded_bytes, bytes_);
+  }
+
   void OnDocumentStart(const YAML::Mark&) override {}
   void OnDocumentEnd() override {}
 
@@ -344,7 +350,11 @@ Value plain_scalar(std::string_view text) {
   return Value::of_text(std::string(text));
 }
 
-tl::expected<Document, Problem> read(std::string_view text, std::string_view name, const Limits& limits) {
+namespace {
+
+// The documents of a file; the one after `documents_max` is a problem.
+tl::expected<std::vector<Document>, Problem> read_up_to(std::string_view text, std::string_view name,
+                                                        const Limits& limits, size_t documents_max) {
   const auto file = std::make_shared<const std::string>(name);
   const auto problem = [&](std::string what, int line, int column) {
     return tl::unexpected(Problem{{file, line, column}, std::move(what)});
@@ -367,23 +377,40 @@ tl::expected<Document, Problem> read(std::string_view text, std::string_view nam
     }
     at += length;
   }
-  Builder builder(columns, file, limits);
+  std::vector<Document> documents;
+  Limits left = limits;
   try {
     std::istringstream stream{std::string(text)};
     YAML::Parser parser(stream);
-    if (parser.HandleNextDocument(builder)) {
-      Builder second(columns, file, limits);
-      if (parser.HandleNextDocument(second)) {
-        const Place& place = second.document.root.place;
+    while (true) {
+      Builder builder(columns, file, left);
+      if (!parser.HandleNextDocument(builder)) break;
+      if (documents.size() == documents_max) {
+        const Place& place = builder.document.root.place;
         return problem("expected one document; a second one begins here", std::max(place.line, 1),
                        std::max(place.column, 1));
       }
+      builder.take_from(left);
+      documents.push_back(std::move(builder.document));
     }
   } catch (const YAML::Exception& wrong) {
     return problem(fmt::format("not valid YAML: {}", wrong.msg), std::max(wrong.mark.line, 0) + 1,
                    columns.column(wrong.mark.line, wrong.mark.column));
   }
-  return std::move(builder.document);
+  return documents;
+}
+
+}  // namespace
+
+tl::expected<Document, Problem> read(std::string_view text, std::string_view name, const Limits& limits) {
+  auto documents = read_up_to(text, name, limits, 1);
+  if (!documents) return tl::unexpected(std::move(documents).error());
+  return documents->empty() ? Document() : std::move(documents->front());
+}
+
+tl::expected<std::vector<Document>, Problem> read_documents(std::string_view text, std::string_view name,
+                                                            const Limits& limits) {
+  return read_up_to(text, name, limits, limits.values);
 }
 
 }  // namespace volador::yaml

@@ -40,6 +40,11 @@ struct Document {
 [[nodiscard]] tl::expected<Document, Problem> read(std::string_view text, std::string_view name,
                                                    const Limits& limits = {});
 
+// As read(), for a file of several documents, which lines of --- separate. The limits are those of the whole file; an empty
+// document is null.
+[[nodiscard]] tl::expected<std::vector<Document>, Problem> read_documents(std::string_view text, std::string_view name,
+                                                                          const Limits& limits = {});
+
 // Kind and value of a scalar without quotes; the place is unknown. NaN and infinity are texts.
 Value plain_scalar(std::string_view text);
 

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "runtime/text.h"
 #include "runtime/yaml/reader.h"
 
 namespace volador::yaml {
@@ -53,8 +54,7 @@ std::string number_text(double number) {
 // Whether some reader takes the text for something else when it has no quotes.
 bool needs_quotes(std::string_view text) {
   if (!plain_scalar(text).is_text()) return true;
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  const std::string lower = lower_case(text);
   for (const std::string_view word : {"yes", "no", "on", "off", "y", "n", "<<", "="})
     if (lower == word) return true;
   // Numbers, times of day, dates, .inf and .nan of YAML 1.1.

@@ -5,19 +5,9 @@
 #include <utility>
 
 #include "runtime/result.h"
+#include "runtime/text.h"
 
 namespace volador::train {
-namespace {
-
-std::string_view trimmed(std::string_view text) {
-  const auto blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && blank(text.front())) text.remove_prefix(1);
-  while (!text.empty() && blank(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-}  // namespace
-
 CsvRows::CsvRows(std::string_view text, char separator, std::string name)
     : text_(text), separator_(separator), name_(std::move(name)) {
   if (separator == '"' || separator == '\n' || separator == '\r')

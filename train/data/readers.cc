@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "runtime/result.h"
+#include "runtime/text.h"
 #include "train/data/csv_rows.h"
 #include "train/data/file_bytes.h"
 #include "train/data/image_file.h"
@@ -192,8 +193,7 @@ std::vector<std::string> names_from(const std::vector<fs::path>& folders, const 
 
 bool is_missing(std::string_view cell) {
   if (cell.empty() || cell == "?") return true;
-  std::string lower;
-  for (const char c : cell.substr(0, 5)) lower += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string lower = lower_case(cell.substr(0, 5));
   return lower == "na" || lower == "n/a" || lower == "nan" || lower == "null" || lower == "none";
 }
 
@@ -358,8 +358,7 @@ class CsvLoad {
 };
 
 bool is_image(const fs::path& file) {
-  std::string extension = file.extension().string();
-  for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  const std::string extension = lower_case(file.extension().string());
   return extension == ".jpg" || extension == ".jpeg" || extension == ".png" || extension == ".bmp";
 }
 

@@ -33,6 +33,13 @@ using std::chrono::milliseconds;
 constexpr auto kStrangerAge = milliseconds(1000);  // A younger process may be a host whose Forked message is unread.
 constexpr auto kSweepSoon = milliseconds(50);
 constexpr auto kSweepAgain = milliseconds(250);
+constexpr int kEmptyListsMin = 3;
+
+// A process that has ended and waits to be collected counts.
+bool has_child() {
+  siginfo_t info{};
+  return ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT | __WALL) == 0 || errno != ECHILD;
+}
 
 int pidfd_open(pid_t pid) { return static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)); }
 
@@ -91,8 +98,9 @@ struct Children::Child final : net::Pollable {
   }
 };
 
-Children::Children(net::IoLoop& loop, std::function<std::optional<BootTime>()> oldest_fork_in_flight)
-    : loop_(loop), oldest_fork_in_flight_(std::move(oldest_fork_in_flight)), older_([] {
+Children::Children(net::IoLoop& loop, std::function<std::optional<BootTime>()> oldest_fork_in_flight,
+                   std::function<bool(pid_t)> is_warm)
+    : loop_(loop), oldest_fork_in_flight_(std::move(oldest_fork_in_flight)), is_warm_(std::move(is_warm)), older_([] {
         const auto pids = children_of_this_process();
         return std::set<pid_t>(pids.begin(), pids.end());
       }()) {}
@@ -203,7 +211,7 @@ void Children::sweep() {
   const auto oldest_fork = oldest_fork_in_flight_ ? oldest_fork_in_flight_() : std::nullopt;
   std::map<pid_t, BootTime> still;
   for (const pid_t pid : own_children()) {
-    if (children_.contains(pid)) continue;
+    if (children_.contains(pid) || (is_warm_ && is_warm_(pid))) continue;
     const auto known = strangers_.find(pid);
     const BootTime seen = known == strangers_.end() ? now : known->second;
     still[pid] = seen;
@@ -222,9 +230,11 @@ void Children::sweep() {
 
 void Children::kill_all(milliseconds patience) {
   const auto end = std::chrono::steady_clock::now() + patience;
-  for (;;) {
+  // The kernel lists children by the thread that started them, and moves them to another thread when that one ends.
+  // A list that is read meanwhile misses them, so that one empty list proves nothing.
+  for (int empty = 0; has_child() && empty < kEmptyListsMin;) {
     const auto left = own_children();
-    if (left.empty()) break;
+    empty = left.empty() ? empty + 1 : 0;
     for (const pid_t pid : left) {
       if (::getpgid(pid) == pid) ::kill(-pid, SIGKILL);
       ::kill(pid, SIGKILL);

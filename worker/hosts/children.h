@@ -2,7 +2,8 @@
 //
 // Processes that a host leaves behind (double forks, own sessions) are reparented to the nearest subreaper when their
 // parent ends: to the host while it lives, then to this process. A child that was not started here and does not come
-// from a pending fork is therefore an orphan of an ended host: sweep() kills it, repeatedly until none is left.
+// from a pending fork is therefore an orphan of an ended host: sweep() kills it, repeatedly until none is left. Warm
+// processes, which outlive the host that started them, are left alone.
 // Children that existed before this object are ignored.
 #pragma once
 
@@ -30,8 +31,10 @@ struct ExitStatus {
 // Table of watched child processes. Loop thread only, except the constructor.
 class Children {
  public:
-  // `oldest_fork_in_flight`: when the oldest unanswered fork request was sent; nullopt: none.
-  Children(net::IoLoop& loop, std::function<std::optional<BootTime>()> oldest_fork_in_flight);
+  // `oldest_fork_in_flight`: when the oldest unanswered fork request was sent; nullopt: none. `is_warm`: whether sweep()
+  // leaves a child alone; empty: none.
+  Children(net::IoLoop& loop, std::function<std::optional<BootTime>()> oldest_fork_in_flight,
+           std::function<bool(pid_t)> is_warm = {});
   ~Children();
   Children(const Children&) = delete;
   Children& operator=(const Children&) = delete;
@@ -67,6 +70,7 @@ class Children {
 
   net::IoLoop& loop_;
   std::function<std::optional<BootTime>()> oldest_fork_in_flight_;
+  std::function<bool(pid_t)> is_warm_;
   const std::set<pid_t> older_;  // Children that existed before.
   std::map<pid_t, std::shared_ptr<Child>> children_;
   std::map<pid_t, BootTime> strangers_;  // Unwatched children, with the time they were first seen.

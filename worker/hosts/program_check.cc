@@ -11,6 +11,8 @@
 #include <fstream>
 #include <sstream>
 
+#include "runtime/text.h"
+
 namespace volador::worker {
 namespace {
 
@@ -43,12 +45,6 @@ std::string machine_name(int machine) {
   }
 }
 
-std::string_view trim(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t' || text.back() == '\r')) text.remove_suffix(1);
-  return text;
-}
-
 }  // namespace
 
 std::vector<std::string> missing_libraries(std::string_view loader_output) {
@@ -59,7 +55,7 @@ std::vector<std::string> missing_libraries(std::string_view loader_output) {
   std::istringstream lines{std::string(loader_output)};
   for (std::string line; std::getline(lines, line);) {
     if (const size_t arrow = line.find(" => not found"); arrow != std::string::npos) {
-      add(std::string(trim(std::string_view(line).substr(0, arrow))));
+      add(std::string(trimmed(std::string_view(line).substr(0, arrow))));
       continue;
     }
     // "prog: /lib/libstdc++.so.6: version `GLIBCXX_3.4.32' not found (required by prog)"
@@ -67,7 +63,7 @@ std::vector<std::string> missing_libraries(std::string_view loader_output) {
     const size_t end = line.find("' not found");
     if (version != std::string::npos && end != std::string::npos && version < end) {
       const std::string name = line.substr(version + 9, end - version - 9);
-      std::string_view file = trim(std::string_view(line).substr(0, version));
+      std::string_view file = trimmed(std::string_view(line).substr(0, version));
       if (file.ends_with(':')) file.remove_suffix(1);
       if (const size_t slash = file.rfind('/'); slash != std::string_view::npos) file.remove_prefix(slash + 1);
       add(fmt::format("{} in version {}", file, name));

@@ -3,27 +3,16 @@
 #include <algorithm>
 
 #include "runtime/log_line.h"
+#include "runtime/text.h"
 
 namespace volador::worker {
-namespace {
-
-constexpr char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + ('a' - 'A')) : c; }
-
-std::string lowered(std::string_view text) {
-  std::string out(text);
-  std::transform(out.begin(), out.end(), out.begin(), lower);
-  return out;
-}
-
-}  // namespace
-
 bool tells_of_trouble(std::string_view line) { return log::facts_of_line(line).level == "error"; }
 
 void find_lines(std::string_view text, int64_t first, const LogWanted& wanted,
                 const std::function<void(int64_t line, std::string_view text)>& found) {
   // Searches the whole piece: most lines do not match and need not be extracted.
-  const std::string letters = wanted.find.empty() ? std::string() : lowered(text);
-  const std::string find = lowered(wanted.find);
+  const std::string letters = wanted.find.empty() ? std::string() : lower_case(text);
+  const std::string find = lower_case(wanted.find);
   if (find.find('\n') != std::string::npos) return;  // No line contains a newline.
   int64_t line = first;
   size_t at = 0;

@@ -28,6 +28,7 @@ struct AgentOptions {
   TemplateOptions templates;
   ProgramStoreOptions programs;
   std::filesystem::path log_file;    // The worker's own log, served through the head.
+  std::filesystem::path warm;        // Folder of the node's warm processes; empty: there are none.
   StoreServer* store = nullptr;      // For the node's usage and the handles in its objects; outlives the agent.
   std::filesystem::path root = "/";  // Contains proc/, for process measurements.
   double memory_threshold = 0.95;    // Fraction of memory in use at which the largest host is ended; 0: never.

@@ -13,6 +13,7 @@
 #include "runtime/job_thread.h"
 #include "worker/hosts/host_questions.h"
 #include "worker/hosts/lease_memory.h"
+#include "worker/hosts/warm_processes.h"
 #include "worker/logs/log_archive.h"
 #include "worker/resources/health_rules.h"
 #include "worker/resources/host_usage.h"
@@ -30,7 +31,9 @@ struct NodeAgent::Impl : std::enable_shared_from_this<NodeAgent::Impl> {
         outside(std::move(around)),
         lease(std::move(page)),
         core(options.core),
-        children(io, [this] { return templates.oldest_fork_in_flight(); }),
+        children(
+            io, [this] { return templates.oldest_fork_in_flight(); },
+            [this](pid_t pid) { return is_warm_process(options.warm, pid); }),
         templates(io, children, lease.fd(), options.templates),
         programs(options.programs),
         disk("logs", on_loop()),

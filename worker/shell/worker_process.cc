@@ -20,6 +20,7 @@
 #include <thread>
 
 #include "runtime/clock.h"
+#include "runtime/control/call_relay.h"
 #include "runtime/control/certify.h"
 #include "runtime/control/channel.h"
 #include "runtime/control/join.h"
@@ -35,6 +36,7 @@
 #include "worker/hosts/host_groups.h"
 #include "worker/hosts/host_sockets.h"
 #include "worker/hosts/leftovers.h"
+#include "worker/hosts/warm_processes.h"
 #include "worker/resources/health_reader.h"
 #include "worker/shell/data_port.h"
 #include "worker/shell/node_agent.h"
@@ -133,6 +135,7 @@ class WorkerProcess {
   std::thread certifier_;
 
   std::unique_ptr<net::IoLoop> loop_;
+  std::unique_ptr<control::CallRelay> relay_;
   std::unique_ptr<DataPort> port_;
   std::unique_ptr<StoreServer> store_;
   std::unique_ptr<HostGroups> groups_;
@@ -257,7 +260,7 @@ Outcome<void> WorkerProcess::claim_folders() {
     return failed(WorkerExit::kFailed, made.error());
   if (const auto made = make_run_directory(run_dir_, ::getuid()); !made)
     return failed(WorkerExit::kFailed, made.error());
-  for (const fs::path& folder : {paths_.logs(), paths_.scratch()}) {
+  for (const fs::path& folder : {paths_.logs(), paths_.scratch(), run_dir_ / kWarmFolder}) {
     if (const auto made = make_private_directory(folder); !made) return failed(WorkerExit::kFailed, made.error());
   }
   return {};
@@ -356,6 +359,13 @@ Outcome<void> WorkerProcess::make_agent() {
   auto loop = net::IoLoop::create("volador-worker");
   if (!loop) return failed(WorkerExit::kFailed, loop.error());
   loop_ = std::move(*loop);
+  auto relay = control::CallRelay::create(
+      *loop_, {.folder = run_dir_, .address = options_.head_address, .authority_pem = credentials_.authority_pem});
+  if (relay) {
+    relay_ = std::move(*relay);
+  } else {
+    log::warn("worker", "processes of jobs call the head without the node's relay", {{"error", relay.error().message}});
+  }
   auto port = DataPort::create(*loop_, clock_, {.bind_address = bind, .port = options_.data_port},
                                [this](HostId host, net::UniqueFd fd, uint64_t number) -> Result<void> {
                                  if (!agent_ || !store_) return make_error(ErrorCode::kUnavailable, "the node starts");
@@ -428,6 +438,7 @@ Outcome<void> WorkerProcess::make_agent() {
   agent.hosts.node_name = options_.node_name;
   agent.hosts.node = identity_.id;
   agent.hosts.socket_dir = make_socket_folder(options_.paths, identity_.id);
+  agent.warm = run_dir_ / kWarmFolder;
   agent.hosts.store_socket = (run_dir_ / kStoreSocket).string();
   agent.hosts.scratch_dir = paths_.scratch();
   agent.hosts.log_dir = paths_.logs();
@@ -599,6 +610,7 @@ WorkerProcess::~WorkerProcess() {
   }
   groups_.reset();
   store_.reset();
+  relay_.reset();
   port_.reset();
   {
     const std::lock_guard guard(certify_mutex_);
