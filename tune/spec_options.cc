@@ -36,6 +36,9 @@ int64_t SpecOptions::integer(const std::string& option, int64_t otherwise) {
 double SpecOptions::real(const std::string& option, double otherwise) {
   return take(option, otherwise, [](const std::string& text) { return parse_real(text); });
 }
+std::optional<double> SpecOptions::real(const std::string& option) {
+  return take(option, std::optional<double>(), [](const std::string& text) { return parse_real(text); });
+}
 bool SpecOptions::boolean(const std::string& option, bool otherwise) {
   return take(option, otherwise, [](const std::string& text) { return parse_boolean(text); });
 }

@@ -22,6 +22,7 @@ class SpecOptions {
   // The value in the text, or `otherwise`.
   int64_t integer(const std::string& option, int64_t otherwise);
   double real(const std::string& option, double otherwise);
+  std::optional<double> real(const std::string& option);  // No value: the option is absent.
   bool boolean(const std::string& option, bool otherwise);
   // Empty if the option is absent.
   std::string one_of(const std::string& option, const std::vector<std::string>& words);

@@ -41,6 +41,7 @@
 #include "tune/searchers/searcher.h"
 #include "tune/searchers/sobol_searcher.h"
 #include "tune/searchers/tpe_searcher.h"
+#include "tune/searchers/trees_searcher.h"
 #include "tune/searchers/variant_searcher.h"
 #include "tune/simulation/simulation.h"
 #include "tune/space/config.h"

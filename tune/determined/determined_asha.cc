@@ -169,6 +169,25 @@ double AshaMethod::progress(const TrialRecords&) const {
   return asha_progress(rungs_[0].entries.size(), completed_ - invalid_, options_.max_trials);
 }
 
+std::vector<SearchRung> AshaMethod::rungs() const {
+  std::vector<SearchRung> all;
+  for (const Rung& rung : rungs_) {
+    SearchRung& shown = all.emplace_back(SearchRung{.length = rung.length, .awaited = rung.outstanding, .members = {}});
+    const bool is_last = &rung == &rungs_.back();
+    rung.entries.each([&](const RankedEntry& entry) {
+      if (entry.metric == kExitedMetric) return;
+      const Trial& trial = trials_[entry.trial];
+      const Act act = is_last                        ? Act::kFinished
+                      : entry.promoted               ? Act::kPassed
+                      : trial.closed || trial.exited ? Act::kStopped
+                                                     : Act::kPaused;
+      shown.members.push_back({trial.request, entry.metric, act});
+    });
+    if (is_last) std::ranges::stable_sort(shown.members, {}, &SearchRung::Member::metric);
+  }
+  return all;
+}
+
 Config AshaMethod::state() const {
   Config rungs = Config::list({}), trials = Config::list({});
   for (const Rung& rung : rungs_)

@@ -35,6 +35,7 @@ class AshaMethod final : public Method {
   Operations closed(Creator& creator, const RequestId& request) override;
   Operations exited(Creator& creator, const RequestId& request, ExitReason reason) override;
   double progress(const TrialRecords& trials) const override;
+  std::vector<SearchRung> rungs() const override;
   Config state() const override;
   void read(const Config& state) override;
 

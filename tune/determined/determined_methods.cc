@@ -143,6 +143,17 @@ double TournamentMethod::progress(const TrialRecords& trials) const {
   return sum / static_cast<double>(methods_.size());
 }
 
+std::vector<SearchRung> TournamentMethod::rungs() const {
+  std::vector<SearchRung> all;
+  for (size_t i = 0; i < methods_.size(); ++i) {
+    for (SearchRung& rung : methods_[i]->rungs()) {
+      rung.bracket = static_cast<int64_t>(i);
+      all.push_back(std::move(rung));
+    }
+  }
+  return all;
+}
+
 Config TournamentMethod::state() const {
   Config methods = Config::list({}), owners = Config::list({});
   for (const auto& method : methods_) methods.push_back(method->state());

@@ -316,7 +316,7 @@ Result<Operations> Search::answer(int64_t event, const Operations& operations, s
   const auto refuse_answer = [](const std::string& text) { return make_error(ErrorCode::kInvalidArgument, text); };
   if (custom_ == nullptr)
     return refuse_answer(fmt::format("searcher.name is {}: only a custom one takes operations", options_.name));
-  if (event <= custom_->answered()) return Operations();
+  if (event != 0 && event <= custom_->answered()) return Operations();
   if (event > custom_->last_event())
     return refuse_answer(fmt::format("event {}: expected at most {}, the last one", event, custom_->last_event()));
   if (shut_down_) return refuse_answer("the search has shut down: it takes no more operations");
@@ -324,9 +324,18 @@ Result<Operations> Search::answer(int64_t event, const Operations& operations, s
     return refuse_answer(fmt::format("progress: expected 0 to 1, got {}", format_real(*progress)));
   auto good = checked(operations);
   if (!good) return good;
-  custom_->answer(event, *good, progress);
+  custom_->answer(event == 0 ? custom_->answered() : event, *good, progress);
   for (const Operation& operation : *good) shut_down_ = shut_down_ || std::holds_alternative<Shutdown>(operation);
   return take(std::move(*good));
+}
+
+std::vector<SearchRung> Search::rungs() const {
+  std::vector<SearchRung> all = method_->rungs();
+  if (options_.smaller_is_better) return all;
+  for (SearchRung& rung : all) {
+    for (SearchRung::Member& member : rung.members) member.metric = -member.metric;
+  }
+  return all;
 }
 
 double Search::progress() {

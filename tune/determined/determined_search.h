@@ -22,6 +22,7 @@
 #include "runtime/result.h"
 #include "tune/determined/determined_hyperparameters.h"
 #include "tune/determined/determined_random.h"
+#include "tune/loop/decision_record.h"
 
 namespace volador::tune::determined {
 
@@ -138,6 +139,19 @@ class TrialRecords {
   std::unordered_map<RequestId, size_t> index_;
 };
 
+// A rung of a search that ends trials early.
+struct SearchRung {
+  struct Member {
+    RequestId request;
+    double metric = 0;
+    Act act = Act::kPassed;  // Passed, paused, stopped or finished.
+  };
+  int64_t bracket = 0;
+  int64_t length = 0;
+  int64_t awaited = 0;          // Trials on the way to it.
+  std::vector<Member> members;  // Best first; without trials that ended before they validated.
+};
+
 // A search method. It tracks a trial from created() on.
 class Method {
  public:
@@ -156,6 +170,8 @@ class Method {
   virtual Operations exited(Creator& creator, const RequestId& request, ExitReason reason) = 0;
   // Returns 0 to 1.
   virtual double progress(const TrialRecords& trials) const = 0;
+  // By bracket and length; none: the method has no rungs. Smaller metrics are better.
+  virtual std::vector<SearchRung> rungs() const { return {}; }
   virtual Config state() const = 0;
   // Throws the exceptions of Config's accessors; the object must not be used after that.
   virtual void read(const Config& state) = 0;
@@ -199,6 +215,8 @@ class Search {
   void trained(const RequestId& request, double units);
   // Returns 0 to 1, and never less than before.
   double progress();
+  // Metrics as they were validated. O(trials).
+  std::vector<SearchRung> rungs() const;
 
   // For custom searches: the events that wait for their program; null for others. Each is an answer to an operation, or
   // the last progress of a trial, which bounds them.

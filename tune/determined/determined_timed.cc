@@ -91,6 +91,21 @@ double TimedAshaMethod::progress(const TrialRecords&) const {
   return asha_progress(rungs_[0].entries.size(), completed_ - invalid_, options_.max_trials);
 }
 
+std::vector<SearchRung> TimedAshaMethod::rungs() const {
+  std::vector<SearchRung> all;
+  for (size_t i = 0; i < rungs_.size(); ++i) {
+    SearchRung& shown = all.emplace_back(SearchRung{.length = rungs_[i].length, .members = {}});
+    shown.awaited = std::ranges::count_if(trials_, [&](const Trial& one) { return one.rung == i && !one.over; });
+    rungs_[i].entries.each([&](const RankedEntry& entry) {
+      if (entry.metric == kExitedMetric) return;
+      const Trial& trial = trials_[entry.trial];
+      const Act act = i + 1 == rungs_.size() ? Act::kFinished : trial.rung > i ? Act::kPassed : Act::kStopped;
+      shown.members.push_back({trial.request, entry.metric, act});
+    });
+  }
+  return all;
+}
+
 Config TimedAshaMethod::state() const {
   Config rungs = Config::list({}), trials = Config::list({});
   for (const Rung& rung : rungs_) rungs.push_back(ranked_state(rung.entries));

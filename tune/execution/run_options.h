@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -85,6 +86,12 @@ struct RunOptions {
   Strategy bundle_strategy = Strategy::kPack;
   int64_t artifact_bytes_max = int64_t{1} << 30;  // Limit of a trial's artifacts on the driver's disk; 0: disabled.
   std::vector<std::shared_ptr<Callback>> callbacks = {};  // Called on a dedicated thread.
+  // For programs in other languages; called on the run's thread. `failure` is asked at least every 100 ms, and an error
+  // ends the run, which can be resumed. `committed` is called, unless the run ends early, when the journal has everything
+  // that led to the present state of searcher and scheduler; `last`: not again, the trials have ended or are about to
+  // be interrupted.
+  std::function<std::optional<Error>()> failure = {};
+  std::function<void(const std::filesystem::path& directory, bool last)> committed = {};
 };
 
 }  // namespace volador::tune

@@ -205,9 +205,24 @@ Result<void> check_counts(const RunOptions& options) {
   return {};
 }
 
+std::shared_ptr<EarlierRun> earlier_run_of(const std::filesystem::path& directory, const JournalContents& journal) {
+  auto earlier = std::make_shared<EarlierRun>();
+  earlier->directory = directory;
+  for (const JournalRecord& record : journal.records) {
+    const auto* decision = std::get_if<JournalDecision>(&record);
+    if (decision != nullptr) earlier->decisions.push_back({decision->event, decision->record});
+    const auto* event = std::get_if<JournalEvent>(&record);
+    const auto* result = event == nullptr ? nullptr : std::get_if<ResultReported>(&event->event);
+    if (result == nullptr) continue;
+    int64_t& step = earlier->last_steps[result->trial];
+    step = std::max(step, result->step);
+  }
+  return earlier;
+}
+
 }  // namespace
 
-Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions options, Random& random) {
+Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions options, Random& random, Replay replay) {
   PreparedRun run;
   if (options.name.empty()) options.name = trainable.label;
   VOLADOR_TRY(check_counts(options));
@@ -225,6 +240,7 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
     VOLADOR_TRY(check_same_trainable(run.earlier->records, trainable.name));
     options.name = run.earlier->header.name;
     if (!options.seed) options.seed = run.earlier->header.seed;
+    if (replay == Replay::kRestores) run.replayed = earlier_run_of(options.resume, *run.earlier);
   }
   settle_objectives(options);
   run.seed = options.seed ? *options.seed : random.next() >> 1;
@@ -234,7 +250,8 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
                              options.num_samples,
                              run.seed,
                              true,
-                             {options.objectives, options.constraints}};
+                             {options.objectives, options.constraints},
+                             run.replayed};
   if (options.deterministic) {
     DeterministicOptions in_order;
     if (options.max_concurrent_trials > 0) in_order.window = options.max_concurrent_trials;
@@ -242,7 +259,7 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
   }
   auto searcher = options.searcher ? options.searcher(search) : random_search()(search);
   if (!searcher) return make_error(searcher.error());
-  const SchedulerContext schedule{options.metric, options.mode, run.seed, run.resources};
+  const SchedulerContext schedule{options.metric, options.mode, run.seed, run.resources, run.replayed};
   auto scheduler = options.scheduler ? options.scheduler(schedule) : fifo()(schedule);
   if (!scheduler) return make_error(scheduler.error());
   if (options.deterministic && (*searcher)->learns() && (*scheduler)->needs_metric()) {
@@ -289,7 +306,7 @@ Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions option
     run.notices.insert(run.notices.end(), read->notices.begin(), read->notices.end());
   }
   if (!run.warm_start.empty()) VOLADOR_TRY((*searcher)->learn(run.warm_start));
-  auto recorded = run.earlier ? recorded_suggestions(run.earlier->records) : std::vector<Config>();
+  auto recorded = run.earlier ? recorded_suggestions(run.earlier->records) : std::vector<RecordedSuggestion>();
   auto adding = std::make_unique<AddedConfigs>(std::move(*searcher));
   auto recording = std::make_unique<RecordingSearcher>(std::move(adding), std::move(recorded), first_total);
   run.recording = recording.get();

@@ -29,10 +29,14 @@ struct PreparedRun {
   std::optional<int64_t> total;            // Total trials by these options; no value: unlimited.
   std::unique_ptr<TrialLoop> loop;
   RecordingSearcher* recording = nullptr;  // The loop's searcher.
+  std::shared_ptr<EarlierRun> replayed;    // As searcher and scheduler see the run to resume.
 };
 
 // kInvalidArgument: an option is invalid, or differs from the run to resume; the message names it. Also returns errors
 // of the journal.
-[[nodiscard]] Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions options, Random& random);
+// kAsksAgain: searcher and scheduler decide anew in the replay, whatever they decided in the run.
+enum class Replay : uint8_t { kRestores, kAsksAgain };
+[[nodiscard]] Result<PreparedRun> prepare_run(const TrainableRef& trainable, RunOptions options, Random& random,
+                                              Replay replay = Replay::kRestores);
 
 }  // namespace volador::tune

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <functional>
 #include <future>
+#include <limits>
 #include <set>
 #include <unordered_map>
 
@@ -80,9 +81,9 @@ class Runner {
     started_ = clock.now();
     const WallTime started_wall = earlier != nullptr ? WallTime(earlier->header.started) : clock.wall();
     recording_->on_suggestion = [this](int64_t index, const Config& config) {
-      journal_->add(JournalSuggestion{index, config});
+      journal_->add(JournalSuggestion{index, config, event_});
     };
-    if (earlier != nullptr) replay(*earlier, started_wall);
+    if (earlier != nullptr) replay(*earlier, started_wall, prepared.replayed.get());
     journal_->add(environment_.program);
     journal_->add(JournalLabels{trainable.name, options_.tags});
     for (const std::string& text : prepared.notices) say(text);
@@ -134,9 +135,11 @@ class Runner {
           if (auto added = take_configuration(asked->config, asked->like, asked->request); !added)
             say(added.error().message);
         }
+        follow_failure();
         if (const auto due = loop_->next_wakeup(); due && *due <= loop_now()) handle(Tick{});
         periodic(clock.now());
       }
+      commit_last();
       executor.drain();
       executor_ = nullptr;
     }
@@ -236,6 +239,12 @@ class Runner {
         journal_->add(JournalPlace{place->trial.value(), place->attempt, place->node, place->hostname, place->pid});
     }
     journal_->commit();
+    if (options_.committed && !loop_->ending()) options_.committed(directory_.path(), false);
+  }
+  void commit_last() {
+    if (!options_.committed || loop_->ending()) return;
+    journal_->commit();
+    options_.committed(directory_.path(), true);
   }
   void stamp() {
     event_now_ = loop_now();
@@ -255,6 +264,7 @@ class Runner {
   // Handles an event that is in the journal.
   void tell(const Event& event) {
     const bool was_ending = loop_->ending();
+    event_ = events_told_;
     callbacks_.before(event, *loop_);
     apply(loop_->handle(event_now_, event, event_wall_));
     callbacks_.after(event);
@@ -264,7 +274,8 @@ class Runner {
 
   // ---- Resuming an earlier run.
 
-  void replay(const JournalContents& earlier, WallTime started) {
+  // `view`: what searcher and scheduler see of it; null: nothing.
+  void replay(const JournalContents& earlier, WallTime started, EarlierRun* view) {
     for (const JournalRecord& record : earlier.records) {
       events_told_ += std::holds_alternative<JournalEvent>(record);
       const auto* place = std::get_if<JournalPlace>(&record);
@@ -275,10 +286,15 @@ class Runner {
     BootTime last{};
     for (const JournalEvent& told : effective_events(earlier.records)) {
       last = BootTime{} + told.at;
+      event_ = told.number;
+      recording_->at(event_);
+      if (view != nullptr) view->event = event_;
       event_wall_ = WallTime(told.wall);
       std::visit([this](const auto& one) { touch(one); }, told.event);
       apply(loop_->handle(last, told.event, event_wall_));
     }
+    recording_->at(std::numeric_limits<int64_t>::max());
+    if (view != nullptr) view->replaying = false;
     keep_missing_decisions(earlier);
     loop_zero_ = environment_.clock.now() - last;
     if (!earlier.torn.empty()) say(fmt::format("{}: {}", journal_path(directory_.path()).string(), earlier.torn));
@@ -317,6 +333,7 @@ class Runner {
   }
 
   void interrupt() {
+    commit_last();
     say(interrupts_ == 0 ? "interrupted: trials finish their step, checkpoint and stop; again: they stop at once"
                          : "interrupted again: trials stop at once");
     ending_ = interrupts_ == 0 ? "interrupted: trials checkpoint and stop" : "interrupted: trials stop at once";
@@ -544,6 +561,14 @@ class Runner {
     handle(Abort{*why});
   }
 
+  void follow_failure() {
+    if (!options_.failure || has_failed_ || loop_->ended()) return;
+    const auto failure = options_.failure();
+    if (!failure) return;
+    has_failed_ = true;
+    handle(Abort{*failure});
+  }
+
   void tell_resources() {
     if (loop_->ended() || !loop_->scheduler().changes_resources() || totals_.total == resources_told_) return;
     resources_told_ = totals_.total;
@@ -596,6 +621,7 @@ class Runner {
     report(name);
     if (callbacks_.listens()) callbacks_.end(Analysis(state_file_.state(*loop_, standing(name)), directory_.path()));
     say_all(callbacks_.take_notices());
+    if (options_.failure && !end_.error) end_.error = options_.failure();  // From the last calls of a callback.
     say_all(state_file_.write(*loop_, standing(name)));
     if (mirror_ != nullptr) store_rest(is_interrupted);
     output_.finish([this] { return snapshot(); });
@@ -634,6 +660,7 @@ class Runner {
   BootTime event_now_{};      // Time of the current event on the loop's clock,
   WallTime event_wall_{};     // and in wall time.
   int64_t events_told_ = 0;
+  int64_t event_ = -1;  // Number of the current event; -1: before the first.
   std::set<std::string> checkpoint_errors_;
   EndExperiment end_;
   std::string ending_;
@@ -642,8 +669,9 @@ class Runner {
   int64_t slots_ = -1;
   int interrupts_ = 0;
   bool stop_requested_ = false;
-  bool has_left_ = false;  // The session has left the cluster permanently.
-  bool quiet_ = false;     // Notices of this event are not printed.
+  bool has_left_ = false;    // The session has left the cluster permanently.
+  bool has_failed_ = false;  // options_.failure returned an error.
+  bool quiet_ = false;       // Notices of this event are not printed.
   bool journal_trouble_ = false;
   std::optional<TimeLeft> left_;
   BootTime started_{}, next_look_{}, next_report_{}, next_left_{};

@@ -17,7 +17,7 @@ namespace {
 [[noreturn]] void answer_replay(const StartOrder& order, const TrainableRef& trainable, RunOptions options) {
   options.resume = order.directory;
   SystemRandom random;
-  auto prepared = prepare_run(trainable, std::move(options), random);
+  auto prepared = prepare_run(trainable, std::move(options), random, Replay::kAsksAgain);
   if (!prepared) throw Exception(std::move(prepared).error());
   const ReplayReport report = audit_replay(*prepared->earlier, *prepared->loop, *prepared->recording);
   if (auto written = write_file_atomically(order.report, report.to_json()); !written)

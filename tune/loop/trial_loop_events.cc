@@ -292,13 +292,14 @@ std::optional<Verdict> TrialLoop::Core::judge(const Trial& trial, const ResultRe
   const auto value = trial.last_result.get(options.metric);
   Decision decision = Decision::kContinue;
   if (!replayed) {
-    searcher->on_result({trial.index, trial.step, value});
+    searcher->on_result({.index = trial.index, .step = trial.step, .value = value, .result = trial.last_result});
     if (value || !scheduler->needs_metric()) {
       auto decided = scheduler->on_report({.trial = trial.id,
                                            .step = trial.step,
                                            .value = value.value_or(std::numeric_limits<double>::quiet_NaN()),
                                            .time_total_s = trial.time_total_s,
-                                           .others_wait = !table.queue_empty() || table.starting() > 0});
+                                           .others_wait = !table.queue_empty() || table.starting() > 0,
+                                           .result = trial.last_result});
       if (!decided) {
         abort(decided.error());
         return std::nullopt;

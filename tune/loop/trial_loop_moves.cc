@@ -233,12 +233,17 @@ void TrialLoop::Core::finish(Trial& trial, Verdict verdict) {
   trial.reason = std::move(verdict.reason);
   slot(trial).why = {};
   slot(trial).backs_off = false;
-  scheduler->on_complete(trial.id);
+  if (verdict.status == TrialStatus::kFailed) {
+    scheduler->on_error(trial.id);
+  } else {
+    scheduler->on_complete(trial.id);
+  }
   stopper_.on_complete(trial.id);
   std::optional<Observation> last;
   if (verdict.status != TrialStatus::kFailed && trial.step_max > 0) {
     last = Observation{trial.index, trial.step_max,
                        options.metric.empty() ? std::nullopt : trial.last_result.get(options.metric)};
+    last->result = trial.last_result;
     add_goals(*last, trial);
   }
   searcher->on_complete(trial.index, last);

@@ -60,12 +60,14 @@ struct JournalEvent {
   std::chrono::nanoseconds at{0};  // Loop time, which starts at 0 and does not advance between two drivers.
   std::chrono::nanoseconds wall{0};
   Event event;
+  int64_t number = -1;  // Among the events of the journal, set by effective_events(); not in the file.
 };
 struct JournalSuggestion {
   int64_t index = 0;
   Config config;
+  int64_t event = -1;  // The event after which it was suggested; -1: before the first, or not recorded.
 };
-VOLADOR_FIELDS(JournalSuggestion, index, config);
+VOLADOR_FIELDS(JournalSuggestion, index, config, event);
 // Location of an attempt, for the rows of its results.
 struct JournalPlace {
   uint32_t trial = 0;

@@ -143,28 +143,30 @@ std::vector<JournalEvent> effective_events(const std::vector<JournalRecord>& rec
   bool ended = false;
   for (size_t i = 0; i < events.size(); ++i) {
     const Event& event = events[i]->event;
+    const auto number = static_cast<int64_t>(i);
     if (std::holds_alternative<Resumed>(event)) ended = false;
     const auto* stop = std::get_if<StopRequested>(&event);
     const bool taken_back = std::holds_alternative<Interrupt>(event) || std::holds_alternative<Abort>(event) ||
                             (stop != nullptr && stop->whole);
     if (ended) {
-      if (auto left = after_ending(event)) told.push_back({events[i]->at, events[i]->wall, std::move(*left)});
+      if (auto left = after_ending(event)) told.push_back({events[i]->at, events[i]->wall, std::move(*left), number});
     } else if (!taken_back) {
       told.push_back(*events[i]);
+      told.back().number = number;
     }
-    ended = ended || taken_back || endings.contains(static_cast<int64_t>(i));
+    ended = ended || taken_back || endings.contains(number);
   }
   return told;
 }
 
-std::vector<Config> recorded_suggestions(const std::vector<JournalRecord>& records) {
-  std::vector<Config> configs;
+std::vector<RecordedSuggestion> recorded_suggestions(const std::vector<JournalRecord>& records) {
+  std::vector<RecordedSuggestion> found;
   for (const JournalRecord& record : records) {
     const auto* suggestion = std::get_if<JournalSuggestion>(&record);
-    if (suggestion != nullptr && suggestion->index == static_cast<int64_t>(configs.size()))
-      configs.push_back(suggestion->config);
+    if (suggestion != nullptr && suggestion->index == static_cast<int64_t>(found.size()))
+      found.push_back({suggestion->config, suggestion->event});
   }
-  return configs;
+  return found;
 }
 
 }  // namespace volador::tune

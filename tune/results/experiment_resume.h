@@ -9,6 +9,7 @@
 #include "tune/loop/loop_options.h"
 #include "tune/loop/stopper.h"
 #include "tune/results/experiment_journal.h"
+#include "tune/searchers/recording_searcher.h"
 #include "tune/space/space.h"
 
 namespace volador::tune {
@@ -33,6 +34,6 @@ std::string limits_text(const LoopOptions& options);
 // results and checkpoints from there to the next resume.
 std::vector<JournalEvent> effective_events(const std::vector<JournalRecord>& records);
 // Returns the suggestions by index, up to the first missing one.
-std::vector<Config> recorded_suggestions(const std::vector<JournalRecord>& records);
+std::vector<RecordedSuggestion> recorded_suggestions(const std::vector<JournalRecord>& records);
 
 }  // namespace volador::tune

@@ -293,6 +293,10 @@ Trial trial_from(const Json& object, std::string& failed) {
 
 }  // namespace
 
+std::string trial_to_json(const Trial& trial) {
+  return trial_json(trial).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 std::string to_json(const ExperimentState& state) {
   Json trials = Json::array();
   for (const Trial& trial : state.trials) trials.push_back(trial_json(trial));

@@ -48,6 +48,8 @@ struct ExperimentState {
 };
 
 std::string to_json(const ExperimentState& state);
+// One of the trials, as it is in there.
+std::string trial_to_json(const Trial& trial);
 // kInvalidArgument: corrupt, or of a newer version; names the field.
 [[nodiscard]] Result<ExperimentState> experiment_state_from_json(std::string_view json);
 

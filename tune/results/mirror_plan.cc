@@ -17,6 +17,10 @@ bool MirrorPlan::belongs(std::string_view path) {
   return !path.starts_with('.') && path.find("/.") == path.npos;
 }
 
+bool MirrorPlan::is_state(std::string_view path) {
+  return path.ends_with(".state.json") && path.find('/') == path.npos;
+}
+
 MirrorBatch MirrorPlan::next(const std::vector<SeenFile>& seen, bool last) const {
   MirrorBatch batch;
   std::set<std::string_view> there;
@@ -26,6 +30,8 @@ MirrorBatch MirrorPlan::next(const std::vector<SeenFile>& seen, bool last) const
     if (known != copied_.end() && known->second.file == file) continue;
     if (file.path == kJournalName) {
       batch.journal = true;
+    } else if (is_state(file.path)) {
+      batch.states.push_back(file.path);
     } else if (is_mark(file.path)) {
       batch.marks.push_back(file.path);
     } else {

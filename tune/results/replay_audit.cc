@@ -86,6 +86,7 @@ ReplayReport audit_replay(const JournalContents& journal, TrialLoop& loop, Recor
   take(loop.begin(BootTime{}));
   for (const JournalEvent& told : effective_events(journal.records)) {
     ++report.events;
+    searcher.at(told.number);
     take(loop.handle(BootTime{} + told.at, told.event));
   }
   searcher.on_difference = nullptr;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <future>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "runtime/files/durable_file.h"
 #include "runtime/files/passing_folder.h"
@@ -114,14 +115,26 @@ Result<void> RunMirror::copy(bool last, const std::stop_token& stop) {
   const std::string journal = journal_path(directory_).filename();
   std::error_code code;
   fs::create_directory(passing.path(), code);
+  std::set<std::string> states;
+  for (fs::directory_iterator at(directory_, code), end; !code && at != end; at.increment(code)) {
+    const std::string name = at->path().filename();
+    if (!MirrorPlan::is_state(name)) continue;
+    fs::copy_file(at->path(), passing.path() / name, code);
+    if (code) return make_error(file_error("copy", at->path(), code.value()));
+    states.insert(name);
+  }
   fs::copy_file(directory_ / journal, passing.path() / journal, code);
   if (code) return make_error(file_error("copy", directory_ / journal, code.value()));
-  const std::vector<SeenFile> seen = files_of(directory_);
+  std::vector<SeenFile> seen = files_of(directory_);
+  std::erase_if(seen, [&](const SeenFile& file) {
+    return MirrorPlan::is_state(file.path) && !states.contains(file.path);  // It is new: the next time.
+  });
   const MirrorBatch batch = plan_.next(seen, last);
   if (batch.empty()) return {};
   VOLADOR_TRY(store_->put(directory_, batch.data, "", call));
   VOLADOR_TRY(store_->put(directory_, batch.marks, "", call));
   if (batch.journal) VOLADOR_TRY(store_->put(passing.path(), {journal}, "", call));
+  VOLADOR_TRY(store_->put(passing.path(), batch.states, "", call));
   VOLADOR_TRY(store_->remove("", batch.removed_marks, call));
   VOLADOR_TRY(store_->remove("", batch.removed_data, call));
   plan_.stored(seen, batch);

@@ -14,6 +14,7 @@
 #include "runtime/resources.h"
 #include "runtime/result.h"
 #include "tune/loop/decision_record.h"
+#include "tune/loop/earlier_run.h"
 #include "tune/loop/trial.h"
 
 namespace volador::tune {
@@ -33,6 +34,7 @@ struct Report {
   double value = 0;          // Value of the experiment's metric; NaN ranks last.
   double time_total_s = 0;   // Time that the trial has spent in steps.
   bool others_wait = false;  // Other trials wait for a slot.
+  Metrics result = {};       // All metrics of the step.
 };
 
 // Orders for trials other than the reporting one.
@@ -79,6 +81,8 @@ class Scheduler {
   // The trial has ended for any reason; its reports continue to count. Later reports of it get the standing decision.
   // Repeated calls and calls for unknown trials have no effect.
   virtual void on_complete(TrialId trial) = 0;
+  // As on_complete(), which is not called as well: the trial failed permanently.
+  virtual void on_error(TrialId trial) { on_complete(trial); }
 
   // A checkpoint of the trial is complete. Repeated calls and calls for unknown trials have no effect.
   virtual void on_checkpoint(TrialId /*trial*/, int64_t /*step*/) {}
@@ -129,7 +133,8 @@ struct SchedulerContext {
   std::string metric;
   Mode mode = Mode::kMax;
   uint64_t seed = 0;
-  ResourceSet resources = {};  // Initial resources of each trial.
+  ResourceSet resources = {};                      // Initial resources of each trial.
+  std::shared_ptr<const EarlierRun> earlier = {};  // The run that is resumed; null: a new run.
 };
 
 // Result of tune::asha({…}) and similar functions: creates a new scheduler for each run.

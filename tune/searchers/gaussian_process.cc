@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <numbers>
 #include <numeric>
 
 #include "tune/searchers/box_ascent.h"
@@ -11,35 +10,7 @@ namespace volador::tune {
 namespace {
 
 constexpr double kNugget = 1e-8;  // Added to the noise for numerical stability.
-constexpr double kVarianceLeast = 1e-12;
 constexpr int kFitSteps = 60;
-
-const double kRootOfTwoPi = std::sqrt(2 * std::numbers::pi);
-
-// h(u) = u Φ(u) + φ(u), the expected improvement per unit of deviation, with its derivatives.
-struct UnitImprovement {
-  double logarithm;
-  double below, density;  // Φ / h and φ / h: the slope of the logarithm, and the factor of the deviation's slope.
-};
-UnitImprovement unit_improvement(double u) {
-  constexpr double kTail = -4;
-  constexpr int kTerms = 40;
-  if (u > kTail) {
-    const double density = std::exp(-u * u / 2) / kRootOfTwoPi, below = std::erfc(-u / std::numbers::sqrt2) / 2;
-    const double h = density + u * below;
-    return {std::log(h), below / h, density / h};
-  }
-  // In this range the terms cancel. By Laplace's continued fraction, Φ = φ / (x + k), x = -u, k = 1 / (x + 2 / (x + 3 /
-  // …)).
-  double k = 0;
-  for (int i = kTerms; i > 0; --i) k = i / (k - u);
-  const double ratio = (k - u) / k;
-  return {-u * u / 2 - std::log(kRootOfTwoPi * ratio), 1 / k, ratio};
-}
-double log_improvement(double mean, double variance, double best) {
-  const double deviation = std::sqrt(std::max(variance, kVarianceLeast));
-  return std::log(deviation) + unit_improvement((best - mean) / deviation).logarithm;
-}
 
 void put_column(const std::vector<double>& from, size_t column, Panel& to) {
   for (size_t i = 0; i < from.size(); ++i) to.row(i)[column] = from[i];
@@ -113,6 +84,7 @@ void GaussianProcess::learn(const GpData& data, const GpLengths& lengths) {
       if (i >= first) panel.row(i)[i - first] += (i < noisy_ ? noise : 0) + kNugget;
     }
   });
+  values_ = data.values;
   solved_ = solved_by(factor_, data.values);
 }
 
@@ -148,22 +120,22 @@ double GaussianProcess::mean(const Point& at) const {
   return means_of(kernel_of(columns_of(&one, 1), nullptr))[0];
 }
 
-std::vector<double> GaussianProcess::log_improvements(const std::vector<Point>& points, double best) const {
+std::vector<double> GaussianProcess::scores(const std::vector<Point>& points, const Criterion& criterion) const {
   std::vector<double> out(points.size());
-  for (const auto& [value, index] : most_improving(points, best, points.size())) out[index] = value;
+  for (const auto& [score, index] : most_promising(points, criterion, points.size())) out[index] = score;
   return out;
 }
 
-std::vector<std::pair<double, size_t>> GaussianProcess::most_improving(const std::vector<Point>& points, double best,
-                                                                       size_t count) const {
-  // Upper bound for each point: its improvement if nothing were known near it.
+std::vector<std::pair<double, size_t>> GaussianProcess::most_promising(const std::vector<Point>& points,
+                                                                       const Criterion& criterion, size_t count) const {
+  // Upper bound for each point: its score if nothing were known near it.
   std::vector<std::pair<double, size_t>> hopes;
   std::vector<const Point*> group;
   for (size_t first = 0; first < points.size(); first += kPanel) {
     group.clear();
     for (size_t i = first; i < std::min(first + kPanel, points.size()); ++i) group.push_back(&points[i]);
     const Beliefs mean = means_of(kernel_of(columns_of(group.data(), group.size()), nullptr));
-    for (size_t c = 0; c < group.size(); ++c) hopes.emplace_back(log_improvement(mean[c], signal_, best), first + c);
+    for (size_t c = 0; c < group.size(); ++c) hopes.emplace_back(criterion.bound(mean[c], signal_), first + c);
   }
   const auto more = [](const auto& a, const auto& b) {
     return a.first != b.first ? a.first > b.first : a.second < b.second;
@@ -181,14 +153,41 @@ std::vector<std::pair<double, size_t>> GaussianProcess::most_improving(const std
     const Beliefs mean = means_of(kernel);
     const Beliefs variance = variances_of(kernel);
     for (size_t c = 0; c < group.size(); ++c)
-      out.emplace_back(log_improvement(mean[c], variance[c], best), hopes[first + c].second);
+      out.emplace_back(criterion.score(mean[c], variance[c]), hopes[first + c].second);
   }
   std::sort(out.begin(), out.end(), more);
   return out;
 }
 
+std::vector<PointBeliefs> GaussianProcess::beliefs_so_far(const std::vector<Point>& points) const {
+  // The factor of the first data points is the upper left part of the whole one.
+  Panel values(points_.size());
+  put_column(values_, 0, values);
+  factor_.solve_lower(values);
+  std::vector<PointBeliefs> out(noisy_);
+  for (PointBeliefs& one : out) one = {std::vector<double>(points.size()), std::vector<double>(points.size())};
+  std::vector<const Point*> group;
+  for (size_t first = 0; first < points.size(); first += kPanel) {
+    group.clear();
+    for (size_t i = first; i < std::min(first + kPanel, points.size()); ++i) group.push_back(&points[i]);
+    Panel kernel = kernel_of(columns_of(group.data(), group.size()), nullptr);
+    factor_.solve_lower(kernel);
+    Beliefs mean{}, variance;
+    variance.fill(signal_);
+    for (size_t i = 0; i < noisy_; ++i) {
+      for (size_t c = 0; c < kPanel; ++c) {
+        mean[c] += values.row(i)[0] * kernel.row(i)[c];
+        variance[c] -= kernel.row(i)[c] * kernel.row(i)[c];
+      }
+      std::copy_n(mean.begin(), group.size(), out[i].means.begin() + static_cast<std::ptrdiff_t>(first));
+      std::copy_n(variance.begin(), group.size(), out[i].variances.begin() + static_cast<std::ptrdiff_t>(first));
+    }
+  }
+  return out;
+}
+
 std::vector<GaussianProcess::Slope> GaussianProcess::slopes(const std::vector<const Point*>& points,
-                                                            double best) const {
+                                                            const Criterion& criterion) const {
   const Panel at = columns_of(points.data(), points.size());
   Panel steep;
   Panel inner = kernel_of(at, &steep);
@@ -198,12 +197,10 @@ std::vector<GaussianProcess::Slope> GaussianProcess::slopes(const std::vector<co
   std::vector<Slope> out(points.size());
   double by_mean[kPanel] = {}, by_variance[kPanel] = {};
   for (size_t c = 0; c < points.size(); ++c) {
-    const double deviation = std::sqrt(std::max(variance[c], kVarianceLeast));
-    // Derivatives of σ h(u), h' = Φ: (h - u Φ) / (σ h) by σ, -Φ / (σ h) by the mean; h - u Φ is the density.
-    const UnitImprovement unit = unit_improvement((best - mean[c]) / deviation);
-    by_mean[c] = -unit.below / deviation;
-    by_variance[c] = variance[c] > kVarianceLeast ? unit.density / (2 * deviation * deviation) : 0;
-    out[c].value = std::log(deviation) + unit.logarithm;
+    const Criterion::Slope slope = criterion.slope(mean[c], variance[c]);
+    by_mean[c] = slope.by_mean;
+    by_variance[c] = slope.by_variance;
+    out[c].value = slope.score;
   }
   const size_t dimensions = apart_.size();
   Panel sums(dimensions);

@@ -1,5 +1,5 @@
 // Gaussian process over the points of a search space: Matérn 5/2 kernel with a length scale per dimension and noise
-// (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006), and its expected improvement.
+// (Rasmussen and Williams, Gaussian Processes for Machine Learning, 2006), and its most promising points.
 #pragma once
 
 #include <array>
@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tune/searchers/acquisition.h"
 #include "tune/searchers/panel_factor.h"
 #include "tune/space/search_dimensions.h"
 
@@ -39,18 +40,21 @@ class GaussianProcess {
   void learn(const GpData& data, const GpLengths& lengths);
 
   double mean(const Point& at) const;
-  // Returns the logarithm of the expected improvement over `best` at each point (Ament et al., NeurIPS 2023).
-  std::vector<double> log_improvements(const std::vector<Point>& points, double best) const;
-  // Returns the `count` points with the largest improvement, largest first, with their indices. The variance of a point
-  // is expensive and is not computed where even full uncertainty would not bring the point among them.
-  std::vector<std::pair<double, size_t>> most_improving(const std::vector<Point>& points, double best,
+  // Returns the score of each point.
+  std::vector<double> scores(const std::vector<Point>& points, const Criterion& criterion) const;
+  // Returns the `count` points with the highest score, highest first, with their indices. The variance of a point is
+  // expensive and is not computed where no variance would bring the point among them.
+  std::vector<std::pair<double, size_t>> most_promising(const std::vector<Point>& points, const Criterion& criterion,
                                                         size_t count) const;
-  // Values with the gradient of the logarithm by each numeric, active coordinate, for up to kPanel points.
+  // Returns what the process believed of the points after each of its data points that have noise, with the lengths of
+  // now. O(n²) per point.
+  std::vector<PointBeliefs> beliefs_so_far(const std::vector<Point>& points) const;
+  // Scores with their gradient by each numeric, active coordinate, for up to kPanel points.
   struct Slope {
     double value = 0;
     std::vector<double> by;
   };
-  std::vector<Slope> slopes(const std::vector<const Point*>& points, double best) const;
+  std::vector<Slope> slopes(const std::vector<const Point*>& points, const Criterion& criterion) const;
 
  private:
   using Beliefs = std::array<double, kPanel>;
@@ -65,7 +69,7 @@ class GaussianProcess {
   double signal_ = 1;
   std::vector<Point> points_;
   size_t noisy_ = 0;  // Number of leading points that have noise.
-  std::vector<double> solved_;
+  std::vector<double> values_, solved_;
   PanelFactor factor_;
 };
 

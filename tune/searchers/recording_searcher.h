@@ -9,12 +9,20 @@
 
 namespace volador::tune {
 
+struct RecordedSuggestion {
+  Config config;
+  int64_t event = -1;  // The event after which it was suggested; -1: before the first, or unknown.
+};
+
 class RecordingSearcher final : public Searcher {
  public:
   // `recorded`: by index. `total`: that of the replayed run; see Searcher::total().
-  RecordingSearcher(std::unique_ptr<Searcher> searcher, std::vector<Config> recorded, std::optional<int64_t> total)
+  RecordingSearcher(std::unique_ptr<Searcher> searcher, std::vector<RecordedSuggestion> recorded,
+                    std::optional<int64_t> total)
       : searcher_(std::move(searcher)), recorded_(std::move(recorded)), total_(total) {}
 
+  // Called in a replay before each event: a suggestion waits for its own event, as it did in the run.
+  void at(int64_t event) { event_ = event; }
   // Called for each suggestion that is not in the record.
   std::function<void(int64_t index, const Config&)> on_suggestion;
   // Called for each suggestion that differs from the record, before the searcher is informed of the recorded one.
@@ -23,9 +31,13 @@ class RecordingSearcher final : public Searcher {
   int64_t differences() const { return differences_; }
 
   Result<Suggestion> suggest(int64_t index) override {
-    auto suggestion = searcher_->suggest(index);
     if (static_cast<size_t>(index) < recorded_.size()) {
-      const Config& config = recorded_[static_cast<size_t>(index)];
+      const auto& [config, event] = recorded_[static_cast<size_t>(index)];
+      if (!early_ || (*early_ && (*early_)->kind == Suggestion::Kind::kWait)) early_ = searcher_->suggest(index);
+      if (event_ < event) return Suggestion{Suggestion::Kind::kWait, {}};
+      auto suggestion = *std::exchange(early_, std::nullopt);
+      if (suggestion && suggestion->kind == Suggestion::Kind::kKnown)
+        return Suggestion{Suggestion::Kind::kConfig, config};
       // Waits for a searcher that computes on its own thread, because its suggestion is compared.
       for (int tries = 0; tries < kTriesMax && suggestion && suggestion->kind == Suggestion::Kind::kWait; ++tries)
         suggestion = searcher_->suggest(index);
@@ -36,6 +48,7 @@ class RecordingSearcher final : public Searcher {
       }
       return Suggestion{Suggestion::Kind::kConfig, config};
     }
+    auto suggestion = searcher_->suggest(index);
     if (suggestion && suggestion->kind == Suggestion::Kind::kConfig && on_suggestion)
       on_suggestion(index, suggestion->config);
     return suggestion;
@@ -57,7 +70,9 @@ class RecordingSearcher final : public Searcher {
 
  private:
   std::unique_ptr<Searcher> searcher_;
-  std::vector<Config> recorded_;
+  std::vector<RecordedSuggestion> recorded_;
+  int64_t event_ = -1;
+  std::optional<Result<Suggestion>> early_;  // Answer for the next recorded trial, before its event.
   std::optional<int64_t> total_;
   int64_t differences_ = 0;
 

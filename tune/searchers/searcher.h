@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/result.h"
+#include "tune/loop/earlier_run.h"
 #include "tune/loop/metrics.h"
 #include "tune/loop/objectives.h"
 #include "tune/space/space.h"
@@ -27,10 +28,12 @@ struct SearchContext {
   uint64_t seed = 0;   // Used unless the searcher's own options set one.
   bool ahead = false;  // Slow searchers compute on their own thread and return kWait meanwhile.
   Goals goals = {};    // Several objectives and constraints; empty: the metric only.
+  std::shared_ptr<const EarlierRun> earlier = {};  // The run that is resumed; null: a new run.
 };
 
 struct Suggestion {
-  enum class Kind : uint8_t { kConfig, kWait, kExhausted };
+  // kKnown: in a replay only, the record has the configuration, and the searcher's state includes this suggestion.
+  enum class Kind : uint8_t { kConfig, kWait, kExhausted, kKnown };
   Kind kind = Kind::kExhausted;
   Config config;
 };
@@ -42,6 +45,7 @@ struct Observation {
   // Set on completion if the run has goals: one value per objective or constraint, in their order; NaN if not reported.
   std::vector<double> objectives = {};
   std::vector<double> constraints = {};
+  Metrics result = {};  // All metrics of that step; empty where a searcher that wraps another one made it up.
 };
 
 // A trial of an earlier run, for warm starts.

@@ -12,6 +12,7 @@
 #include "tune/searchers/nsga2_searcher.h"
 #include "tune/searchers/sobol_searcher.h"
 #include "tune/searchers/tpe_searcher.h"
+#include "tune/searchers/trees_searcher.h"
 #include "tune/searchers/variant_searcher.h"
 #include "tune/spec_options.h"
 
@@ -46,11 +47,38 @@ Result<SearcherFactory> tpe_of(SpecOptions& options) {
   return options.make(tpe(made));
 }
 
+AcquisitionOptions acquisition_of(SpecOptions& options, Acquisition otherwise) {
+  AcquisitionOptions made;
+  const std::string function = options.one_of("acquisition", {"ei", "pi", "lcb", "hedge"});
+  made.function = function == "ei"      ? Acquisition::kEi
+                  : function == "pi"    ? Acquisition::kPi
+                  : function == "lcb"   ? Acquisition::kLcb
+                  : function == "hedge" ? Acquisition::kHedge
+                                        : otherwise;
+  made.xi = options.real("xi");
+  made.kappa = options.real("kappa", made.kappa);
+  return made;
+}
+
 Result<SearcherFactory> gp_of(SpecOptions& options) {
   GpOptions made;
   made.n_startup_trials = options.integer("n_startup_trials", made.n_startup_trials);
   made.history_max = options.integer("history_max", made.history_max);
+  made.acquisition = acquisition_of(options, made.acquisition.function);
+  if (options.one_of("optimizer", {"ascent", "sampling"}) == "sampling") made.optimizer = GpOptimizer::kSampling;
   return options.make(gp(made));
+}
+
+Result<SearcherFactory> trees_of(SpecOptions& options) {
+  TreesOptions made;
+  const std::string kind = options.one_of("kind", {"rf", "et", "gbrt"});
+  if (kind == "rf") made.kind = TreeKind::kRandomForest;
+  if (kind == "et") made.kind = TreeKind::kExtraTrees;
+  if (kind == "gbrt") made.kind = TreeKind::kBoosted;
+  made.n_startup_trials = options.integer("n_startup_trials", made.n_startup_trials);
+  made.history_max = options.integer("history_max", made.history_max);
+  made.acquisition = acquisition_of(options, made.acquisition.function);
+  return options.make(trees(made));
 }
 
 Result<SearcherFactory> cmaes_of(SpecOptions& options) {
@@ -92,7 +120,7 @@ Result<SearcherFactory> bohb_of(SpecOptions& options) {
 }  // namespace
 
 const std::vector<std::string>& searcher_names() {
-  static const std::vector<std::string> names{"random", "grid", "tpe",   "gp",     "cmaes",
+  static const std::vector<std::string> names{"random", "grid", "tpe",   "gp",     "trees", "cmaes",
                                               "nsga2",  "bohb", "sobol", "halton", "auto"};
   return names;
 }
@@ -108,6 +136,7 @@ Result<SearcherFactory> searcher_of(std::string_view text) {
   if (name == "tpe") return tpe_of(options);
   if (name == "auto") return options.make(automatic());
   if (name == "gp") return gp_of(options);
+  if (name == "trees") return trees_of(options);
   if (name == "cmaes") return cmaes_of(options);
   if (name == "nsga2") return nsga2_of(options);
   if (name == "bohb") return bohb_of(options);

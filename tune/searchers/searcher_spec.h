@@ -9,7 +9,7 @@
 
 namespace volador::tune {
 
-// Parses random, grid, tpe, gp, cmaes, nsga2, bohb, sobol, halton or auto, followed by named options of that searcher.
+// Parses random, grid, tpe, gp, trees, cmaes, nsga2, bohb, sobol, halton or auto, followed by named options of that searcher.
 // kInvalidArgument: names the unknown word, the known ones and the nearest; options out of range are detected when the
 // searcher is created.
 [[nodiscard]] Result<SearcherFactory> searcher_of(std::string_view text);
