@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -57,11 +58,6 @@ constexpr std::chrono::seconds kMatchesPatience{5};
 
 // The interactive shell of a rank. Not a login shell, whose profile would replace the PATH of the job's environment.
 constexpr const char* kShell = "command -v bash >/dev/null 2>&1 && exec bash -i; exec sh -i";
-
-CommandAnswer answer_of(const Result<void>& result) {
-  if (result) return {};
-  return {.code = static_cast<int32_t>(result.error().code), .message = result.error().message};
-}
 
 void write_file(const fs::path& path, std::string_view content) {
   std::ofstream out(path, std::ios::binary);
@@ -162,6 +158,7 @@ struct Command::Impl {
   RankSurroundings cleaning;          // For the teardown, which also runs when the job is ended.
   RankProcess cleaner{cleaning};
   LogMatches matches;
+  std::unique_ptr<OutputTap> tap;             // Null: the job has no log policies.
   std::unique_ptr<SharedStore> environments;  // Null: the job uses the environment of the node.
   PreparedEnvironment prepared;
   std::unique_ptr<SharedStore> data;  // Null: the job has no mounts that are copied.
@@ -169,6 +166,7 @@ struct Command::Impl {
   RemoteCommands remote{surroundings};
   std::unique_ptr<RshServer> rsh;  // For a job on several nodes.
   std::mutex mutex;
+  bool is_started = false;                 // The command runs, before the waiter begins.
   bool is_ready = false;                   // The setup has succeeded.
   std::vector<Deferred<void>> wait_ready;  // Until then.
   bool is_kept = false;                    // The command has failed, and users may look at what it left.
@@ -178,6 +176,10 @@ struct Command::Impl {
   std::thread waiter;
 
   void prepare();
+  void open_tap();
+  // Starts a command that is this program and needs nothing before it, while no other thread of this process works.
+  void start_early();
+  RankProcess::Streams streams() const { return tap ? tap->streams() : RankProcess::Streams(); }
   // Where the command finds the program of this process, in its sandbox if it has one.
   std::string program_path() const {
     return surroundings.isolated || start.isolated ? kProgramInside : fs::read_symlink("/proc/self/exe").string();
@@ -274,6 +276,18 @@ void Command::Impl::prepare() {
     const auto mount = parse_mount(text);
     if (mount && mount->copied && !data) data = open_store("data", kDataLimits, "VOLADOR_DATA");
   }
+}
+
+void Command::Impl::open_tap() {
+  if (start.log_rules.empty()) return;
+  auto made = OutputTap::create(start.log_rules, matches);
+  if (!made) return say("volador: " + made.error().message);
+  tap = std::move(*made);
+}
+
+void Command::Impl::start_early() {
+  const bool waits = environments || data || !start.setup.empty();
+  if (!waits && !start.command.empty()) is_started = process.start_own(start.command, streams());
 }
 
 int Command::Impl::copy_data() {
@@ -380,6 +394,9 @@ void Command::Impl::share_directory(std::map<std::string, std::string>& env) {
     std::error_code ignored;
     if (!fs::exists(entry.path(), ignored)) fs::remove(entry.path(), ignored);  // Left by a job that was killed.
   }
+  // Only the first rank of a node, because the path has one folder there.
+  const auto own = static_cast<size_t>(start.rank);
+  if (std::ranges::find(start.peer_nodes, start.peer_nodes[own]) - start.peer_nodes.begin() != start.rank) return;
   const fs::path made = links / start.peer_actors[0];
   fs::create_directory_symlink(surroundings.folder, made, failed);
   if (failed) return;  // Another rank on this machine has made it.
@@ -418,28 +435,19 @@ void Command::Impl::keep_for_users(int code) {
 }
 
 void Command::Impl::run() {
+  if (tap) tap->start();
   int code = copy_data();
   if (code == 0) code = use_environment();
-  std::unique_ptr<OutputTap> tap;
-  if (code == 0 && !start.log_rules.empty()) {
-    auto made = OutputTap::create(start.log_rules, matches);
-    if (made) {
-      tap = std::move(*made);
-    } else {
-      say("volador: " + made.error().message);
-    }
-  }
-  const RankProcess::Streams streams = tap ? tap->streams() : RankProcess::Streams();
   if (code == 0 && !start.setup.empty()) {
-    code = process.run({"bash", "-c", start.setup}, streams);
+    code = process.run({"bash", "-c", start.setup}, streams());
     if (code != 0) {
       if (!process.ending())
         say(fmt::format("volador: the setup ended with exit code {}; the command does not run", code));
     }
   }
   if (code == 0) set_ready();
-  if (code == 0 && start.command.empty()) return;
-  if (code == 0) code = process.run(start.command, streams);
+  if (code == 0 && start.command.empty()) return tap.reset();
+  if (code == 0) code = is_started ? process.wait(true) : process.run(start.command, streams());
   tap.reset();
   if (code != 0 && start.kept) keep_for_users(code);
   tear_down(code);
@@ -457,6 +465,8 @@ Command::Command(CommandStart start) : impl_(std::make_unique<Impl>()) {
   std::signal(SIGTERM, SIG_IGN);
   impl_->start = std::move(start);
   impl_->prepare();
+  impl_->open_tap();
+  impl_->start_early();
   impl_->waiter = std::thread([impl = impl_.get()] { impl->run(); });
 }
 
@@ -528,28 +538,37 @@ CommandAnswer Command::start_command(RemoteCommand command) {
 
 Deferred<CommandOutput> Command::read_command(const std::string& id, int64_t wait_ms) {
   Deferred<CommandOutput> later;
-  const auto give = [later](std::vector<RemoteEvent> events) {
-    CommandOutput told{.known = !events.empty()};
-    for (RemoteEvent& event : events) {
-      if (event.kind == RemoteEvent::kOutput) told.output.data += event.bytes.data;
-      if (event.kind == RemoteEvent::kError) told.error.data += event.bytes.data;
-      if (event.kind == RemoteEvent::kEnded) told.exit_code = event.code;
-      told.ended |= event.kind == RemoteEvent::kEnded;
-    }
-    later.set(std::move(told));
-  };
-  impl_->remote.take(id, give, std::chrono::milliseconds(wait_ms));
+  impl_->remote.take(
+      id, [later](std::vector<RemoteEvent> events) { later.set(output_of(std::move(events))); },
+      std::chrono::milliseconds(wait_ms), [later] { return later.is_cancelled(); });
   return later;
 }
 
-CommandAnswer Command::write_command(CommandInput input) {
-  if (!input.input.data.empty() || input.end) {
-    if (auto given = impl_->remote.offer(input.id, std::move(input.input.data), input.end); !given)
-      return answer_of(given);
+CommandAnswer Command::write_command(CommandInput input) { return give_input(impl_->remote, std::move(input)); }
+
+CommandAnswer answer_of(const Result<void>& result) {
+  if (result) return {};
+  return {.code = static_cast<int32_t>(result.error().code), .message = result.error().message};
+}
+
+CommandOutput output_of(std::vector<RemoteEvent> events) {
+  CommandOutput told{.known = !events.empty()};
+  for (RemoteEvent& event : events) {
+    if (event.kind == RemoteEvent::kOutput) told.output.data += event.bytes.data;
+    if (event.kind == RemoteEvent::kError) told.error.data += event.bytes.data;
+    if (event.kind == RemoteEvent::kEnded) told.exit_code = event.code;
+    told.ended |= event.kind == RemoteEvent::kEnded;
   }
-  if (input.rows > 0 && input.columns > 0) impl_->remote.resize(input.id, input.rows, input.columns);
-  if (input.signal != 0) impl_->remote.send(input.id, input.signal);
-  if (input.close) impl_->remote.abandon(input.id);
+  return told;
+}
+
+CommandAnswer give_input(RemoteCommands& commands, CommandInput input) {
+  if (!input.input.data.empty() || input.end) {
+    if (auto given = commands.offer(input.id, std::move(input.input.data), input.end); !given) return answer_of(given);
+  }
+  if (input.rows > 0 && input.columns > 0) commands.resize(input.id, input.rows, input.columns);
+  if (input.signal != 0) commands.send(input.id, input.signal);
+  if (input.close) commands.abandon(input.id);
   return {};
 }
 

@@ -74,6 +74,11 @@ struct CommandInput {
 };
 VOLADOR_FIELDS(CommandInput, id, input, end, signal, rows, columns, close);
 
+CommandAnswer answer_of(const Result<void>& result);
+// What events of RemoteCommands::take() say; without any there is no such command.
+CommandOutput output_of(std::vector<RemoteEvent> events);
+CommandAnswer give_input(RemoteCommands& commands, CommandInput input);
+
 class Command {
  public:
   // Returns when the process has started or has failed to; a thread of the actor waits for its end.

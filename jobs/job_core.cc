@@ -9,6 +9,7 @@
 #include "jobs/job_spec.h"
 #include "jobs/notify/notice_settings.h"
 #include "jobs/queue_settings.h"
+#include "runtime/number_key.h"
 #include "runtime/quantities.h"
 
 namespace volador::jobs {
@@ -18,12 +19,6 @@ using Record = protocol::JobRecord;
 
 constexpr int kListDefault = 1000;
 constexpr size_t kPlanAtOnce = 200;  // Jobs in the queue up to which each submission is planned by itself.
-
-std::string key_of(int64_t number) {
-  std::string key(8, '\0');
-  for (int i = 0; i < 8; ++i) key[static_cast<size_t>(i)] = static_cast<char>(number >> (56 - 8 * i));
-  return key;
-}
 
 Result<void> check_priority(const std::string& text, const Requester& by) {
   const auto priority = parse_job_priority(text);
@@ -153,7 +148,7 @@ void JobCore::event_of(const Job& job, std::string text, Fields fields, Fields d
 }
 
 void JobCore::keep(Job& job) {
-  actions_.rows.push_back({std::string(kJobsTable), key_of(job.record.number()), job.record.SerializeAsString()});
+  actions_.rows.push_back({std::string(kJobsTable), number_key(job.record.number()), job.record.SerializeAsString()});
   if (!job.spec().trial().empty()) changed_trials_.insert(job.record.number());
 }
 
@@ -166,7 +161,7 @@ void JobCore::drop_oldest() {
 
 // Removes an ended job. Its number is not used again.
 void JobCore::forget(int64_t number) {
-  actions_.rows.push_back({std::string(kJobsTable), key_of(number), std::nullopt});
+  actions_.rows.push_back({std::string(kJobsTable), number_key(number), std::nullopt});
   if (number == last_) actions_.rows.push_back({std::string(kJobsHeadTable), "last", std::to_string(last_)});
   actions_.actors.push_back({.number = number, .access = {}, .actors = {}});
   const auto found = jobs_.find(number);
@@ -232,6 +227,18 @@ std::string JobCore::public_name(const Job& job) const {
   return seen_by_all(shown, settings_) ? shown.spec().name() : shown.id();
 }
 
+// Nodes that the log policies of a trial's earlier runs exclude; `trial`: JobSpec.trial of the next one.
+google::protobuf::RepeatedPtrField<std::string> JobCore::nodes_to_avoid(const std::string& trial) const {
+  const size_t dot = trial.find('.');
+  if (dot == std::string::npos) return {};
+  // The newest one that was submitted has those of all earlier ones.
+  for (int run = std::atoi(trial.c_str() + dot + 1) - 1; run > 0; --run) {
+    const auto found = by_trial_.find(fmt::format("{}.{}", trial.substr(0, dot), run));
+    if (found != by_trial_.end()) return jobs_.at(found->second).record.job().avoids();
+  }
+  return {};
+}
+
 Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, const Requester& by,
                                            int64_t files_bytes, int64_t now_ms) {
   if (const auto same = by_trial_.find(request.spec().trial()); same != by_trial_.end()) {
@@ -263,6 +270,7 @@ Result<v1::SubmitJobReply> JobCore::submit(const v1::SubmitJobRequest& request, 
   job.record.set_phase(Record::QUEUED);
   job.record.set_files_bytes(files_bytes);
   VOLADOR_TRY(check_admission(job));
+  *shown.mutable_avoids() = nodes_to_avoid(shown.spec().trial());
   v1::SubmitJobReply reply;
   if (request.dry_run()) {
     const StartForecast start = planner().forecast_of_new(queued(job), now_ms);

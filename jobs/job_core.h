@@ -210,6 +210,7 @@ class JobCore {
   Result<Job*> change(const std::string& name, const Requester& by, std::string_view what);
   v1::Job row(const Job& job, int64_t now_ms) const;
   std::string public_name(const Job& job) const;
+  google::protobuf::RepeatedPtrField<std::string> nodes_to_avoid(const std::string& trial) const;
   void tell_actors(const Job& job);
   using Fields = std::vector<std::pair<std::string, std::string>>;
   void event(std::string text, Fields fields, Reason why = {});

@@ -26,6 +26,8 @@ using Record = protocol::JobRecord;
 
 constexpr int kPortFirst = 20'000;
 constexpr int kPorts = 10'000;
+constexpr int kSharedPortFirst = 10'000;
+constexpr int kSharedPortStep = 61;  // Has no divisor in common with kPorts.
 constexpr int kEarlierMax = 64;
 constexpr int64_t kIdleLookMs = 60'000;
 constexpr int64_t kIdleGapMs = 5 * 60'000;
@@ -198,6 +200,8 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
                        .master_port = kPortFirst + static_cast<int>(job.record.number() % kPorts),
                        .file_root = std::string(kJobDirectory)};
   CommandStart start;
+  // Ranks of tensorflow on one host. Few jobs have so many ranks there that a later job meets their ports.
+  launch.shared_port = kSharedPortFirst + static_cast<int>(job.record.number() * kSharedPortStep % kPorts);
   const bool named = leads(spec);  // Their launchers start processes by the job's own ssh.
   for (size_t i = 0; i < nodes.size(); ++i) {
     const auto found = cluster_.addresses.find(nodes[i]);
@@ -230,7 +234,7 @@ protocol::ActorSpec JobCore::actor_spec(const Job& job, int rank, const std::vec
     start.env = std::move(made->env);
     start.files = std::move(made->files);
   } else {
-    // Only the nodes show it: two on one address cannot be told apart by tensorflow.
+    // Only the nodes show it: the name of one may be no name of a host.
     start.command = {"sh", "-c", "echo \"$0\" >&2; exit 126", "volador: " + made.error().message};
   }
   if (!spec.batch().empty()) {
@@ -284,20 +288,24 @@ void JobCore::send_requests(Job& job) {
     create.mutable_create_group()->set_request_id(record.group_id());
     protocol::GroupSpec& spec = *create.mutable_create_group()->mutable_spec();
     spec.set_group_id(record.group_id());
-    spec.set_strategy(protocol::STRICT_SPREAD);
+    spec.set_strategy(job.spec().share_nodes() ? protocol::PACK : protocol::STRICT_SPREAD);
     spec.set_detached(true);
     spec.set_wait_if_infeasible(true);
     const auto resources = resources_of(job.spec()).value_or(ResourceSet());
     for (int i = 0; i < record.job().ranks_size(); ++i) *spec.add_bundles() = to_message(resources);
     require_labels(job.spec(), pools_, *spec.mutable_labels());
-    if (const auto& avoids = record.job().avoids(); !avoids.empty()) {
-      for (int i = 0; i < spec.bundles_size(); ++i) {
-        protocol::LabelRule& rule = *spec.add_bundle_labels()->add_rules();
-        rule.set_key(std::string(kNodeNameKey));
-        rule.set_op(protocol::LabelRule::NOT_IN);
-        *rule.mutable_values() = avoids;
-      }
-    }
+    protocol::LabelRules names;
+    const auto require_name = [&](protocol::LabelRule::Op op,
+                                  const google::protobuf::RepeatedPtrField<std::string>& of) {
+      if (of.empty()) return;
+      protocol::LabelRule& rule = *names.add_rules();
+      rule.set_key(std::string(kNodeNameKey));
+      rule.set_op(op);
+      *rule.mutable_values() = of;
+    };
+    require_name(protocol::LabelRule::IN, job.spec().node_names());
+    require_name(protocol::LabelRule::NOT_IN, record.job().avoids());
+    for (int i = 0; i < spec.bundles_size() && !names.rules().empty(); ++i) *spec.add_bundle_labels() = names;
     actions_.messages.push_back(std::move(create));
     protocol::ClientMessage ready;
     ready.mutable_find_group()->set_request_id(record.group_id());
@@ -466,11 +474,17 @@ void JobCore::note_problems(Job& job, Rank& rank, const protocol::ActorInfo& inf
   const v1::Job& shown = job.record.job();
   const bool runs = job.record.phase() == Record::PLACING || job.record.phase() == Record::RUNNING;
   const bool may_move = runs && shown.resumes() < job.spec().max_resumes() && shown.debug_until_ms() == 0;
+  const auto node_of = [&](const Rank& one) -> const std::string& {
+    return shown.ranks(static_cast<int>(&one - job.ranks.data())).node();
+  };
   for (const protocol::HealthProblem& problem : info.problems()) {
     const std::string key =
         fmt::format("{} {} {}", problem.code(), problem.has_gpu() ? problem.gpu() : -1, problem.subject());
     known.insert(key);
-    if (rank.problems.contains(key) || !runs) continue;
+    // Another rank on the node may have told of it.
+    const bool is_known = std::ranges::any_of(
+        job.ranks, [&](const Rank& one) { return one.problems.contains(key) && node_of(one) == node_of(rank); });
+    if (is_known || !runs) continue;
     const Reason why = health_reason(problem);
     if (may_move) {
       moves = reason("job.node_problem", info.node_name(), why);

@@ -22,20 +22,24 @@ constexpr size_t kForecastAlways = 50;    // Up to so many open jobs, a forecast
 // Text of a shortage: "needs gpus 4 on each of 2 nodes; the largest free part is 2".
 Reason reason_of_lack(const Shortage& shortage) {
   if (!shortage.why_never.empty()) return Reason::said(shortage.why_never);
-  if (shortage.resource.empty())
-    return reason("job.wait_nodes", shortage.nodes_needed, shortage.nodes_fitting, shortage.nodes_able);
+  if (shortage.resource.empty()) {
+    return reason(shortage.shares_nodes ? "job.wait_ranks" : "job.wait_nodes", shortage.nodes_needed,
+                  shortage.nodes_fitting, shortage.nodes_able);
+  }
   ResourceSet needed;
   ResourceSet free;
   needed.set(shortage.resource, shortage.needed);
   free.set(shortage.resource, shortage.largest_free);
-  if (free.empty()) return reason("job.wait_none_free", needed, shortage.resource);
-  return reason("job.wait_largest", needed, free);
+  const bool shares = shortage.shares_nodes;
+  if (free.empty()) return reason(shares ? "job.wait_none_free_rank" : "job.wait_none_free", needed, shortage.resource);
+  return reason(shares ? "job.wait_largest_rank" : "job.wait_largest", needed, free);
 }
 
 Reason reason_of_shortage(const Shortage& shortage) {
   const Reason lack = reason_of_lack(shortage);
   if (shortage.nodes_needed == shortage.nodes_most) return lack;
-  return reason("job.wait_elastic", shortage.nodes_needed, shortage.nodes_most, lack);
+  return reason(shortage.shares_nodes ? "job.wait_elastic_ranks" : "job.wait_elastic", shortage.nodes_needed,
+                shortage.nodes_most, lack);
 }
 
 Reason reason_of_wait(const Wait& wait) {
@@ -84,6 +88,7 @@ QueuedJob JobCore::queued(const Job& job) const {
   out.pool = spec.pool();
   out.promised_ms = job.promised_ms;
   out.min_nodes = spec.min_nodes();
+  out.shares_nodes = spec.share_nodes();
   out.avoids.assign(job.record.job().avoids().begin(), job.record.job().avoids().end());
   return out;
 }
@@ -366,7 +371,8 @@ void JobCore::grow(int64_t now_ms) {
     if (job.room_since_ms == 0 || now_ms < job.room_since_ms) job.room_since_ms = now_ms;
     if (now_ms - job.room_since_ms < kGrowAfterMs) continue;
     job.record.set_grown_ms(now_ms);
-    set_reason(*job.record.mutable_job(), reason("job.grows", nodes, room));
+    set_reason(*job.record.mutable_job(),
+               reason(job.spec().share_nodes() ? "job.grows_ranks" : "job.grows", nodes, room));
     event("job grows",
           {{"job", job.record.job().id()}, {"nodes", std::to_string(nodes)}, {"to", std::to_string(room)}});
     end_ranks(job, "queued", false);

@@ -200,10 +200,18 @@ Result<v1::JobSpec> checked_spec(const v1::JobSpec& given) {
   const bool has_root = environment->kind == EnvironmentKind::kImage;
   if (spec.mounts_size() > 0 || spec.shm_bytes() > 0 || has_root) spec.set_isolated(true);
   if (spec.project().empty()) spec.set_project(std::string(kDefaultProject));
-  if (spec.node_names_size() > 0 && spec.nodes() > 1) {
+  if (spec.node_names_size() > 0 && spec.nodes() > 1 && !spec.share_nodes()) {
     return bad_spec(
-        fmt::format("node_names: only a job on one node names nodes, this one has {}; select them with labels",
+        fmt::format("node_names: only a job on one node or with share_nodes names nodes, this one has {}; select them "
+                    "with labels",
                     counted(spec.nodes(), "node")));
+  }
+  if (spec.share_nodes() && spec.nodes() > 1 && spec.gpus() > 0 && *mode == LaunchMode::kDeepSpeed &&
+      !spec.isolated()) {
+    return bad_spec(
+        "share_nodes: the launcher of mode deepspeed counts the GPUs of each rank from 0, so that ranks on one node "
+        "would "
+        "use the same ones; add isolated, in which a rank sees only its own");
   }
   // Finds what only the launch mode knows, with the most and the fewest nodes.
   LaunchRequest launch{.mode = *mode,

@@ -124,7 +124,6 @@ Result<std::unique_ptr<OutputTap>> OutputTap::create(const std::vector<LogRule>&
     stream->to = to;
     stream->matcher = std::move(*matcher);
     stream->matches = &matches;
-    stream->thread = std::thread([at = stream.get()] { at->run(); });
     tap->streams_.push_back(std::move(stream));
   }
   return tap;
@@ -134,6 +133,10 @@ OutputTap::~OutputTap() { finish(); }
 
 RankProcess::Streams OutputTap::streams() const {
   return {.in = -1, .out = streams_[0]->given.get(), .err = streams_[1]->given.get()};
+}
+
+void OutputTap::start() {
+  for (const auto& stream : streams_) stream->thread = std::thread([at = stream.get()] { at->run(); });
 }
 
 void OutputTap::finish() {

@@ -46,7 +46,8 @@ class LogMatches {
 
 class OutputTap {
  public:
-  // kInvalidArgument: see LogMatcher::create(). kUnavailable: there are no descriptors. `matches` outlives this object.
+  // Makes the pipes. kInvalidArgument: see LogMatcher::create(). kUnavailable: there are no descriptors. `matches`
+  // outlives this object.
   static Result<std::unique_ptr<OutputTap>> create(const std::vector<LogRule>& rules, LogMatches& matches);
   // Calls finish().
   ~OutputTap();
@@ -55,6 +56,8 @@ class OutputTap {
 
   // For the processes that are started; valid until finish().
   RankProcess::Streams streams() const;
+  // Starts the threads that read. Processes may have been started before. Once.
+  void start();
   // Passes on what is in the pipes, and closes them. What processes that are left write later is lost.
   void finish();
 

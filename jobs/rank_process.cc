@@ -17,6 +17,7 @@
 #include <utility>
 
 #include "jobs/group_spawn.h"
+#include "jobs/own_command.h"
 #include "jobs/sandbox/sandbox.h"
 #include "jobs/sandbox/system_call_filter.h"
 #include "runtime/actor/self.h"
@@ -222,6 +223,16 @@ std::optional<RankProcess::Refusal> RankProcess::start(std::vector<std::string> 
   }
   if (child == 0) return Refusal{128 + SIGTERM, ""};
   return std::nullopt;
+}
+
+bool RankProcess::start_own(const std::vector<std::string>& words, const Streams& streams) {
+  if (surroundings_.isolated || !is_own_command(words, surroundings_.environment)) return false;
+  const std::lock_guard lock(mutex_);
+  OwnOutput output;
+  if (streams.out >= 0) output.out = streams.out;
+  if (streams.err >= 0) output.err = streams.err;
+  if (!ending_) pid_ = fork_own_command(surroundings_.directory, surroundings_.environment, output);
+  return pid_ != 0;
 }
 
 int RankProcess::wait(bool end_group) {

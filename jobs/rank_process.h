@@ -66,6 +66,9 @@ class RankProcess {
 
   // No value: the program has started; call wait().
   [[nodiscard]] std::optional<Refusal> start(std::vector<std::string> words, const Streams& streams);
+  // Starts the command that is this program, if a fork can be it (jobs/own_command.h), without input. False: call
+  // start(). Call it where no other thread of this process works.
+  [[nodiscard]] bool start_own(const std::vector<std::string>& words, const Streams& streams);
   // Waits for the end of the program. Returns its exit code. `end_group`: kills what the program left in its group.
   int wait(bool end_group);
   // Starts a program and waits for its end. Refusals go to the standard error.

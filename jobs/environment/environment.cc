@@ -9,6 +9,7 @@
 
 #include "runtime/quantities.h"
 #include "runtime/security/digest.h"
+#include "runtime/text.h"
 
 namespace volador::jobs {
 namespace {
@@ -57,12 +58,6 @@ bool is_name(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); };
   return !text.empty() && text.size() <= kEnvironmentNameMax && letter(text.front()) &&
          std::ranges::all_of(text, [&](char c) { return letter(c) || c == '-' || c == '_' || c == '.'; });
-}
-
-std::string_view trimmed(std::string_view text) {
-  const size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t\r") - first + 1);
 }
 
 // The lines of a list for pip, without comments; continued lines are joined.

@@ -67,7 +67,7 @@ bool is_host(std::string_view host) {
 Result<void> check_hosts(const LaunchRequest& request) {
   if (request.hosts.empty())
     return invalid_launch("hosts: expected the host of each node, got none; a job has at least one node");
-  const bool distinct = has_hostfile(request.mode) || request.mode == LaunchMode::kTensorFlow;
+  const bool distinct = has_hostfile(request.mode);
   std::set<std::string_view> seen;
   for (const std::string& host : request.hosts) {
     if (!is_host(host)) {
@@ -118,6 +118,11 @@ Result<void> check_request(const LaunchRequest& request) {
   const bool needs_port = has_master(request) || request.mode == LaunchMode::kTensorFlow;
   if (needs_port && (request.master_port < 1 || request.master_port > 65535)) {
     return invalid_launch(fmt::format("master_port: expected 1 to 65535, got {}", request.master_port));
+  }
+  const int64_t last_shared = request.shared_port + nodes - 2;
+  if (request.mode == LaunchMode::kTensorFlow && (request.shared_port < 1 || last_shared > 65535)) {
+    return invalid_launch(fmt::format("shared_port: expected 1 to {} for {} ranks, got {}", 65535 - (nodes - 2), nodes,
+                                      request.shared_port));
   }
   if (has_hostfile(request.mode) && !request.file_root.starts_with('/')) {
     return invalid_launch(
@@ -252,26 +257,29 @@ std::string lines_of_hosts(const LaunchRequest& request, std::string_view separa
   return text;
 }
 
-// ["server1:2222", "server2:2222"]; a host has no characters that JSON escapes.
-std::string addresses_json(std::span<const std::string> hosts, int port) {
+// "server1:2222" for each rank, with the quotes; a host has no characters that JSON escapes. No two are equal.
+LaunchWords tf_addresses(const LaunchRequest& request) {
   LaunchWords quoted;
-  for (const std::string& host : hosts) {
+  std::map<std::string_view, int> ranks;  // By host, so far.
+  for (const std::string& host : request.hosts) {
+    const int before = ranks[host]++;
+    const int port = before == 0 ? request.master_port : request.shared_port + before - 1;
     const bool ipv6 = host.find(':') != std::string::npos;
     quoted.push_back(ipv6 ? fmt::format("\"[{}]:{}\"", host, port) : fmt::format("\"{}:{}\"", host, port));
   }
-  return fmt::format("[{}]", fmt::join(quoted, ", "));
+  return quoted;
 }
 
 std::string tf_config(const LaunchRequest& request) {
-  const std::span<const std::string> hosts = request.hosts;
+  const LaunchWords all = tf_addresses(request);
+  const std::span<const std::string> addresses = all;
   const auto servers = static_cast<size_t>(request.parameter_servers);
-  const std::string ps =
-      servers == 0 ? "" : fmt::format("\"ps\": {}, ", addresses_json(hosts.first(servers), request.master_port));
+  const std::string ps = servers == 0 ? "" : fmt::format("\"ps\": [{}], ", fmt::join(addresses.first(servers), ", "));
   const bool is_server = request.rank < request.parameter_servers;
   return fmt::format(
-      "{{\"cluster\": {{{}\"worker\": {}}}, \"task\": {{\"type\": \"{}\", \"index\": {}}}, \"environment\": "
+      "{{\"cluster\": {{{}\"worker\": [{}]}}, \"task\": {{\"type\": \"{}\", \"index\": {}}}, \"environment\": "
       "\"cloud\"}}",
-      ps, addresses_json(hosts.subspan(servers), request.master_port), is_server ? "ps" : "worker",
+      ps, fmt::join(addresses.subspan(servers), ", "), is_server ? "ps" : "worker",
       is_server ? request.rank : request.rank - request.parameter_servers);
 }
 

@@ -32,10 +32,11 @@ struct LaunchRequest {
   std::vector<std::string> command;  // The user's command; see check_command.
   int slots = 1;                     // GPUs of each node, at least 1; a node without GPUs has 1.
   int rank = 0;                      // This node's number, 0 to nodes - 1.
-  std::vector<std::string> hosts;    // Name or address of each node, in the order of ranks; at least one.
+  std::vector<std::string> hosts;    // Name or address of each rank's node, in the order of ranks; at least one.
   std::string master_addr = {};      // Address of the first node where its host is only a name. Empty: its host.
   int parameter_servers = 0;         // Only for tensorflow: the first nodes; less than all. 0: all nodes are workers.
-  int master_port = 2222;            // 1 to 65535. For tensorflow, the port of each node.
+  int master_port = 2222;            // 1 to 65535. For tensorflow, the port of the first rank of each host.
+  int shared_port = 2223;            // For tensorflow, the port of the second rank of a host; the next ones follow.
   std::string file_root;             // Absolute path, inside the job, of the folder with Launch::files.
 };
 

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "runtime/base64.h"
+#include "runtime/text.h"
 #include "runtime/utf8.h"
 
 namespace volador::jobs {
@@ -29,12 +30,6 @@ std::string hmac_sha256(std::string_view key, std::string_view message) {
   HMAC(EVP_sha256(), key.data(), static_cast<int>(key.size()), reinterpret_cast<const unsigned char*>(message.data()),
        message.size(), out, &size);
   return {reinterpret_cast<const char*>(out), size};
-}
-
-std::string hex(std::string_view bytes) {
-  std::string out;
-  for (const char c : bytes) out += fmt::format("{:02x}", static_cast<unsigned char>(c));
-  return out;
 }
 
 std::string url_encoded_base64(std::string_view bytes) {
@@ -146,7 +141,7 @@ outgoing::Post notice_post(const v1::Notification& to, const std::vector<protoco
   if (to.kind() == "json") {
     post.body = dumped(event_json(notices.front(), context));
     if (!to.secret().empty())
-      post.headers.push_back("X-Volador-Signature: sha256=" + hex(hmac_sha256(to.secret(), post.body)));
+      post.headers.push_back("X-Volador-Signature: sha256=" + hex_text(hmac_sha256(to.secret(), post.body)));
     return post;
   }
   const std::string text = notice_text(notices, context, to.kind() == "wecom" ? kWecomBytesMax : kChatBytesMax);

@@ -26,9 +26,22 @@ std::string text_of_job_labels(const std::map<std::string, std::string>& labels)
   return fmt::format("{} {}", parts.size() == 1 ? "label" : "labels", fmt::join(parts, ","));
 }
 
-// "2 nodes", "at least 2 nodes".
+// "2 nodes", "at least 2 nodes", "room for 2 ranks".
 std::string text_of_job_nodes(const QueuedJob& job) {
-  return (job.least_nodes() < job.nodes ? "at least " : "") + counted(job.least_nodes(), "node");
+  const bool shares = job.shares_nodes && job.nodes > 1;
+  return (shares ? "room for " : "") + std::string(job.least_nodes() < job.nodes ? "at least " : "") +
+         counted(job.least_nodes(), shares ? "rank" : "node");
+}
+
+// How many ranks of the job a node holds that nothing else uses.
+int64_t ranks_of_empty(const PlanNode& node, const QueuedJob& job) {
+  if (!job.per_node.fits_in(node.total)) return 0;
+  if (!job.shares_nodes) return 1;
+  Amount ranks = job.nodes;
+  for (const auto& [name, amount] : job.per_node.entries()) {
+    if (amount > 0) ranks = std::min(ranks, node.total.get(name) / amount);
+  }
+  return ranks;
 }
 
 // " in pool gpu with the label zone=west": empty for any node of the pool "default".
@@ -53,14 +66,16 @@ std::string reason_for_never(const std::vector<PlanNode>& nodes, const QueuedJob
   for (const PlanNode& node : nodes) {
     if (job_may_use(node, job)) allowed.push_back(&node);
   }
-  const auto able =
-      std::ranges::count_if(allowed, [&](const PlanNode* node) { return job.per_node.fits_in(node->total); });
+  int64_t able = 0;
+  for (const PlanNode* node : allowed) able += ranks_of_empty(*node, job);
   if (able >= job.least_nodes()) return {};
   if (!job.avoids.empty()) {
     QueuedJob anywhere = job;
     anywhere.avoids.clear();
     if (reason_for_never(nodes, anywhere).empty()) {
-      return fmt::format("it needs {}, {} could hold it, and it avoids {}", text_of_job_nodes(job), able,
+      return fmt::format("it needs {}, {}, and it avoids {}", text_of_job_nodes(job),
+                         job.shares_nodes ? fmt::format("the other nodes have room for {}", able)
+                                          : fmt::format("{} could hold it", able),
                          fmt::join(job.avoids, ", "));
     }
   }
@@ -79,15 +94,22 @@ std::string reason_for_never(const std::vector<PlanNode>& nodes, const QueuedJob
       Amount largest = 0;
       for (const PlanNode* node : allowed) largest = std::max(largest, node->total.get(name));
       if (amount > largest) {
-        const std::string needs = fmt::format("it needs {} on {} node", text_of_job_amount(name, amount),
-                                              job.least_nodes() == 1 ? "a" : "each");
+        const std::string needs = fmt::format("it needs {} {}", text_of_job_amount(name, amount),
+                                              job.least_nodes() == 1 ? "on a node"
+                                              : job.shares_nodes     ? "for each rank"
+                                                                     : "on each node");
         if (largest == 0) return fmt::format("{}, and no node{} has any", needs, where);
         return fmt::format("{}, and the largest node{} has {}", needs, where, text_of_job_amount(name, largest));
       }
     }
     return fmt::format("no single node{} has {} in total", where, text_of_job_request(job.per_node));
   }
-  return fmt::format("it needs {}, and {} could hold it", text_of_job_nodes(job), able);
+  if (job.shares_nodes) return fmt::format("it needs {}, and the nodes have room for {}", text_of_job_nodes(job), able);
+  const std::string why = fmt::format("it needs {}, and {} could hold it", text_of_job_nodes(job), able);
+  QueuedJob together = job;
+  together.shares_nodes = true;
+  if (!reason_for_never(nodes, together).empty()) return why;
+  return why + "; with --share-nodes (share_nodes: true) several ranks of it run on a node";
 }
 
 Result<void> check_feasible(const ClusterView& cluster, const QueuedJob& job, const PlannerOptions& options) {

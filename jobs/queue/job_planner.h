@@ -25,6 +25,7 @@
 // other pools do not respect that part, and a job ahead that waited for a limit or a quota may still come first.
 //
 // Elastic jobs start on as many nodes as fit now, from min_nodes to `nodes`, within the limit of their project.
+// A job that shares nodes runs on a node as many times as it fits there; `nodes` is then the number of its ranks.
 // Reservations, preemption, forecasts of waiting jobs and feasibility are those of min_nodes.
 //
 // Preemption: a blocked job of high priority may end running jobs of strictly lower priority: the lowest priority
@@ -68,7 +69,8 @@ std::string_view to_string(JobPriority priority);
 Result<JobPriority> parse_job_priority(std::string_view text);
 
 // All times are in milliseconds. A job needs `nodes` different nodes that each have `per_node` free: all or nothing. An
-// elastic job needs at least `min_nodes` of them.
+// elastic job needs at least `min_nodes` of them. With shares_nodes they need not be different: `per_node` is the need of
+// a rank, and a node counts once for each rank for which it has room.
 struct QueuedJob {
   JobNumber number = 0;
   JobPriority priority = JobPriority::kNormal;
@@ -86,6 +88,7 @@ struct QueuedJob {
   std::string pool = "default";     // Only nodes of this pool.
   int min_nodes = 0;                // 0: `nodes`; else 1 to `nodes`.
   std::vector<std::string> avoids;  // None of these nodes.
+  bool shares_nodes = false;
 
   int least_nodes() const { return min_nodes > 0 ? min_nodes : nodes; }
 };
@@ -118,7 +121,7 @@ struct PlannerOptions {
   std::optional<JobPriority> preempt_from;  // A blocked job of at least this priority preempts; none: no preemption.
 };
 
-// Nodes by rank.
+// Nodes by rank; one that several ranks share is there several times.
 struct Placement {
   std::vector<std::string> nodes;
 };
@@ -134,9 +137,10 @@ enum class WaitKind : uint8_t {
 
 // What a job lacks; shared by all jobs that ask for the same.
 struct Shortage {
-  std::string resource;     // Resource of which no node has enough free; empty: no single resource is short.
-  Amount needed = 0;        // Amount of `resource` on each node.
-  Amount largest_free = 0;  // Amount of `resource` on a node where the job may run.
+  std::string resource;       // Resource of which no node has enough free; empty: no single resource is short.
+  Amount needed = 0;          // Amount of `resource` on each node.
+  Amount largest_free = 0;    // Amount of `resource` on a node where the job may run.
+  bool shares_nodes = false;  // The following count ranks instead of nodes.
   int nodes_needed = 1;
   int nodes_most = 1;         // Above nodes_needed for an elastic job.
   int64_t nodes_fitting = 0;  // Nodes that have room now.
@@ -191,7 +195,8 @@ struct Plan {
 };
 
 // Nodes are chosen by best fit: the node with room that has the fewest free GPUs, then CPUs, then memory, then other
-// resources by name; equal nodes in the order of the view. Numbers and node names must be unique.
+// resources by name; equal nodes in the order of the view. A job that shares nodes gets the first of them that has room for
+// all of its ranks, else one node after the other with room for the most of the rest. Numbers and node names must be unique.
 // O(queue + nodes × shapes), where a shape is a distinct request of nodes and resources.
 Plan plan(const ClusterView& cluster, std::span<const QueuedJob> queue, int64_t now_ms, const PlannerOptions& options);
 

@@ -25,6 +25,7 @@ uint64_t shape_hash_with(uint64_t hash, std::string_view text) {
 
 uint64_t hash_of_shape(const QueuedJob& job) {
   uint64_t hash = shape_hash_with(static_cast<uint64_t>(job.nodes), static_cast<uint64_t>(job.least_nodes()));
+  if (job.shares_nodes) hash = shape_hash_with(hash, uint64_t{1});
   for (const auto& [name, amount] : job.per_node.entries()) {
     hash = shape_hash_with(hash, static_cast<uint64_t>(amount) ^ static_cast<uint64_t>(name[0]));
   }
@@ -40,7 +41,8 @@ uint64_t hash_of_shape(const QueuedJob& job) {
 
 bool asks_for_the_same(const QueuedJob& a, const QueuedJob& b) {
   return a.nodes == b.nodes && a.least_nodes() == b.least_nodes() && a.per_node == b.per_node &&
-         a.node_names == b.node_names && a.labels == b.labels && a.pool == b.pool && a.avoids == b.avoids;
+         a.node_names == b.node_names && a.labels == b.labels && a.pool == b.pool && a.avoids == b.avoids &&
+         a.shares_nodes == b.shares_nodes;
 }
 
 // Inserts a column into rows of `width` columns.
@@ -182,7 +184,9 @@ uint32_t PlannerState::shape_of(const QueuedJob& job) {
   shape.asked.pool = job.pool;
   shape.asked.min_nodes = job.min_nodes;
   shape.asked.avoids = job.avoids;
+  shape.asked.shares_nodes = job.shares_nodes;
   shape.need = need;
+  shape.shares = job.shares_nodes;
   shape.most = static_cast<size_t>(std::max(1, job.nodes));
   shape.least = std::min(shape.most, static_cast<size_t>(std::max(1, job.least_nodes())));
   shape.pool = pool;
@@ -191,8 +195,7 @@ uint32_t PlannerState::shape_of(const QueuedJob& job) {
   }
   size_t open = 0, shut = 0;
   for (uint32_t node = 0; node < nodes->size() && open < shape.least; ++node) {
-    if (!allowed_on(shape, node) || !covers(&total[node * width], shape)) continue;
-    ++(takes_jobs(node) ? open : shut);
+    if (allowed_on(shape, node)) (takes_jobs(node) ? open : shut) += ranks_in(&total[node * width], shape);
   }
   shape.possible = open >= shape.least;
   shape.never = open + shut < shape.least && !nodes->empty();

@@ -40,10 +40,11 @@ using ReservationSet = uint32_t;
 struct PlannerState {
   // Jobs that ask for the same nodes and resources.
   struct Shape {
-    QueuedJob asked;    // Only what they ask for.
-    uint32_t need = 0;  // Row.
-    size_t least = 1;   // Nodes without which no job of it starts.
-    size_t most = 1;    // Nodes that a job of it takes if they are free; above `least` for elastic jobs.
+    QueuedJob asked;      // Only what they ask for.
+    uint32_t need = 0;    // Row.
+    bool shares = false;  // A node counts once for each rank for which it has room.
+    size_t least = 1;     // Nodes without which no job of it starts.
+    size_t most = 1;      // Nodes that a job of it takes if they are free; above `least` for elastic jobs.
     uint32_t pool = 0;
     std::vector<uint8_t> allowed;  // By node; empty: all nodes of the pool.
     bool possible = false;         // Enough nodes that take jobs could hold it when empty.
@@ -112,9 +113,9 @@ struct PlannerState {
   };
   using End = std::pair<int64_t, uint32_t>;  // Time, index into `running`.
   struct Reservation {
-    int64_t time = 0;        // -1: unknown or by preemption; no job ends before it.
-    bool by_limits = false;  // A job must end by its limit before `time`; otherwise by its prediction.
-    std::vector<uint32_t> nodes;
+    int64_t time = 0;                // -1: unknown or by preemption; no job ends before it.
+    bool by_limits = false;          // A job must end by its limit before `time`; otherwise by its prediction.
+    std::vector<uint32_t> nodes;     // Different ones.
     std::vector<Amount> left;        // By index into `nodes`: what others may hold at that time.
     uint32_t project = kNoIndex;     // Its limit is reserved, too; kNoIndex: it has none.
     std::vector<Amount> limit_left;  // What other jobs of this project may hold at that time; kNoLimit.
@@ -133,7 +134,7 @@ struct PlannerState {
     int64_t likely_ms = 0;
     std::optional<size_t> latest;  // Index of the one by limits or without a known time.
   };
-  // Nodes for the blocked job at a time, and what it leaves on each of them.
+  // Nodes for the blocked job at a time, different ones, and what it leaves on each of them.
   struct Fit {
     int64_t time = -1;
     std::vector<uint32_t> nodes;
@@ -205,8 +206,8 @@ struct PlannerState {
   std::vector<uint32_t> victims;                               // Indices into `running`.
   std::vector<std::pair<uint32_t, int64_t>> earlier_promises;  // Jobs whose promise the pass set, and the value before.
   std::vector<uint32_t> chosen;
-  std::vector<Amount> later;  // Free amounts at a later time.
-  std::vector<uint8_t> fits_later;
+  std::vector<Amount> later;         // Free amounts at a later time.
+  std::vector<uint32_t> fits_later;  // By node: how many ranks, see ranks_in().
 
   // ---- Content (planner_state.cc).
 
@@ -258,6 +259,10 @@ struct PlannerState {
     }
     return true;
   }
+  // How many ranks of a job the amounts of a node have room for; at most one unless the job shares nodes.
+  size_t ranks_in(const Amount* available, const Shape& shape) const;
+  // The same for the free amounts of the node, less what these reservations keep.
+  size_t ranks_on(uint32_t node, const Shape& shape, ReservationSet respected) const;
   // The first node in the order of the pool that has enough free GPUs.
   std::vector<uint32_t>::const_iterator first_with_gpus(const Shape& shape) const;
   // Fills `chosen` with nodes for a job that must respect these reservations: at most so many, and false if they are
@@ -265,7 +270,7 @@ struct PlannerState {
   bool choose(const Shape& shape, ReservationSet respected, size_t most);
   // The same, for whether there are enough.
   bool fits(const Shape& shape, ReservationSet respected) { return choose(shape, respected, shape.least); }
-  bool leaves(const Shape& shape, uint32_t node, ReservationSet respected) const;
+  void choose_shared(const Shape& shape, ReservationSet respected, size_t most);
   void raise_to(std::vector<Amount>& largest, uint32_t node) const;
   std::vector<std::string> names_of(const std::vector<uint32_t>& some) const;
 
@@ -312,10 +317,10 @@ struct PlannerState {
   size_t nodes_within_limits(const Pool& pool, const Entry& entry, ReservationSet respected) const;
   // Finds the earliest time at which the shape fits if the running jobs end as listed. `later` is the state then.
   std::optional<Fit> earliest_fit(const Shape& shape, const std::vector<End>& by_end);
-  // The nodes among fits_later with the least left.
+  // The nodes among fits_later with the least left, by rank.
   std::vector<uint32_t> tightest_later(const Shape& shape) const;
-  // `later` is the state at that time.
-  Fit fit_on(const Shape& shape, int64_t time, std::vector<uint32_t> on) const;
+  // `later` is the state at that time. `on`: by rank, those of one node side by side.
+  Fit fit_on(const Shape& shape, int64_t time, const std::vector<uint32_t>& on) const;
   // The nodes that lack the least for the shape, at an unknown time.
   Fit least_lacking(const Shape& shape);
   size_t add_reservation(Pool& pool, uint32_t job, Fit fit, bool by_limits);

@@ -1,6 +1,7 @@
 // Which running jobs must end so that a blocked job of high priority can start.
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "jobs/queue/planner_state.h"
 
@@ -19,10 +20,9 @@ std::optional<PlannerState::PreemptionFit> PlannerState::preemption_for(uint32_t
     return hold.node != kNoIndex && takes_jobs(hold.node) && allowed_on(shape, hold.node);
   };
   const auto recheck = [&](uint32_t node) {
-    const bool fits = covers(&later[node * width], shape);
-    if (fits == (fits_later[node] != 0)) return;
-    fits_later[node] = fits ? 1 : 0;
-    fits ? ++fitting : --fitting;
+    const size_t ranks = ranks_in(&later[node * width], shape);
+    fitting += ranks;
+    fitting -= std::exchange(fits_later[node], static_cast<uint32_t>(ranks));
   };
   // Adds the holdings to `later` on the nodes that the job may use, or subtracts them.
   const auto give = [&](uint32_t index, int sign) {

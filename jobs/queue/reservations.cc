@@ -84,10 +84,10 @@ std::optional<PlannerState::Fit> PlannerState::earliest_fit(const Shape& shape, 
   fits_later.assign(nodes->size(), 0);
   size_t fitting = 0;
   const auto check = [&](uint32_t node) {
-    if (fits_later[node] || !takes_jobs(node) || !allowed_on(shape, node)) return;
-    if (!covers(&later[node * width], shape)) return;
-    fits_later[node] = 1;
-    ++fitting;
+    if ((fits_later[node] != 0 && !shape.shares) || !takes_jobs(node) || !allowed_on(shape, node)) return;
+    const size_t ranks = ranks_in(&later[node * width], shape);
+    fitting += ranks - fits_later[node];
+    fits_later[node] = static_cast<uint32_t>(ranks);
   };
   for (auto at = first_with_gpus(shape); at != pools[shape.pool].order.end(); ++at) check(*at);
   const auto give = [&](uint32_t node, uint32_t held) {
@@ -108,9 +108,7 @@ std::optional<PlannerState::Fit> PlannerState::earliest_fit(const Shape& shape, 
 
 std::vector<uint32_t> PlannerState::tightest_later(const Shape& shape) const {
   std::vector<uint32_t> result;
-  for (uint32_t node = 0; node < fits_later.size(); ++node) {
-    if (fits_later[node]) result.push_back(node);
-  }
+  for (uint32_t node = 0; node < fits_later.size(); ++node) result.insert(result.end(), fits_later[node], node);
   const auto tighter = [&](uint32_t a, uint32_t b) {
     for (size_t i = 0; i < width; ++i) {
       const Amount left = later[a * width + i], right = later[b * width + i];
@@ -124,11 +122,16 @@ std::vector<uint32_t> PlannerState::tightest_later(const Shape& shape) const {
   return result;
 }
 
-PlannerState::Fit PlannerState::fit_on(const Shape& shape, int64_t time, std::vector<uint32_t> on) const {
-  Fit fit{.time = time, .nodes = std::move(on), .left = {}};
-  fit.left.reserve(fit.nodes.size() * width);
-  for (const uint32_t node : fit.nodes) {
-    for (size_t i = 0; i < width; ++i) fit.left.push_back(later[node * width + i] - row(shape.need)[i]);
+PlannerState::Fit PlannerState::fit_on(const Shape& shape, int64_t time, const std::vector<uint32_t>& on) const {
+  Fit fit{.time = time, .nodes = {}, .left = {}};
+  fit.left.reserve(on.size() * width);
+  for (const uint32_t node : on) {
+    if (fit.nodes.empty() || fit.nodes.back() != node) {
+      fit.nodes.push_back(node);
+      fit.left.insert(fit.left.end(), &later[node * width], &later[node * width] + width);
+    }
+    Amount* left = &fit.left[(fit.nodes.size() - 1) * width];
+    for (size_t i = 0; i < width; ++i) left[i] -= row(shape.need)[i];
   }
   return fit;
 }
@@ -149,8 +152,9 @@ PlannerState::Fit PlannerState::least_lacking(const Shape& shape) {
   }
   std::ranges::sort(lacking);
   std::vector<uint32_t> on;
-  for (size_t i = 0; i < std::min(shape.least, lacking.size()); ++i) on.push_back(lacking[i].second);
-  return fit_on(shape, -1, std::move(on));
+  for (const auto& [lacks, node] : lacking)
+    on.insert(on.end(), std::min(shape.least - on.size(), ranks_in(&total[node * width], shape)), node);
+  return fit_on(shape, -1, on);
 }
 
 size_t PlannerState::add_reservation(Pool& pool, uint32_t job, Fit fit, bool by_limits) {

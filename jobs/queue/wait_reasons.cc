@@ -10,23 +10,32 @@ namespace volador::jobs {
 namespace {
 
 std::string text_of_shortage(const Shortage& shortage) {
-  const std::string nodes =
-      (shortage.nodes_needed < shortage.nodes_most ? "at least " : "") + counted(shortage.nodes_needed, "node");
+  const std::string nodes = (shortage.shares_nodes ? "room for " : "") +
+                            std::string(shortage.nodes_needed < shortage.nodes_most ? "at least " : "") +
+                            counted(shortage.nodes_needed, shortage.shares_nodes ? "rank" : "node");
   const int64_t open = shortage.nodes_able - shortage.nodes_closed;
   if (!shortage.why_never.empty()) return fmt::format("waits for nodes: {}", shortage.why_never);
+  if (open < shortage.nodes_needed && shortage.shares_nodes) {
+    return fmt::format("needs {}; the nodes that take jobs now have room for {}, and those that take none for {}",
+                       nodes, open, shortage.nodes_closed);
+  }
   if (open < shortage.nodes_needed) {
     return fmt::format("needs {}; of the nodes that could hold it, {} and {} now", nodes,
                        counted(open, "takes jobs", "take jobs"),
                        counted(shortage.nodes_closed, "takes none", "take none"));
   }
   if (!shortage.resource.empty()) {
-    const std::string needs = fmt::format("needs {} on {} node", text_of_job_amount(shortage.resource, shortage.needed),
-                                          shortage.nodes_needed == 1 ? "a" : "each");
+    const std::string needs = fmt::format("needs {} {}", text_of_job_amount(shortage.resource, shortage.needed),
+                                          shortage.nodes_needed == 1 ? "on a node"
+                                          : shortage.shares_nodes    ? "for each rank"
+                                                                     : "on each node");
     if (shortage.largest_free <= 0) return needs + ", and none is free";
     return fmt::format("{}, and no node has more than {} free", needs,
                        text_of_job_amount(shortage.resource, shortage.largest_free));
   }
   if (shortage.nodes_needed == 1 && shortage.nodes_most == 1) return "no single node has free all that it asks for";
+  if (shortage.shares_nodes)
+    return fmt::format("needs {}, and there is room for {} now", nodes, shortage.nodes_fitting);
   return fmt::format("needs {}, and {} room now", nodes, counted(shortage.nodes_fitting, "node has", "nodes have"));
 }
 
@@ -84,21 +93,21 @@ std::shared_ptr<const Shortage> PlannerState::shortage_of(const Shape& shape, co
   auto result = std::make_shared<Shortage>();
   result->nodes_needed = static_cast<int>(shape.least);
   result->nodes_most = static_cast<int>(shape.most);
+  result->shares_nodes = shape.shares && shape.most > 1;
   if (shape.allowed.empty()) {
     for (const NodeClass& same : classes) {
-      if (!covers(&total[same.node * width], shape)) continue;
-      result->nodes_able += same.open + same.closed;
-      result->nodes_closed += same.closed;
+      const auto ranks = static_cast<int64_t>(ranks_in(&total[same.node * width], shape));
+      result->nodes_able += ranks * (same.open + same.closed);
+      result->nodes_closed += ranks * same.closed;
     }
   } else {
     std::ranges::fill(largest, 0);
     for (uint32_t node = 0; node < nodes->size(); ++node) {
       if (!allowed_on(shape, node)) continue;
       const bool open = takes_jobs(node);
-      if (covers(&total[node * width], shape)) {
-        ++result->nodes_able;
-        if (!open) ++result->nodes_closed;
-      }
+      const auto ranks = static_cast<int64_t>(ranks_in(&total[node * width], shape));
+      result->nodes_able += ranks;
+      if (!open) result->nodes_closed += ranks;
       if (open) raise_to(largest, node);
     }
   }
@@ -110,9 +119,8 @@ std::shared_ptr<const Shortage> PlannerState::shortage_of(const Shape& shape, co
     result->largest_free = largest[i];
   }
   if (result->resource.empty()) {
-    result->nodes_fitting = std::ranges::count_if(pools[shape.pool].order, [&](uint32_t node) {
-      return allowed_on(shape, node) && covers(&free[node * width], shape);
-    });
+    for (const uint32_t node : pools[shape.pool].order)
+      result->nodes_fitting += static_cast<int64_t>(ranks_on(node, shape, 0));
   }
   if (result->nodes_able < result->nodes_needed) {
     result->why_never = nodes->empty() ? "the cluster has no node" : reason_for_never(*nodes, shape.asked);

@@ -122,6 +122,7 @@ struct RemoteCommands::Running {
   Events events;  // Not taken.
   size_t events_bytes = 0;
   std::function<void(Events)> give;  // Waits for events.
+  std::function<bool()> is_gone;     // Whether it waits in vain; empty: it does not.
   Steady::time_point give_until;
   Steady::time_point taken_at = Steady::now();  // When events were last taken.
   std::deque<Input> inputs;
@@ -210,9 +211,11 @@ void RemoteCommands::Running::tell(RemoteEvent event) {
     events.push_back(std::move(event));
     if (!give) return;
     to.swap(give);
-    told.swap(events);
-    events_bytes = 0;
     taken_at = Steady::now();
+    if (!is_gone || !is_gone()) {
+      told.swap(events);
+      events_bytes = 0;
+    }
   }
   to(std::move(told));
 }
@@ -485,7 +488,8 @@ void RemoteCommands::forget(const std::string& id) {
   running_.erase(id);
 }
 
-void RemoteCommands::take(const std::string& id, std::function<void(Events)> give, std::chrono::milliseconds wait) {
+void RemoteCommands::take(const std::string& id, std::function<void(Events)> give, std::chrono::milliseconds wait,
+                          std::function<bool()> is_gone) {
   Events told;
   if (const auto running = find(id)) {
     std::function<void(Events)> replaced;
@@ -496,6 +500,7 @@ void RemoteCommands::take(const std::string& id, std::function<void(Events)> giv
       waits = running->events.empty() && !running->abandoned;
       if (waits) {
         running->give = std::move(give);
+        running->is_gone = std::move(is_gone);
         running->give_until = Steady::now() + wait;
       }
       told.swap(running->events);

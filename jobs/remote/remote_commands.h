@@ -72,9 +72,10 @@ class RemoteCommands {
   // code 1 when it breaks. kUnavailable also: nothing listens at the port.
   Result<void> start(const RemoteCommand& command);
   // `give` gets the next events once, as soon as there are any or the time is over, and nothing if there is no such
-  // command. A second call before that takes its place, and the first is answered with nothing.
+  // command. A second call before that takes its place, and the first is answered with nothing. Events of a reader that
+  // `is_gone` meanwhile stay for the next one.
   void take(const std::string& id, std::function<void(Events)> give,
-            std::chrono::milliseconds wait = std::chrono::hours(24));
+            std::chrono::milliseconds wait = std::chrono::hours(24), std::function<bool()> is_gone = {});
   // Gives bytes to the command after those that were given before. `last`: its standard input ends with them. `taken`
   // runs once: when the bytes are in the pipe, or when the command has ended or does not read them.
   void input(const std::string& id, std::string bytes, bool last, std::function<void()> taken);

@@ -8,6 +8,8 @@
 #include <map>
 #include <utility>
 
+#include "runtime/text.h"
+
 namespace volador::jobs {
 
 namespace {
@@ -38,12 +40,6 @@ tl::unexpected<Error> refuse_ssh(std::string what) {
   return make_error(ErrorCode::kInvalidArgument,
                     fmt::format("ssh: {}; inside a job it runs commands on the nodes of the job: ssh HOST COMMAND…",
                                 std::move(what)));
-}
-
-bool equal_without_case(std::string_view one, std::string_view other) {
-  return std::ranges::equal(one, other, [](char a, char b) {
-    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
-  });
 }
 
 }  // namespace
@@ -91,7 +87,9 @@ std::optional<size_t> find_peer(const std::vector<Peer>& peers, size_t own_rank,
     const auto is_it = [&](const Peer& peer) { return !host.empty() && equal_without_case(peer.*field, host); };
     const auto found = std::ranges::find_if(peers, is_it);
     if (found == peers.end()) continue;
-    if (std::ranges::count_if(peers, is_it) > 1) return std::nullopt;
+    const auto is_elsewhere = [&](const Peer& peer) { return is_it(peer) && peer.node != found->node; };
+    if (std::ranges::any_of(peers, is_elsewhere)) return std::nullopt;
+    if (own_rank < peers.size() && is_it(peers[own_rank])) return own_rank;
     return static_cast<size_t>(found - peers.begin());
   }
   return std::nullopt;

@@ -32,8 +32,8 @@ struct Peer {
   std::string address;  // Empty: unknown.
 };
 
-// The rank of the peer with this name, node name or address. localhost is the asking rank. No value: there is none, or
-// several have this address.
+// The rank of the peer with this name, node name or address. localhost is the asking rank. If several of one node
+// match, it is the asking one, else the first. No value: there is none, or several nodes have this address.
 std::optional<size_t> find_peer(const std::vector<Peer>& peers, size_t own_rank, std::string_view host);
 // "server1 (west, 10.0.0.1), server2 (east, 10.0.0.2)".
 std::string list_of_peers(const std::vector<Peer>& peers);
