@@ -6,11 +6,12 @@
 #include <filesystem>
 #include <limits>
 
+#include "runtime/text.h"
+
 namespace volador::experiments {
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
-char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
 
 // Multiplies digits of a decimal number exactly: `whole`.`fraction` × 2^`shift`, rounded down.
 std::optional<int64_t> scaled(std::string_view whole, std::string_view fraction, int shift) {
@@ -77,7 +78,7 @@ std::optional<int64_t> memory_bytes(std::string_view text) {
   }
   if (at < text.size() && text[at] == ' ') ++at;
   std::string unit;
-  for (const char c : text.substr(at)) unit += lower(c);
+  for (const char c : text.substr(at)) unit += lower_case(c);
   if (unit.empty() || unit == "b") return scaled(whole, fraction, 0);
   constexpr std::string_view kUnits = "kmgtp";
   const size_t power = kUnits.find(unit.front());

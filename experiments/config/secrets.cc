@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -79,7 +80,51 @@ void hide_fields(Value& object, const Type& type) {
     if (Value* value = object.find(field->key)) hide_in(*value, *field->type);
 }
 
+bool is_hidden(const Value& value) { return value.is_text() && value.text.find(kHidden) != std::string::npos; }
+
+// `hidden` and `shown`: the same value without and with its secrets.
+void restore(Value& value, const Value& hidden, const Value& shown) {
+  if (is_hidden(value)) {
+    if (value != hidden) return;
+    Value found = shown;
+    found.place = value.place;
+    value = std::move(found);
+    return;
+  }
+  if (value.is_map() && hidden.is_map()) {
+    for (Entry& entry : value.entries) {
+      const Value* below = hidden.find(entry.key);
+      if (below != nullptr) restore(entry.value, *below, *shown.find(entry.key));
+    }
+  }
+  if (!value.is_list() || !hidden.is_list()) return;
+  for (size_t i = 0; i < value.items.size(); ++i) {
+    size_t from = i;
+    if (is_hidden(value.items[i]) && (i >= hidden.items.size() || hidden.items[i] != value.items[i]))
+      from = static_cast<size_t>(std::ranges::find(hidden.items, value.items[i]) - hidden.items.begin());
+    if (from < hidden.items.size()) restore(value.items[i], hidden.items[from], shown.items[from]);
+  }
+}
+
 }  // namespace
+
+void restore_secrets(yaml::Value& value, const yaml::Value& canonical) {
+  restore(value, without_secrets(canonical), canonical);
+}
+
+std::optional<std::string> first_hidden(const yaml::Value& value) {
+  if (is_hidden(value)) return "";
+  const auto below = [](const std::string& key, const Value& part) -> std::optional<std::string> {
+    auto found = first_hidden(part);
+    if (found) *found = found->empty() ? key : key + "." + *found;
+    return found;
+  };
+  for (const Entry& entry : value.entries)
+    if (auto found = below(entry.key, entry.value)) return found;
+  for (size_t i = 0; i < value.items.size(); ++i)
+    if (auto found = below(std::to_string(i), value.items[i])) return found;
+  return std::nullopt;
+}
 
 yaml::Value without_secrets(yaml::Value canonical) {
   hide_fields(canonical, experiment_type());

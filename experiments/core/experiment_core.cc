@@ -42,6 +42,10 @@ ExperimentCore::ExperimentCore(const ExperimentLimits& limits, Random& random, C
     : impl_(std::make_unique<Impl>(limits, random, std::move(defaults))) {}
 ExperimentCore::~ExperimentCore() = default;
 
+void ExperimentCore::set_keeper(std::function<std::string(const std::string& checkpoint)> keeper) {
+  impl_->context.keeper = std::move(keeper);
+}
+
 bool ExperimentCore::load(std::string_view table, std::string_view key, std::string_view value) {
   return impl_->load(table, key, value);
 }
@@ -52,19 +56,45 @@ void ExperimentCore::check_invariants() const { impl_->check_invariants(); }
 // ---- requests of users ----
 
 Result<ExperimentCore::Checked> ExperimentCore::check(const v1::CreateExperimentRequest& request,
-                                                      const ExperimentRequester&, const SlotsView& view) const {
-  auto plan = impl_->plan(request, view);
+                                                      const ExperimentRequester& by, const SlotsView& view) const {
+  auto plan = impl_->plan(request, by, view);
   if (!plan) return make_error(plan.error());
   return std::move(plan->checked);
+}
+
+Result<v1::PreviewSearchReply> ExperimentCore::preview(const v1::PreviewSearchRequest& request) const {
+  return impl_->preview(request);
+}
+
+std::optional<v1::CreateExperimentReply> ExperimentCore::created(const v1::CreateExperimentRequest& request,
+                                                                 const ExperimentRequester& by) const {
+  if (request.request_id().empty() || request.validate_only()) return std::nullopt;
+  for (const auto& [id, experiment] : impl_->experiments) {
+    const protocol::ExperimentDefinition& definition = experiment->definition();
+    if (definition.request_id() != request.request_id() || experiment->is_deleted()) continue;
+    const v1::ExperimentInfo& shown = definition.info();
+    if (by.user.empty() ? shown.user().empty() && shown.owner() == by.token_id : shown.user() == by.user) {
+      v1::CreateExperimentReply reply;
+      *reply.mutable_experiment() = experiment->info();
+      return reply;
+    }
+  }
+  return std::nullopt;
 }
 
 Result<v1::CreateExperimentReply> ExperimentCore::create(const v1::CreateExperimentRequest& request,
                                                          const ExperimentRequester& by,
                                                          const std::pair<std::string, std::string>& token,
-                                                         const SlotsView& view, int64_t now_ms) {
-  auto plan = impl_->plan(request, view);
+                                                         const SlotsView& view, int64_t now_ms,
+                                                         const std::string& katib) {
+  if (auto earlier = created(request, by)) {
+    if (!token.first.empty()) impl_->context.actions.revoke.push_back(token.first);
+    return std::move(*earlier);
+  }
+  auto plan = impl_->plan(request, by, view);
   if (!plan) return make_error(plan.error());
   protocol::ExperimentDefinition definition = impl_->definition_of(*plan, request, by, token, now_ms);
+  definition.mutable_info()->set_katib(katib);
   v1::CreateExperimentReply reply;
   for (const std::string& warning : plan->checked.warnings) reply.add_warnings(warning);
   if (request.validate_only()) {
@@ -115,6 +145,7 @@ Result<v1::ExperimentInfo> ExperimentCore::change(const v1::ChangeExperimentRequ
   RunningExperiment& experiment = **found;
   VOLADOR_TRY(impl_->check_owner(experiment, by, fmt::format("{} experiment {}", request.command(), request.id())));
   if (*command == ExperimentCommand::kDelete) {
+    VOLADOR_TRY(experiment.may_delete_all());
     for (const auto& [id, other] : impl_->experiments) {
       const std::string& from = other->definition().warm_start_checkpoint();
       if (other->is_over() || id == request.id() || from.empty() || experiment.checkpoint(from) == nullptr) continue;
@@ -135,6 +166,11 @@ Result<v1::ExperimentInfo> ExperimentCore::edit(const v1::EditExperimentRequest&
   VOLADOR_TRY(impl_->check_owner(**found, by, fmt::format("edit experiment {}", request.id())));
   VOLADOR_TRY((*found)->edit(request, by, now_ms));
   return (*found)->info();
+}
+
+SearchOutlook ExperimentCore::outlook(int64_t experiment, int64_t now_ms) const {
+  const auto found = impl_->experiment(experiment);
+  return found ? (*found)->outlook(now_ms) : SearchOutlook();
 }
 
 Result<v1::TrialInfo> ExperimentCore::trial(int64_t id, const ExperimentRequester&) const {
@@ -162,6 +198,22 @@ Result<v1::CheckpointInfo> ExperimentCore::checkpoint(const std::string& id, con
   const auto found = impl_->experiment_of_checkpoint(id);
   if (!found) return make_error(found.error());
   return *found->first->checkpoint(found->second);
+}
+
+Result<v1::CheckpointInfo> ExperimentCore::checkpoint_to_keep(const std::string& id, const ExperimentRequester&) const {
+  const auto found = impl_->experiment_of_checkpoint(id);
+  if (!found) return make_error(found.error());
+  const auto& [experiment, checkpoint] = *found;
+  const v1::CheckpointInfo& saved = *experiment->checkpoint(checkpoint);
+  if (saved.state() != "COMPLETED")
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("checkpoint {} is {}: expected one that is COMPLETED", checkpoint, saved.state()));
+  const RunState state = experiment->state();
+  if (state == RunState::kDeleting || state == RunState::kDeleteFailed)
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("checkpoint {}: its experiment {} is {}: expected one that is not deleted",
+                                  checkpoint, experiment->id(), to_string(state)));
+  return saved;
 }
 
 Result<v1::ListCheckpointsReply> ExperimentCore::checkpoints(const v1::ListCheckpointsRequest& request,
@@ -253,10 +305,11 @@ Result<v1::ReportMetricsReply> ExperimentCore::report_metrics(const v1::ReportMe
   return (*found)->report_metrics(request, now_ms);
 }
 
-Result<void> ExperimentCore::report_progress(const v1::ReportProgressRequest& request, const ExperimentRequester& by) {
+Result<void> ExperimentCore::report_progress(const v1::ReportProgressRequest& request, const ExperimentRequester& by,
+                                             int64_t now_ms) {
   const auto found = impl_->process(request.trial(), request.run(), by);
   if (!found) return make_error(found.error());
-  return (*found)->report_progress(request);
+  return (*found)->report_progress(request, now_ms);
 }
 
 Result<void> ExperimentCore::report_exit(const v1::ReportTrialExitRequest& request, const ExperimentRequester& by,

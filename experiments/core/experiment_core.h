@@ -16,6 +16,7 @@
 #include "experiments/metrics/metric_report.h"
 #include "runtime/language/reason.h"
 #include "runtime/protocol/experiments.pb.h"
+#include "runtime/protocol/katib.pb.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/random.h"
@@ -29,8 +30,9 @@ inline constexpr std::string_view kExperimentsTable = "experiments";  // protoco
 inline constexpr std::string_view kSearchesTable = "experiment_searches";
 // protocol::SearchStep, what happened since the SearchRecord; key: the experiment, and the number of the step.
 inline constexpr std::string_view kSearchStepsTable = "experiment_search_steps";
-inline constexpr std::string_view kTrialsTable = "experiment_trials";            // protocol::TrialRecord.
-inline constexpr std::string_view kCheckpointsTable = "experiment_checkpoints";  // protocol::CheckpointRecord.
+inline constexpr std::string_view kTrialsTable = "experiment_trials";                 // protocol::TrialRecord.
+inline constexpr std::string_view kTrialProgramsTable = "experiment_trial_programs";  // protocol::KatibTrialProgram.
+inline constexpr std::string_view kCheckpointsTable = "experiment_checkpoints";       // protocol::CheckpointRecord.
 // "last": the highest ids of an experiment and a trial that were deleted: "12 340".
 inline constexpr std::string_view kExperimentsHeadTable = "experiments_head";
 
@@ -93,6 +95,30 @@ struct ExperimentActions {
   std::vector<ExperimentEvent> events;
 };
 
+// How a search stands.
+struct SearchOutlook {
+  static constexpr size_t kMembersMax = 256;  // Over all rungs.
+  struct Member {
+    int64_t trial = 0;
+    double value = 0;
+    std::string act;  // passed, paused, stopped, finished.
+  };
+  struct Rung {
+    int64_t bracket = 0;
+    int64_t length = 0;  // In the unit of the search.
+    int64_t trials = 0;  // That have reached it; more than members if those are cut off.
+    int64_t passed = 0;
+    int64_t awaited = 0;          // On the way to it.
+    double cutoff = 0;            // The worst value that passed; NaN: none yet.
+    std::vector<Member> members;  // Best first.
+  };
+  struct Left {
+    double seconds = 0, low = 0, high = 0;  // See tune::estimate_time_left().
+  };
+  std::vector<Rung> rungs;   // Empty: it has none, or it has ended.
+  std::optional<Left> left;  // None: unknown.
+};
+
 // The cluster as far as the sizes of trials depend on it.
 struct SlotsView {
   struct Node {
@@ -119,6 +145,10 @@ class ExperimentCore {
   ExperimentCore(const ExperimentLimits& limits, Random& random, ConfigFile defaults);
   ~ExperimentCore();
 
+  // Names what keeps a checkpoint from deletion, as "version 3 of model digits"; empty: nothing. Called during requests
+  // and events; a checkpoint with a name is not collected. Call before start().
+  void set_keeper(std::function<std::string(const std::string& checkpoint)> keeper);
+
   // Loads a row; call before start(). Returns false if it cannot be read.
   bool load(std::string_view table, std::string_view key, std::string_view value);
   // Goes on with the loaded experiments: open jobs are asked about again by open_jobs(), lost requests are made again.
@@ -137,20 +167,32 @@ class ExperimentCore {
   // plan_slots(). kUnavailable: too many open experiments.
   Result<Checked> check(const v1::CreateExperimentRequest& request, const ExperimentRequester& by,
                         const SlotsView& view) const;
-  // `token`: id and text of a token for the trials' processes.
+  // What the search of the configuration will run. kInvalidArgument: as check(), or the search is too large to be
+  // simulated here.
+  Result<v1::PreviewSearchReply> preview(const v1::PreviewSearchRequest& request) const;
+  // The experiment that an earlier request of the same requester with the same request_id has created; none: there is
+  // none, or the request has no request_id.
+  std::optional<v1::CreateExperimentReply> created(const v1::CreateExperimentRequest& request,
+                                                   const ExperimentRequester& by) const;
+  // `token`: id and text of a token for the trials' processes. Revoked if the experiment was created() before. `katib`:
+  // "<namespace>/<name>" of the resource that it runs; empty: none.
   Result<v1::CreateExperimentReply> create(const v1::CreateExperimentRequest& request, const ExperimentRequester& by,
                                            const std::pair<std::string, std::string>& token, const SlotsView& view,
-                                           int64_t now_ms);
+                                           int64_t now_ms, const std::string& katib = {});
   Result<v1::ExperimentInfo> get(int64_t id, const ExperimentRequester& by) const;
   v1::ListExperimentsReply list(const v1::ListExperimentsRequest& request, const ExperimentRequester& by) const;
   Result<v1::ExperimentInfo> change(const v1::ChangeExperimentRequest& request, const ExperimentRequester& by,
                                     int64_t now_ms);
   Result<v1::ExperimentInfo> edit(const v1::EditExperimentRequest& request, const ExperimentRequester& by,
                                   int64_t now_ms);
+  // O(trials), some milliseconds for many trials. Empty if there is no such experiment.
+  SearchOutlook outlook(int64_t experiment, int64_t now_ms) const;
   Result<v1::TrialInfo> trial(int64_t id, const ExperimentRequester& by) const;
   Result<v1::ListTrialInfosReply> trials(const v1::ListTrialInfosRequest& request, const ExperimentRequester& by) const;
   Result<v1::TrialInfo> kill_trial(int64_t id, const ExperimentRequester& by, int64_t now_ms);
   Result<v1::CheckpointInfo> checkpoint(const std::string& id, const ExperimentRequester& by) const;
+  // kInvalidArgument: it is deleted or being deleted, alone or with its experiment, so nothing can keep it any more.
+  Result<v1::CheckpointInfo> checkpoint_to_keep(const std::string& id, const ExperimentRequester& by) const;
   Result<v1::ListCheckpointsReply> checkpoints(const v1::ListCheckpointsRequest& request,
                                                const ExperimentRequester& by) const;
   Result<void> delete_checkpoints(const v1::DeleteCheckpointsRequest& request, const ExperimentRequester& by);
@@ -159,6 +201,19 @@ class ExperimentCore {
                                                                     const ExperimentRequester& by) const;
   Result<void> searcher_operations(const v1::PostSearcherOperationsRequest& request, const ExperimentRequester& by,
                                    int64_t now_ms);
+
+  // ---- experiments of kind Experiment, for the server of these resources ----
+  // Creates trials that each have a program of their own and search one unit of length. Those whose names the
+  // experiment knows have no effect. kNotFound: there is none. kInvalidArgument: it takes no more.
+  Result<void> run_trials(int64_t experiment, const std::vector<protocol::KatibTrialProgram>& programs, int64_t now_ms);
+  // The search ends and the trials that have not ended are killed; then the experiment has completed, or failed. No
+  // effect on one that ends or does not exist.
+  void end_search(int64_t experiment, bool failure, int64_t now_ms);
+  // No value: it does not exist or runs no resource.
+  std::optional<v1::ExperimentInfo> of_resource(int64_t experiment) const;
+  std::vector<int64_t> all_of_resources() const;
+  // kNotFound; kPermissionDenied: neither the trial's token, nor its owner or an operator.
+  Result<void> may_report(int64_t trial, const ExperimentRequester& by) const;
 
   // ---- requests of trials' processes: by the experiment's token, its owner or an operator ----
   // kCancelled: of an earlier run, or the trial has ended. kNotFound, kPermissionDenied: as above.
@@ -173,7 +228,7 @@ class ExperimentCore {
                         int64_t now_ms);
   Result<v1::ReportMetricsReply> report_metrics(const v1::ReportMetricsRequest& request, const ExperimentRequester& by,
                                                 int64_t now_ms);
-  Result<void> report_progress(const v1::ReportProgressRequest& request, const ExperimentRequester& by);
+  Result<void> report_progress(const v1::ReportProgressRequest& request, const ExperimentRequester& by, int64_t now_ms);
   Result<void> report_exit(const v1::ReportTrialExitRequest& request, const ExperimentRequester& by, int64_t now_ms);
   Result<void> report_checkpoint(const v1::ReportCheckpointRequest& request, const ExperimentRequester& by,
                                  int64_t now_ms);

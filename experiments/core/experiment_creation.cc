@@ -3,11 +3,18 @@
 
 #include <algorithm>
 
+#include "experiments/config/sanity.h"
+#include "experiments/config/secrets.h"
 #include "experiments/core/experiment_table.h"
+#include "experiments/search/search_preview.h"
 #include "runtime/quantities.h"
+#include "runtime/yaml/reader.h"
+#include "runtime/yaml/writer.h"
 
 namespace volador::experiments {
 namespace {
+
+constexpr int64_t kPreviewTrialsMost = 10'000;  // The thread of the experiments simulates them in some milliseconds.
 
 tl::unexpected<Error> invalid(std::string message) {
   return make_error(ErrorCode::kInvalidArgument, std::move(message));
@@ -22,26 +29,74 @@ std::string text_of(const Findings& findings) {
   return text;
 }
 
+// `text`: the configuration of the request, possibly with secrets that the request itself does not have.
+template <class Request>
+ConfigSources sources_of(const Request& request, const std::string& text, const ConfigFile& defaults,
+                         const Submission& submission) {
+  const auto named = [](const std::string& name, const char* otherwise) { return name.empty() ? otherwise : name; };
+  ConfigSources sources{.config = {named(request.config_name(), "config"), text},
+                        .config_template = {},
+                        .cluster_defaults = defaults,
+                        .submission = submission,
+                        .pool = {}};
+  if (!request.config_template().empty())
+    sources.config_template = ConfigFile{named(request.template_name(), "template"), request.config_template()};
+  return sources;
+}
+
 bool is_sha256(const std::string& text) {
   return text.size() == 64 && text.find_first_not_of("0123456789abcdef") == std::string::npos;
 }
 
 }  // namespace
 
+Result<std::string> ExperimentCore::Impl::config_text(const v1::CreateExperimentRequest& request,
+                                                      const ExperimentRequester& by) const {
+  if (request.parent() == 0) return request.config();
+  const auto parent = experiment(request.parent());
+  if (!parent) return make_error(parent.error());
+  const protocol::ExperimentDefinition& from = (*parent)->definition();
+  const auto may_take = [&] {
+    return check_owner(**parent, by, fmt::format("take over the secrets of experiment {}", request.parent()));
+  };
+  const auto read_canonical = [](const std::string& text) {
+    auto document = yaml::read(text, "parent");
+    Findings ignored;
+    return document ? sane(document->root, ignored) : yaml::Value::map();
+  };
+  const yaml::Value original = read_canonical(from.original_config());
+  if (request.config().empty()) {
+    if (without_secrets(original) != original) VOLADOR_TRY(may_take());
+    return from.original_config();
+  }
+  if (request.config().find(kHidden) == std::string::npos) return request.config();
+  auto document = yaml::read(request.config(), "config");
+  if (!document) return request.config();  // The errors are found where it is read again, with its name.
+  VOLADOR_TRY(may_take());
+  restore_secrets(document->root, original);
+  restore_secrets(document->root, read_canonical(from.config()));
+  if (const auto left = first_hidden(document->root))
+    return invalid(
+        fmt::format("{}: it is {}, which stands for a secret, and experiment {} has none there; give the "
+                    "value",
+                    *left, kHidden, request.parent()));
+  return yaml::yaml_text(document->root);
+}
+
 Result<ExperimentCore::Impl::Plan> ExperimentCore::Impl::plan(const v1::CreateExperimentRequest& request,
+                                                              const ExperimentRequester& by,
                                                               const SlotsView& view) const {
-  const auto named = [](const std::string& name, const char* otherwise) { return name.empty() ? otherwise : name; };
-  ConfigSources sources{.config = {named(request.config_name(), "config"), request.config()},
-                        .config_template = {},
-                        .cluster_defaults = defaults,
-                        .submission = {.name = fmt::format("experiment-{}", context.last_experiment + 1),
-                                       .experiment_seed = static_cast<int64_t>(random.below(uint64_t{1} << 31))},
-                        .pool = {}};
-  if (!request.config_template().empty())
-    sources.config_template = ConfigFile{named(request.template_name(), "template"), request.config_template()};
-  ConfigReading reading = read_config(sources);
+  auto text = config_text(request, by);
+  if (!text) return make_error(text.error());
+  ConfigReading reading =
+      read_config(sources_of(request, *text, defaults,
+                             {.name = fmt::format("experiment-{}", context.last_experiment + 1),
+                              .experiment_seed = static_cast<int64_t>(random.below(uint64_t{1} << 31))}));
   if (!reading.is_valid()) return invalid(text_of(reading.findings));
-  Plan plan{.checked = {.config = std::move(*reading.config), .warnings = {}}, .slots = {}, .files_sha256 = {}};
+  Plan plan{.checked = {.config = std::move(*reading.config), .warnings = {}},
+            .config = std::move(*text),
+            .slots = {},
+            .files_sha256 = {}};
   for (const Finding& warning : reading.findings.warnings()) plan.checked.warnings.push_back(warning.text());
   const ExperimentConfig& config = plan.checked.config;
   if (!config.checkpoint_storage)
@@ -66,6 +121,19 @@ Result<ExperimentCore::Impl::Plan> ExperimentCore::Impl::plan(const v1::CreateEx
         ErrorCode::kUnavailable,
         fmt::format("{} have not ended, the limit; create it again when some have", counted(open(), "experiment")));
   return plan;
+}
+
+Result<v1::PreviewSearchReply> ExperimentCore::Impl::preview(const v1::PreviewSearchRequest& request) const {
+  const ConfigReading reading = read_config(sources_of(request, request.config(), defaults, {.name = "preview"}));
+  if (!reading.is_valid()) return invalid(text_of(reading.findings));
+  const auto options = searcher_settings(reading.config->searcher).options;
+  const bool is_simulated = options.name == "adaptive_asha" || options.name == "async_halving";
+  if (is_simulated && options.max_trials > kPreviewTrialsMost)
+    return invalid(
+        fmt::format("searcher.max_trials: {}: the head simulates searches of at most {} trials; "
+                    "`volador experiment preview-search` has no such limit",
+                    options.max_trials, kPreviewTrialsMost));
+  return preview_reply(*reading.config, request.seed());
 }
 
 Result<void> ExperimentCore::Impl::plan_warm_start(const v1::CreateExperimentRequest& request, Plan& plan) const {
@@ -120,7 +188,8 @@ protocol::ExperimentDefinition ExperimentCore::Impl::definition_of(const Plan& p
   protocol::ExperimentDefinition definition;
   definition.set_id(context.last_experiment + 1);
   definition.set_config(json_of(config, Secrets::kShown));
-  definition.set_original_config(request.config());
+  definition.set_original_config(plan.config);
+  definition.set_request_id(request.request_id());
   definition.set_seed(plan.seed);
   definition.set_token_id(token.first);
   definition.set_token(token.second);

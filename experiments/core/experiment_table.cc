@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "runtime/number_key.h"
 #include "runtime/quantities.h"
 
 namespace volador::experiments {
@@ -18,10 +19,6 @@ bool parse_row(std::string_view value, Row& row) {
 }
 
 }  // namespace
-
-std::string name_of(const ExperimentRequester& by) {
-  return by.user.empty() ? "token " + by.token_id : "user " + by.user;
-}
 
 ExperimentCore::Impl::Impl(const ExperimentLimits& limits, Random& random_in, ConfigFile defaults_in)
     : context{.limits = limits, .actions = {}}, random(random_in), defaults(std::move(defaults_in)) {}
@@ -38,14 +35,14 @@ bool ExperimentCore::Impl::load(std::string_view table, std::string_view key, st
   }
   if (table == kSearchesTable) {
     protocol::SearchRecord row;
-    if (key.size() != 8 || !parse_row(value, row)) return false;
-    loaded[number_of(key)].search = std::move(row);
+    if (key.size() != kNumberKeyBytes || !parse_row(value, row)) return false;
+    loaded[key_number(key)].search = std::move(row);
     return true;
   }
   if (table == kSearchStepsTable) {
     protocol::SearchStep row;
-    if (key.size() != 16 || !parse_row(value, row)) return false;
-    loaded[number_of(key)].steps[number_of(key.substr(8))] = std::move(row);
+    if (key.size() != 2 * kNumberKeyBytes || !parse_row(value, row)) return false;
+    loaded[key_number(key)].steps[key_number(key.substr(kNumberKeyBytes))] = std::move(row);
     return true;
   }
   if (table == kTrialsTable) {
@@ -55,6 +52,13 @@ bool ExperimentCore::Impl::load(std::string_view table, std::string_view key, st
       return false;
     const int64_t experiment = row.info().experiment(), trial = row.info().id();
     loaded[experiment].trials[trial] = std::move(row);
+    return true;
+  }
+  if (table == kTrialProgramsTable) {
+    protocol::KatibTrialProgram row;
+    if (!parse_row(value, row) || row.trial() <= 0) return false;
+    const int64_t experiment = row.experiment(), trial = row.trial();
+    loaded[experiment].programs[trial] = std::move(row);
     return true;
   }
   if (table == kCheckpointsTable) {
@@ -149,14 +153,8 @@ Result<std::pair<RunningExperiment*, std::string>> ExperimentCore::Impl::experim
 Result<void> ExperimentCore::Impl::check_owner(const RunningExperiment& experiment, const ExperimentRequester& by,
                                                std::string_view what) const {
   const v1::ExperimentInfo& shown = experiment.definition().info();
-  const bool owns = shown.user().empty() ? by.token_id == shown.owner() : by.user == shown.user();
-  if (owns || by.operates) return {};
-  return make_error(
-      ErrorCode::kPermissionDenied,
-      fmt::format("{}: experiment {} was created by {}, this request comes with {}; only its owner and operators may "
-                  "change it",
-                  what, experiment.id(), name_of({.token_id = shown.owner(), .user = shown.user()}),
-                  by.user.empty() ? "token " + by.token_id : "a token of user " + by.user));
+  return check_owner_of(what, fmt::format("experiment {}", experiment.id()),
+                        {.token_id = shown.owner(), .user = shown.user()}, by);
 }
 
 Result<void> ExperimentCore::Impl::check_process(const RunningExperiment& experiment,

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "experiments/core/running_experiment.h"
+#include "experiments/core/shared_rules.h"
 
 namespace volador::experiments {
 
@@ -38,6 +39,7 @@ struct ExperimentCore::Impl {
   // ---- creation ----
   struct Plan {
     Checked checked;
+    std::string config;  // As it was given, with secrets.
     SlotsPlan slots;
     uint32_t seed = 0;
     std::string files_sha256;
@@ -45,7 +47,11 @@ struct ExperimentCore::Impl {
     std::string warm_start_checkpoint;
     int64_t warm_start_batches = 0;
   };
-  Result<Plan> plan(const v1::CreateExperimentRequest& request, const SlotsView& view) const;
+  Result<Plan> plan(const v1::CreateExperimentRequest& request, const ExperimentRequester& by,
+                    const SlotsView& view) const;
+  Result<v1::PreviewSearchReply> preview(const v1::PreviewSearchRequest& request) const;
+  // The configuration of the request, with the secrets of its parent where it has hidden ones.
+  Result<std::string> config_text(const v1::CreateExperimentRequest& request, const ExperimentRequester& by) const;
   Result<void> plan_warm_start(const v1::CreateExperimentRequest& request, Plan& plan) const;
   protocol::ExperimentDefinition definition_of(const Plan& plan, const v1::CreateExperimentRequest& request,
                                                const ExperimentRequester& by,
@@ -58,8 +64,5 @@ struct ExperimentCore::Impl {
   std::map<int64_t, ExperimentRows> loaded;
   std::map<int64_t, std::unique_ptr<RunningExperiment>> experiments;
 };
-
-// "user ada", or "token 3f2a" of a requester without a user.
-std::string name_of(const ExperimentRequester& by);
 
 }  // namespace volador::experiments

@@ -6,6 +6,7 @@
 #include <iterator>
 
 #include "experiments/config/complete.h"
+#include "runtime/number_key.h"
 #include "runtime/yaml/reader.h"
 
 namespace volador::experiments {
@@ -38,19 +39,6 @@ TrialStanding standing_of(const protocol::TrialRecord& record) {
 }
 
 }  // namespace
-
-std::string key_of(int64_t number) {
-  std::string key(8, '\0');
-  for (int i = 0; i < 8; ++i) key[static_cast<size_t>(i)] = static_cast<char>(number >> (56 - 8 * i));
-  return key;
-}
-
-int64_t number_of(std::string_view key) {
-  if (key.size() < 8) return 0;
-  uint64_t number = 0;
-  for (size_t i = 0; i < 8; ++i) number = number << 8 | static_cast<uint8_t>(key[i]);
-  return static_cast<int64_t>(number);
-}
 
 RunningExperiment::Trial::Trial(protocol::TrialRecord record_in, int64_t max_restarts)
     : record(std::move(record_in)), machine(max_restarts, standing_of(record)) {}
@@ -102,6 +90,7 @@ RunningExperiment::RunningExperiment(ExperimentContext& context, ExperimentRows 
     const std::string key = shown.id();
     checkpoints_.emplace(key, std::move(record));
   }
+  programs_ = std::move(rows.programs);
   if (is_active()) restore_search(rows);
 }
 
@@ -139,11 +128,11 @@ void RunningExperiment::flush() {
   };
   const auto drop_steps = [&] {
     for (int64_t step = snapshot_step_ + 1; step <= stored_step_; ++step)
-      put(kSearchStepsTable, key_of(id()) + key_of(step), std::nullopt);
+      put(kSearchStepsTable, number_key(id()) + number_key(step), std::nullopt);
   };
   if (search_ == nullptr && step_ > 0) {
     drop_steps();
-    if (snapshot_step_ > 0) put(kSearchesTable, key_of(id()), std::nullopt);
+    if (snapshot_step_ > 0) put(kSearchesTable, number_key(id()), std::nullopt);
     step_ = snapshot_step_ = stored_step_ = 0;
     new_steps_.clear();
   }
@@ -153,27 +142,34 @@ void RunningExperiment::flush() {
     record.set_snapshot(search_->snapshot());
     record.set_step(step_);
     drop_steps();
-    put(kSearchesTable, key_of(id()), record.SerializeAsString());
+    put(kSearchesTable, number_key(id()), record.SerializeAsString());
     snapshot_step_ = stored_step_ = step_;
     new_steps_.clear();
   }
   for (const Step& step : new_steps_)
-    put(kSearchStepsTable, key_of(id()) + key_of(++stored_step_), step.SerializeAsString());
+    put(kSearchStepsTable, number_key(id()) + number_key(++stored_step_), step.SerializeAsString());
   new_steps_.clear();
   if (changed_) {
     definition_.mutable_info()->set_state(std::string(to_string(machine_.state())));
     definition_.mutable_info()->set_archived(machine_.is_archived());
   }
   for (const int64_t number : changed_trials_) {
-    put(kTrialsTable, key_of(number),
+    put(kTrialsTable, number_key(number),
         is_deleted() ? std::nullopt : std::optional(at(number).record.SerializeAsString()));
     actions.trials.push_back(number);
   }
+  for (const int64_t number : changed_programs_) {
+    const auto program = programs_.find(number);
+    put(kTrialProgramsTable, number_key(number),
+        program == programs_.end() ? std::nullopt : std::optional(program->second.SerializeAsString()));
+  }
+  changed_programs_.clear();
   for (const std::string& checkpoint : changed_checkpoints_)
     put(kCheckpointsTable, checkpoint,
         is_deleted() ? std::nullopt : std::optional(checkpoints_.at(checkpoint).SerializeAsString()));
   if (changed_)
-    put(kExperimentsTable, key_of(id()), is_deleted() ? std::nullopt : std::optional(definition_.SerializeAsString()));
+    put(kExperimentsTable, number_key(id()),
+        is_deleted() ? std::nullopt : std::optional(definition_.SerializeAsString()));
   actions.experiments.push_back(id());
   changed_ = false;
   changed_trials_.clear();
@@ -255,7 +251,13 @@ void RunningExperiment::end_trial(Trial& trial, int64_t now_ms) {
   shown.set_searched_length(0);
   if (trial.machine.state() == RunState::kCanceled && is_stopping(state()))
     set_reason(shown, reason_of(definition_.info()));
-  if (trial.machine.standing().invalid) set_reason(shown, reason("trial.invalid_hp"));
+  const auto exit = trial.machine.standing().invalid;
+  if (exit && trial.machine.state() == RunState::kCompleted) {
+    set_reason(shown, *exit == TrialExit::kEarlyStopped         ? reason("trial.early_stopped")
+                      : *exit == TrialExit::kMetricsUnavailable ? reason("trial.metrics_unavailable", settings_.metric)
+                                                                : reason("trial.invalid_hp"));
+  }
+  drop_program(trial);
   touch(trial);
   event("trial of an experiment ended",
         {{"trial", std::to_string(trial.id())}, {"state", shown.state()}, {"why", shown.reason()}});
@@ -286,6 +288,7 @@ void RunningExperiment::finish_if_over(int64_t now_ms) {
     }
     if (last != nullptr) set_reason(shown, reason("experiment.failed", last->id(), reason_of(*last)));
   }
+  keep_rungs();
   search_.reset();
   by_request_.clear();
   if (!definition_.token_id().empty()) context_.actions.revoke.push_back(definition_.token_id());
@@ -333,6 +336,7 @@ Result<void> RunningExperiment::kill_trial(int64_t number, const std::string& wh
 void RunningExperiment::remove() {
   for (auto& [number, trial] : trials_) {
     touch(trial);
+    drop_program(trial);
     context_.experiment_of.erase(number);
   }
   for (const auto& [checkpoint, record] : checkpoints_) {

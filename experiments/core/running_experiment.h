@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -16,10 +17,16 @@
 #include "experiments/core/experiment_core.h"
 #include "experiments/core/experiment_state.h"
 #include "experiments/core/trial_job.h"
+#include "experiments/core/trial_pace.h"
 #include "experiments/core/trial_state.h"
 #include "experiments/search/searcher_settings.h"
 #include "runtime/protocol/experiments.pb.h"
+#include "runtime/protocol/katib.pb.h"
 #include "tune/determined/determined_custom.h"
+
+namespace volador::tune {
+struct RunPace;
+}
 
 namespace volador::experiments {
 
@@ -33,13 +40,12 @@ struct ExperimentContext {
   std::unordered_map<int64_t, int64_t> experiment_of = {};         // By trial.
   std::map<std::string, int64_t, std::less<>> checkpoint_of = {};  // Experiment by id of a checkpoint.
   std::map<std::string, int> warm_starts = {};                     // Experiments that start from a checkpoint.
+  // See ExperimentCore::set_keeper().
+  std::function<std::string(const std::string& checkpoint)> keeper = [](const std::string&) { return std::string(); };
 };
 
 // The search of a configuration. kInvalidArgument: its options or hyperparameters allow none.
 Result<std::unique_ptr<tune::determined::Search>> search_of(const ExperimentConfig& config, uint32_t seed);
-
-std::string key_of(int64_t number);  // 8 bytes, highest first.
-int64_t number_of(std::string_view key);
 
 // Rows of one experiment, as they were loaded.
 struct ExperimentRows {
@@ -48,6 +54,7 @@ struct ExperimentRows {
   std::map<int64_t, protocol::SearchStep> steps;
   std::map<int64_t, protocol::TrialRecord> trials;
   std::vector<protocol::CheckpointRecord> checkpoints;
+  std::map<int64_t, protocol::KatibTrialProgram> programs;
 };
 
 class RunningExperiment {
@@ -77,8 +84,13 @@ class RunningExperiment {
   Result<void> kill_trial(int64_t trial, const std::string& who, int64_t now_ms);
   v1::TrialInfo trial_info(int64_t trial) const;
   v1::ListTrialInfosReply trials(const v1::ListTrialInfosRequest& request) const;
+  SearchOutlook outlook(int64_t now_ms) const;
   std::optional<v1::GetSearcherEventsReply> searcher_events() const;
   Result<void> searcher_operations(const v1::PostSearcherOperationsRequest& request, int64_t now_ms);
+
+  // ---- experiments of kind Experiment ----
+  Result<void> run_trials(const std::vector<protocol::KatibTrialProgram>& programs, int64_t now_ms);
+  void end_search(bool failure, int64_t now_ms);
 
   // ---- requests of trials' processes ----
   // kCancelled: `run` is not the trial's run, or the trial has ended.
@@ -87,7 +99,7 @@ class RunningExperiment {
   std::optional<v1::GetTrialOperationReply> operation(int64_t trial) const;
   Result<void> complete(const v1::CompleteTrialOperationRequest& request, int64_t now_ms);
   Result<v1::ReportMetricsReply> report_metrics(const v1::ReportMetricsRequest& request, int64_t now_ms);
-  Result<void> report_progress(const v1::ReportProgressRequest& request);
+  Result<void> report_progress(const v1::ReportProgressRequest& request, int64_t now_ms);
   Result<void> report_exit(const v1::ReportTrialExitRequest& request, int64_t now_ms);
   Result<void> report_checkpoint(const v1::ReportCheckpointRequest& request, int64_t now_ms);
   bool should_preempt(int64_t trial) const;
@@ -99,8 +111,10 @@ class RunningExperiment {
   const v1::CheckpointInfo* latest_checkpoint(int64_t trial) const;
   // The trial that was created last; 0: none.
   int64_t newest_trial() const { return trials_.empty() ? 0 : trials_.rbegin()->first; }
-  // kInvalidArgument: a trial goes on from it.
+  // kInvalidArgument: a trial goes on from it, or a version of a model is it.
   Result<void> may_delete(const std::string& checkpoint) const;
+  // kInvalidArgument: a version of a model is one of its checkpoints.
+  Result<void> may_delete_all() const;
   void delete_checkpoints(const std::vector<std::string>& ids);
   bool has_garbage() const;
   v1::GetGarbageReply garbage() const;
@@ -129,6 +143,7 @@ class RunningExperiment {
     protocol::TrialRecord record;
     TrialMachine machine;
     std::vector<std::string> checkpoints = {};  // In the order in which they were reported.
+    TrialPace pace = {};                        // Without a row: it is measured again after a restart of the head.
 
     int64_t id() const { return record.info().id(); }
     bool is_over() const { return is_terminal(machine.state()); }
@@ -156,6 +171,17 @@ class RunningExperiment {
   void close(Trial& trial, int64_t now_ms);
   void restore_search(const ExperimentRows& rows);
   bool awaits_program(const Trial& trial) const;
+  std::vector<SearchOutlook::Rung> shown_rungs(const std::vector<tune::determined::SearchRung>& rungs) const;
+  void keep_rungs();
+  std::optional<int64_t> planned_trials() const;
+  tune::RunPace run_pace(const std::vector<tune::determined::SearchRung>& rungs, int64_t now_ms) const;
+
+  // Programs of trials of kind Trial.
+  Result<tune::determined::Operations> answer(const Step& step);
+  Result<void> decide(std::vector<v1::SearcherOperation> operations, int64_t now_ms);
+  const protocol::KatibTrialProgram* program_of(const Trial& trial) const;
+  void take_program(Trial& trial);
+  void drop_program(const Trial& trial);
 
   // States.
   void obey(TrialOrder order, int64_t now_ms);
@@ -177,6 +203,7 @@ class RunningExperiment {
   ExperimentRequester creator() const;
   bool ends_without_job(Trial& trial, int64_t now_ms);
   void submit_waiting();
+  void preempt_excess(int64_t now_ms);
   void ask_to_end(Trial& trial, int64_t now_ms);
   void kill(Trial& trial, int64_t now_ms);
   void send_stop(Trial& trial, bool now);
@@ -216,14 +243,23 @@ class RunningExperiment {
   std::map<int64_t, int64_t> retries_;               // By trial: when its job is submitted again.
   std::map<std::string, int64_t> states_;            // Number of trials.
   int64_t best_trial_ = 0;
+  std::vector<SearchOutlook::Rung> last_rungs_;      // The search that has ended had them; without a row.
+  mutable std::optional<int64_t> grid_points_ = {};  // Counted when they are needed.
   std::map<std::string, protocol::CheckpointRecord> checkpoints_;
   int64_t last_checkpoint_ = 0;
   int64_t kept_checkpoints_ = 0, kept_bytes_ = 0;  // Not deleted.
   std::set<std::string> garbage_;                  // Checkpoints that are being deleted.
+  // The newest job began after the experiment was to be deleted. Without a row: after a restart of the head another job
+  // looks again.
+  bool garbage_job_takes_all_ = false;
 
   bool changed_ = false;
   std::set<int64_t> changed_trials_;
   std::set<std::string> changed_checkpoints_;
+
+  std::map<std::string, protocol::KatibTrialProgram> new_programs_;  // By name, while their trials are created.
+  std::map<int64_t, protocol::KatibTrialProgram> programs_;          // By trial, until it has ended.
+  std::set<int64_t> changed_programs_;
 };
 
 }  // namespace volador::experiments

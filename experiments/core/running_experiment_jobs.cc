@@ -59,11 +59,13 @@ void RunningExperiment::submit(Trial& trial) {
 
 void RunningExperiment::send_job(const Trial& trial) {
   const v1::TrialInfo& shown = trial.record.info();
+  const protocol::KatibTrialProgram* program = program_of(trial);
   context_.actions.submit.push_back({.experiment = id(),
                                      .trial = shown.id(),
                                      .run = shown.run(),
                                      .as = creator(),
-                                     .spec = job_of_trial(definition_, config(), shown)});
+                                     .spec = program == nullptr ? job_of_trial(definition_, config(), shown)
+                                                                : job_of_program(definition_, *program, shown)});
 }
 
 ExperimentRequester RunningExperiment::creator() const {
@@ -80,6 +82,21 @@ void RunningExperiment::submit_waiting() {
     waiting_.erase(waiting_.begin());
     submit(trial);
   }
+}
+
+// After the limit became lower: the trials that were created last save a checkpoint, and go on when there is room again.
+void RunningExperiment::preempt_excess(int64_t now_ms) {
+  const int64_t each = int64_t{definition_.nodes()} * definition_.slots_on_node();
+  const auto most = max_slots();
+  if (!most || each == 0) return;
+  int64_t stays = *most / each;
+  std::vector<int64_t> excess;
+  for (const int64_t number : running_) {
+    const protocol::TrialRecord& record = at(number).record;
+    if (record.preempt() || record.killed()) continue;
+    if (stays-- <= 0) excess.push_back(number);
+  }
+  for (const int64_t number : excess) ask_to_end(at(number), now_ms);
 }
 
 // ---- ends that are asked for ----
@@ -316,10 +333,13 @@ v1::StartTrialRunReply RunningExperiment::start_run(const v1::StartTrialRunReque
     record.mutable_info()->set_batches(from.batches);
     record.set_begun(true);
     record.set_begun_run(request.run());
+    trial.pace.begin(from.batches == 0 ? std::optional(0.0) : std::nullopt, now_ms);
     if (record.info().started_ms() == 0) record.mutable_info()->set_started_ms(now_ms);
     touch(trial);
   }
-  return start_of_trial(definition_, config(), trial_info(trial.id()), from);
+  v1::StartTrialRunReply reply = start_of_trial(definition_, config(), trial_info(trial.id()), from);
+  if (const protocol::KatibTrialProgram* program = program_of(trial)) start_program(*program, reply);
+  return reply;
 }
 
 std::optional<v1::GetTrialOperationReply> RunningExperiment::operation(int64_t number) const {
@@ -348,6 +368,7 @@ Result<void> RunningExperiment::complete(const v1::CompleteTrialOperationRequest
     return make_error(ErrorCode::kInvalidArgument, fmt::format("length {}: the search asks trial {} for {}",
                                                                request.length(), trial.id(), record.length()));
   record.set_length_done(record.length());
+  trial.pace.reached(static_cast<double>(record.length_done()), now_ms);
   record.clear_length();
   record.mutable_info()->set_searched_length(0);
   touch(trial);
@@ -373,9 +394,16 @@ Result<void> RunningExperiment::report_exit(const v1::ReportTrialExitRequest& re
     touch(trial);
     return {};
   }
+  if (request.reason() == "early_stopped" || request.reason() == "metrics_unavailable") {
+    trial.machine.report_exit(request.reason() == "early_stopped" ? TrialExit::kEarlyStopped
+                                                                  : TrialExit::kMetricsUnavailable);
+    act(trial, {}, now_ms);
+    return {};
+  }
   if (request.reason() != "invalid_hp" && request.reason() != "init_invalid_hp")
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("reason: expected invalid_hp, init_invalid_hp or user_requested_stop, got \"{}\"",
+                      fmt::format("reason: expected invalid_hp, init_invalid_hp, user_requested_stop, early_stopped or "
+                                  "metrics_unavailable, got \"{}\"",
                                   request.reason()));
   trial.machine.report_invalid_hp(request.reason() == "init_invalid_hp");
   act(trial, {}, now_ms);

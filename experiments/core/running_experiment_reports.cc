@@ -76,6 +76,7 @@ Result<v1::ReportMetricsReply> RunningExperiment::report_metrics(const v1::Repor
   }
   v1::ReportMetricsReply reply;
   if (const auto best = best_metric()) reply.set_experiment_best(*best);
+  if (settings_.unit == "batches") trial.pace.reached(static_cast<double>(request.batches()), now_ms);
   v1::TrialInfo& shown = *trial.record.mutable_info();
   if (request.group() != "validation") {
     // Without a row: a lost report of training decides nothing, and the next row has it.
@@ -105,6 +106,7 @@ Result<v1::ReportMetricsReply> RunningExperiment::report_metrics(const v1::Repor
   touch(trial);
   context_.actions.metrics.push_back(std::move(report));
   if (!units) return reply;
+  trial.pace.reached(*units, now_ms);
   Step step;
   step.set_kind(Step::REPORTED);
   step.set_request(shown.request_id());
@@ -159,7 +161,7 @@ void RunningExperiment::choose_checkpoints(Trial& trial) {
   }
 }
 
-Result<void> RunningExperiment::report_progress(const v1::ReportProgressRequest& request) {
+Result<void> RunningExperiment::report_progress(const v1::ReportProgressRequest& request, int64_t now_ms) {
   Trial& trial = at(request.trial());
   if (!std::isfinite(request.progress()) || request.progress() < 0)
     return make_error(ErrorCode::kInvalidArgument,
@@ -169,6 +171,7 @@ Result<void> RunningExperiment::report_progress(const v1::ReportProgressRequest&
   const auto full = static_cast<double>(trial.record.length() > 0 ? trial.record.length()
                                                                   : std::max<int64_t>(settings_.options.max_length, 1));
   trial.record.mutable_info()->set_progress(std::min(1.0, request.progress() / full));
+  trial.pace.reached(request.progress(), now_ms);
   if (!has_search()) return {};
   Step step;
   step.set_kind(Step::TRAINED);
@@ -257,6 +260,20 @@ Result<void> RunningExperiment::may_delete(const std::string& checkpoint) const 
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("checkpoint {}: trial {} goes on from it; kill the trial, or wait for a newer one",
                                   checkpoint, saved.trial()));
+  if (const std::string keeper = context_.keeper(checkpoint); !keeper.empty())
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("checkpoint {}: it is {}; delete that version first", checkpoint, keeper));
+  return {};
+}
+
+Result<void> RunningExperiment::may_delete_all() const {
+  for (const auto& [checkpoint, record] : checkpoints_) {
+    const std::string keeper = context_.keeper(checkpoint);
+    if (keeper.empty()) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("delete: checkpoint {} of experiment {} is {}; delete that version first", checkpoint,
+                                  id(), keeper));
+  }
   return {};
 }
 
@@ -296,6 +313,7 @@ void RunningExperiment::retain(int64_t) {
                        .trial = one.trial(),
                        .metric = one.has_metric() ? std::optional(one.metric()) : std::nullopt,
                        .validation = record->number(),
+                       .registered = !context_.keeper(one.id()).empty(),
                        .warm_start = context_.warm_starts.contains(one.id())});
   }
   const CheckpointStorage storage = config().checkpoint_storage.value_or(CheckpointStorage());
@@ -332,6 +350,7 @@ TrialJob RunningExperiment::garbage_job(const std::pair<std::string, std::string
   revoke_garbage_token();
   definition_.set_garbage_run(definition_.garbage_run() + 1);
   definition_.set_garbage_token_id(token.first);
+  garbage_job_takes_all_ = state() == RunState::kDeleting;
   touch();
   return {.experiment = id(),
           .trial = 0,
@@ -365,6 +384,7 @@ void RunningExperiment::garbage_collected(const v1::ReportGarbageRequest& reques
   for (const std::string& each : request.deleted()) settle(each, "DELETED");
   for (const std::string& each : request.failed()) settle(each, "ERROR");
   const bool succeeded = request.failed().empty() && request.error().empty();
+  if (state() == RunState::kDeleting && !garbage_job_takes_all_) return context_.actions.garbage.push_back(id());
   if (!succeeded) note_garbage_failure(request.error());
   if (state() == RunState::kDeleting && succeeded) {
     machine_.deletion_ended(true);
@@ -377,7 +397,9 @@ void RunningExperiment::garbage_collected(const v1::ReportGarbageRequest& reques
 // Its checkpoints stay to be deleted: another job may succeed.
 void RunningExperiment::garbage_failed(const std::string& why, int64_t) {
   if (!has_garbage()) return;
+  const bool was_earlier_job = !definition_.garbage_token_id().empty() && !garbage_job_takes_all_;
   revoke_garbage_token();
+  if (state() == RunState::kDeleting && was_earlier_job) return context_.actions.garbage.push_back(id());
   note_garbage_failure(why);
 }
 

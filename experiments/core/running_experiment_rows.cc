@@ -7,8 +7,8 @@
 #include "experiments/config/sanity.h"
 #include "experiments/config/secrets.h"
 #include "experiments/core/running_experiment.h"
+#include "experiments/core/shared_rules.h"
 #include "runtime/quantities.h"
-#include "runtime/utf8.h"
 #include "runtime/yaml/reader.h"
 #include "runtime/yaml/writer.h"
 
@@ -16,9 +16,6 @@ namespace volador::experiments {
 namespace {
 
 constexpr int kTrialsDefault = 1000, kTrialsMost = 10'000;
-constexpr size_t kNameMax = 128;
-constexpr size_t kTextMax = 64 << 10;
-constexpr int kLabelsMost = 100;
 
 // The configuration as it was given, with its comments unless it has secrets.
 std::string shown_original(const std::string& text) {
@@ -28,12 +25,6 @@ std::string shown_original(const std::string& text) {
   const yaml::Value canonical = sane(document->root, findings);
   const yaml::Value hidden = without_secrets(canonical);
   return hidden == canonical ? text : yaml::yaml_text(hidden);
-}
-
-Result<void> check_words(std::string_view field, const std::string& text, size_t least, size_t most) {
-  if (text.size() >= least && text.size() <= most && plain_text(text, most) == text) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: expected {} to {} bytes in one line, got \"{}\"", field, least, most, text));
 }
 
 }  // namespace
@@ -112,7 +103,8 @@ Result<void> RunningExperiment::edit(const v1::EditExperimentRequest& request, c
     if (text->size() > kTextMax)
       return refuse(fmt::format("description and notes: expected at most {} bytes", kTextMax));
   }
-  for (const std::string& label : request.add_labels()) VOLADOR_TRY(check_words("label", label, 1, kNameMax));
+  const auto labels = changed_labels(definition_.info().labels(), request.add_labels(), request.remove_labels());
+  if (!labels) return refuse(labels.error().message);
   for (const auto& [field, given, value] :
        {std::tuple("save_experiment_best", request.has_save_experiment_best(), request.save_experiment_best()),
         std::tuple("save_trial_best", request.has_save_trial_best(), request.save_trial_best()),
@@ -132,13 +124,7 @@ Result<void> RunningExperiment::edit(const v1::EditExperimentRequest& request, c
                         "priority: very_urgent is for operators; this token may use normal and urgent");
   }
   v1::ExperimentInfo& shown = *definition_.mutable_info();
-  std::set<std::string> labels(shown.labels().begin(), shown.labels().end());
-  for (const std::string& label : request.remove_labels()) labels.erase(label);
-  for (const std::string& label : request.add_labels()) labels.insert(label);
-  if (labels.size() > kLabelsMost)
-    return refuse(fmt::format("labels: expected at most {}, got {}", kLabelsMost, labels.size()));
-  shown.clear_labels();
-  for (const std::string& label : labels) shown.add_labels(label);
+  *shown.mutable_labels() = {labels->begin(), labels->end()};
   if (request.has_name()) shown.set_name(request.name());
   if (request.has_description()) shown.set_description(request.description());
   if (request.has_notes()) shown.set_notes(request.notes());
@@ -150,6 +136,7 @@ Result<void> RunningExperiment::edit(const v1::EditExperimentRequest& request, c
   if (request.has_max_slots()) {
     definition_.set_max_slots(request.max_slots());
     if (is_active()) submit_waiting();
+    preempt_excess(now_ms);
   }
   if (request.has_priority()) {
     definition_.set_priority(request.priority());

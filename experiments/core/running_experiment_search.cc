@@ -20,6 +20,8 @@ determined::ExitReason exit_reason(TrialExit exit) {
     case TrialExit::kUserCanceled:
       return determined::ExitReason::kUserCancelled;
     case TrialExit::kUserRequestedStop:
+    case TrialExit::kEarlyStopped:
+    case TrialExit::kMetricsUnavailable:
       return determined::ExitReason::kUserRequestedStop;
     case TrialExit::kInvalidHp:
       return determined::ExitReason::kInvalidHp;
@@ -59,9 +61,7 @@ Result<determined::Operations> operations_from(const protocol::SearchStep& step)
 }  // namespace
 
 Result<std::unique_ptr<determined::Search>> search_of(const ExperimentConfig& config, uint32_t seed) {
-  const auto whole = tune::Config::from_json(json_of(config, Secrets::kShown));
-  if (!whole) return make_error(whole.error());
-  const auto space = HyperparameterSpace::from((*whole)["hyperparameters"]);
+  const auto space = hyperparameter_space(config);
   if (!space) return make_error(space.error());
   return determined::Search::create(searcher_settings(config.searcher).options, *space, seed);
 }
@@ -189,6 +189,7 @@ void RunningExperiment::create(const determined::Create& operation, int64_t now_
   Trial& trial = found->second;
   by_request_[operation.request] = number;
   context_.experiment_of[number] = id();
+  take_program(trial);
   open_.insert(number);
   count(trial, 1);
   touch(trial);
@@ -239,6 +240,14 @@ std::optional<v1::GetSearcherEventsReply> RunningExperiment::searcher_events() c
   return reply;
 }
 
+// The program's operations, checked and in the search.
+Result<determined::Operations> RunningExperiment::answer(const Step& step) {
+  const auto operations = operations_from(step);
+  if (!operations) return make_error(operations.error());
+  return search_->answer(step.number(), *operations,
+                         step.has_progress() ? std::optional(step.progress()) : std::nullopt);
+}
+
 Result<void> RunningExperiment::searcher_operations(const v1::PostSearcherOperationsRequest& request, int64_t now_ms) {
   if (!has_search())
     return make_error(
@@ -258,8 +267,7 @@ Result<void> RunningExperiment::searcher_operations(const v1::PostSearcherOperat
   if (trials_.size() + creates > context_.limits.trials)
     return make_error(ErrorCode::kUnavailable, fmt::format("experiment {} has {}, and may have {}", id(),
                                                            counted(trials_.size(), "trial"), context_.limits.trials));
-  auto answered = search_->answer(request.event(), *operations,
-                                  request.has_progress() ? std::optional(request.progress()) : std::nullopt);
+  auto answered = answer(step);
   if (!answered) return make_error(answered.error());
   note(std::move(step));
   // Trials whose completion was answered without another length are told that there is no more.

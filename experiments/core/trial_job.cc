@@ -138,6 +138,30 @@ v1::JobSpec job_of_trial(const protocol::ExperimentDefinition& experiment, const
   return spec;
 }
 
+v1::JobSpec job_of_program(const protocol::ExperimentDefinition& experiment, const protocol::KatibTrialProgram& program,
+                           const v1::TrialInfo& trial) {
+  v1::JobSpec spec = program.job();
+  spec.set_name(program.name());
+  spec.clear_command();
+  // The launcher's own command starts MPI; without the word mpirun, the mode would start this one by MPI.
+  set_command(spec.mode() == "mpi" ? "run-trial  # which runs mpirun" : "run-trial", spec);
+  (*spec.mutable_env())["KATIB_TRIAL_NAME"] = program.name();
+  (*spec.mutable_env())["VOLADOR_TRIAL"] = std::to_string(trial.id());
+  (*spec.mutable_env())["VOLADOR_TRIAL_RUN"] = std::to_string(trial.run());
+  (*spec.mutable_secrets())["VOLADOR_TOKEN"] = experiment.token();
+  spec.set_files_sha256(experiment.info().files_sha256());
+  if (spec.note().empty()) spec.set_note(fmt::format("trial {} of experiment {}", trial.id(), experiment.id()));
+  if (!experiment.priority().empty()) spec.set_priority(experiment.priority());
+  spec.set_trial(trial_text(trial.id(), trial.run()));
+  return spec;
+}
+
+void start_program(const protocol::KatibTrialProgram& program, v1::StartTrialRunReply& reply) {
+  *reply.mutable_command() = program.job().command();
+  reply.clear_trial_class();
+  reply.set_collection(program.collection());
+}
+
 v1::JobSpec job_of_garbage(const protocol::ExperimentDefinition& experiment, const ExperimentConfig& config,
                            const std::string& token) {
   v1::JobSpec spec;

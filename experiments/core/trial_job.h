@@ -12,6 +12,7 @@
 
 #include "experiments/config/experiment_config.h"
 #include "runtime/protocol/experiments.pb.h"
+#include "runtime/protocol/katib.pb.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 
@@ -35,6 +36,10 @@ std::string_view job_priority(const std::optional<int64_t>& priority);
 // The job for the present run of the trial.
 v1::JobSpec job_of_trial(const protocol::ExperimentDefinition& experiment, const ExperimentConfig& config,
                          const v1::TrialInfo& trial);
+// The same for a trial with a program of its own: the job of the program, whose command is run by `volador experiment
+// run-trial`.
+v1::JobSpec job_of_program(const protocol::ExperimentDefinition& experiment, const protocol::KatibTrialProgram& program,
+                           const v1::TrialInfo& trial);
 v1::JobSpec job_of_garbage(const protocol::ExperimentDefinition& experiment, const ExperimentConfig& config,
                            const std::string& token);
 
@@ -46,6 +51,9 @@ struct StartingPoint {
 // What StartTrialRun answers.
 v1::StartTrialRunReply start_of_trial(const protocol::ExperimentDefinition& experiment, const ExperimentConfig& config,
                                       const v1::TrialInfo& trial, const StartingPoint& from);
+
+// Puts the program's command in the place of the configuration's entrypoint.
+void start_program(const protocol::KatibTrialProgram& program, v1::StartTrialRunReply& reply);
 
 // "s3://bucket/prefix", "/shared/folder".
 std::string storage_text(const ExperimentConfig& config);

@@ -75,12 +75,17 @@ TrialActions TrialMachine::stopped(ProcessEnd end) {
 
 TrialActions TrialMachine::processes_ended(ProcessEnd end) {
   if (!std::exchange(standing_.has_processes, false)) return {};
-  if (standing_.invalid && end != ProcessEnd::kInfrastructure)
+  const bool failed = end == ProcessEnd::kUserFailure || end == ProcessEnd::kUnrecoverable;
+  const bool failed_without_metric = failed && standing_.invalid == TrialExit::kMetricsUnavailable;
+  if (standing_.invalid && end != ProcessEnd::kInfrastructure && !failed_without_metric)
     return transition(RunState::kCompleted, standing_.invalid);
   if (is_stopping(standing_.state)) return stopped(end);
   if (end == ProcessEnd::kUnrecoverable) return transition(RunState::kError);
   if (end == ProcessEnd::kUserRequestedStop) return transition(RunState::kCompleted, TrialExit::kUserRequestedStop);
-  if (end == ProcessEnd::kUserFailure && ++standing_.restarts > max_restarts_) return transition(RunState::kError);
+  if (end == ProcessEnd::kUserFailure) {
+    if (standing_.restarts >= max_restarts_) return transition(RunState::kError);
+    ++standing_.restarts;
+  }
   return allocate_if_wanted();
 }
 

@@ -19,7 +19,15 @@ enum class ProcessEnd : uint8_t {
 };
 
 // How a trial left the search before its end.
-enum class TrialExit : uint8_t { kErrored, kUserCanceled, kUserRequestedStop, kInvalidHp, kInitInvalidHp };
+enum class TrialExit : uint8_t {
+  kErrored,
+  kUserCanceled,
+  kUserRequestedStop,
+  kInvalidHp,
+  kInitInvalidHp,
+  kEarlyStopped,        // A rule of early stopping ended it.
+  kMetricsUnavailable,  // It ended without the metric of the search.
+};
 
 struct TrialActions {
   bool allocate = false;                         // Ask for resources.
@@ -44,7 +52,7 @@ struct TrialStanding {
 // States are those of experiments, without deletion. Events after the end have no effect.
 class TrialMachine {
  public:
-  // Restarts above `max_restarts` end it.
+  // A failure after `max_restarts` restarts ends it.
   explicit TrialMachine(int64_t max_restarts, const TrialStanding& standing = {})
       : max_restarts_(max_restarts), standing_(standing) {}
 
@@ -60,6 +68,8 @@ class TrialMachine {
   void report_invalid_hp(bool at_init) {
     standing_.invalid = at_init ? TrialExit::kInitInvalidHp : TrialExit::kInvalidHp;
   }
+  // It ends with this exit as soon as its processes have; without the metric only if they succeed.
+  void report_exit(TrialExit exit) { standing_.invalid = exit; }
   TrialActions processes_ended(ProcessEnd end);
 
   RunState state() const { return standing_.state; }

@@ -124,6 +124,10 @@ Result<TrialLaunch> make_trial_launch(const v1::StartTrialRunReply& run, const T
   const std::string container = fmt::format("{}.{}", node.job, node.rank);
   auto& env = launch.env;
   env.insert(run.env().begin(), run.env().end());
+  if (auto authority = env.extract(kMasterAuthority); !authority.empty()) {
+    launch.files["master.pem"] = authority.mapped();
+    env["DET_MASTER_CERT_FILE"] = node.info_folder + "/master.pem";
+  }
   // The dashboard, which has the HTTP API. The head names it unless it has none.
   const std::string master = env.emplace("DET_MASTER", "https://" + node.address).first->second;
   env["DET_AGENT_ID"] = node.name;

@@ -14,6 +14,9 @@ class StartTrialRunReply;
 
 namespace volador::experiments {
 
+// Variable of StartTrialRunReply.env, for master.pem: the programs get DET_MASTER_CERT_FILE instead.
+inline constexpr const char* kMasterAuthority = "VOLADOR_MASTER_AUTHORITY";
+
 // What only the node knows.
 struct TrialNode {
   std::string address;             // The head's, "host:port".
@@ -44,7 +47,8 @@ struct TrialLaunch {
 // bash reads it first, and the first command of it that fails ends the trial with its exit code.
 //
 // Files: rendezvous.json, trial.json, resources.json and cluster.json as Determined's programs know them, config.json
-// (the complete configuration) and storage.json (its checkpoint_storage).
+// (the complete configuration), storage.json (its checkpoint_storage), and master.pem, the authority of the dashboard's
+// certificate, where the head names one.
 //
 // kInvalidArgument: the rank is not one of the hosts. kInternal: the reply has neither a class nor a command, or texts
 // in it that are no JSON.

@@ -18,11 +18,12 @@ struct MetricReport {
   std::vector<std::pair<std::string, double>> values;
 };
 
-// A run goes on from a checkpoint at these batches: reports of later batches do not count any more.
+// Reports of later batches do not count any more: a run goes on from a checkpoint at these batches.
 struct MetricRewind {
   int64_t experiment = 0;
   int64_t trial = 0;
   int64_t batches = 0;
+  std::string group = {};  // Only those of this group; empty: of all groups.
 };
 
 }  // namespace volador::experiments

@@ -5,10 +5,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <limits>
 #include <map>
+#include <mutex>
 #include <set>
+#include <thread>
 #include <utility>
 
 #include "experiments/metrics/metric_file.h"
@@ -33,7 +36,7 @@ constexpr uint64_t kPoints = 1000;
 constexpr unsigned kFileMode = 0600;
 
 // Entries of the log.
-enum class Entry : uint8_t { kReport = 1, kRewind = 2, kRemoval = 3 };
+enum class Entry : uint8_t { kReport = 1, kRewind = 2, kRemoval = 3, kGroupRewind = 4 };
 
 void encode_entry(Encoder& to, const MetricReport& report) {
   to.unsigned_integer(static_cast<uint64_t>(Entry::kReport));
@@ -61,6 +64,12 @@ MetricReport decode_report(Decoder& from) {
     report.values.emplace_back(std::move(name), from.real());
   }
   return report;
+}
+
+// The last batches of a group that stay.
+int64_t last_kept(const MetricRewind* rewind, std::string_view group) {
+  const bool is_of_it = rewind != nullptr && (rewind->group.empty() || rewind->group == group);
+  return is_of_it ? rewind->batches : std::numeric_limits<int64_t>::max();
 }
 
 // For one trial: reports that are not in its file, by group.
@@ -119,64 +128,102 @@ class MetricFileWriter {
 
 struct MetricStore::Impl {
   explicit Impl(MetricStoreOptions o) : options(std::move(o)) {}
+  ~Impl() {
+    if (writer.joinable()) writer.join();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
 
   Result<void> open();
+  Result<RecordsRead> replay_log(const fs::path& path);
   Result<void> write_log(std::string_view records);
   Result<void> flush();
+  // Starts a thread that moves what the log has to the files, while reports go to a new log.
+  Result<void> begin_flush();
+  Result<void> write_frozen();
+  // Takes over what the thread has done, if it has ended or `waits`.
+  void end_flush(bool waits);
+  // Before a report, when the log is full.
+  Result<void> make_room();
+  // Reports of a trial's group that are in no file, or in one as well.
+  MetricRows rows_in_memory(const TrialKey& key, const std::string& group) const;
   void apply(const MetricReport& report);
   Result<void> apply(const MetricRewind& rewind);
   Result<void> apply_removal(int64_t experiment);
   Result<void> replay(std::string_view entries);
-  // Moves `recent` to the trial's file, without reports of later batches than `last`.
-  Result<void> write_trial(const TrialKey& key, const Recent& recent,
-                           int64_t last = std::numeric_limits<int64_t>::max());
+  // Moves `recent` to the trial's file, without the reports that the rewind removes.
+  Result<void> write_trial(const TrialKey& key, const Recent& recent, const MetricRewind* rewind = nullptr);
   Result<void> append_to(MetricFile& file, const fs::path& path, const Recent& recent);
-  Result<void> rewrite(MetricFile& file, const fs::path& path, const Recent& recent, int64_t last, bool merge_small);
+  Result<void> rewrite(MetricFile& file, const fs::path& path, const Recent& recent, const MetricRewind* rewind,
+                       bool merge_small);
 
   fs::path log() const { return options.folder / "log"; }
+  fs::path old_log() const { return options.folder / "log.old"; }
   fs::path folder_of(int64_t experiment) const { return options.folder / "trials" / std::to_string(experiment); }
   fs::path path(const TrialKey& key) const { return folder_of(key.first) / (std::to_string(key.second) + ".metrics"); }
 
   const MetricStoreOptions options;
   uint64_t log_end = 0;  // 0: there is no log.
   std::map<TrialKey, Recent> trials;
+  std::map<TrialKey, Recent> frozen;  // What the old log has, while `writer` moves it to the files; constant meanwhile.
+  bool has_old_log = false;
+  std::thread writer;
+  std::atomic<bool> is_written = false;  // `writer` has ended.
+  Result<void> outcome;                  // Its outcome then.
+  mutable std::mutex files;              // Held while `writer` writes a trial's file, and while one is read meanwhile.
   // Lists of names that reports share.
   std::map<std::vector<std::string>, std::shared_ptr<const std::vector<std::string>>> lists;
 };
 
-Result<void> MetricStore::Impl::open() {
-  VOLADOR_TRY(make_private_directory(options.folder / "trials"));
+// A log that cannot be read is put aside.
+Result<RecordsRead> MetricStore::Impl::replay_log(const fs::path& path) {
   std::vector<std::string> records;
-  auto read = read_records(log(), [&](std::string_view record) { records.emplace_back(record); });
+  auto read = read_records(path, [&](std::string_view record) { records.emplace_back(record); });
   if (!read && read.error().code == ErrorCode::kInvalidArgument) {
     const fs::path aside = options.folder / "log.damaged";
     log::warn("metrics", "the log of metrics is damaged and put aside", {{"file", aside.string()}});
-    if (rename(log().c_str(), aside.c_str()) != 0) return make_error(file_error("rename", log(), errno));
+    if (rename(path.c_str(), aside.c_str()) != 0) return make_error(file_error("rename", path, errno));
     read = RecordsRead{};
   }
   if (!read && read.error().code == ErrorCode::kNotFound) read = RecordsRead{};
-  if (!read) return make_error(read.error());
+  if (!read) return read;
   if (read->torn)
-    log::warn("metrics", "the end of the log of metrics is incomplete and left out", {{"file", log().string()}});
-  log_end = read->bytes;
+    log::warn("metrics", "the end of the log of metrics is incomplete and left out", {{"file", path.string()}});
   for (const std::string& record : records) VOLADOR_TRY(replay(record));
-  return {};
+  return read;
+}
+
+Result<void> MetricStore::Impl::open() {
+  VOLADOR_TRY(make_private_directory(options.folder / "trials"));
+  // A process ended while it moved the old one to the files, some of which may have it.
+  std::error_code code;
+  has_old_log = fs::exists(old_log(), code);
+  if (has_old_log) {
+    if (const auto old = replay_log(old_log()); !old) return make_error(old.error());
+  }
+  const auto read = replay_log(log());
+  if (!read) return make_error(read.error());
+  log_end = read->bytes;
+  return has_old_log ? flush() : Result<void>();
 }
 
 Result<void> MetricStore::Impl::replay(std::string_view entries) {
   Decoder from(entries);
   while (!from.at_end() && !from.failed()) {
-    switch (static_cast<Entry>(from.unsigned_integer())) {
+    const auto entry = static_cast<Entry>(from.unsigned_integer());
+    switch (entry) {
       case Entry::kReport: {
         const MetricReport report = decode_report(from);
         if (!from.failed()) apply(report);
         break;
       }
-      case Entry::kRewind: {
+      case Entry::kRewind:
+      case Entry::kGroupRewind: {
         MetricRewind rewind;
         rewind.experiment = from.integer();
         rewind.trial = from.integer();
         rewind.batches = from.integer();
+        if (entry == Entry::kGroupRewind) rewind.group = from.text();
         if (!from.failed()) VOLADOR_TRY(apply(rewind));
         break;
       }
@@ -221,9 +268,9 @@ void MetricStore::Impl::apply(const MetricReport& report) {
 Result<void> MetricStore::Impl::apply(const MetricRewind& rewind) {
   const TrialKey key{rewind.experiment, rewind.trial};
   if (const auto trial = trials.find(key); trial != trials.end()) {
-    for (auto& [group, rows] : trial->second) rows.erase(rows.upper_bound(rewind.batches), rows.end());
+    for (auto& [group, rows] : trial->second) rows.erase(rows.upper_bound(last_kept(&rewind, group)), rows.end());
   }
-  return write_trial(key, {}, rewind.batches);
+  return write_trial(key, {}, &rewind);
 }
 
 Result<void> MetricStore::Impl::apply_removal(int64_t experiment) {
@@ -236,24 +283,93 @@ Result<void> MetricStore::Impl::apply_removal(int64_t experiment) {
 }
 
 Result<void> MetricStore::Impl::flush() {
+  end_flush(true);
   while (!trials.empty()) {
     VOLADOR_TRY(write_trial(trials.begin()->first, trials.begin()->second));
     trials.erase(trials.begin());
   }
   lists.clear();
-  if (log_end == 0) return {};
+  if (log_end == 0 && !has_old_log) return {};
   if (options.sync) {
     auto folder = FileHandle::open(options.folder, O_RDONLY | O_DIRECTORY);
     if (!folder) return make_error(folder.error());
     if (syncfs(folder->get()) != 0) return make_error(file_error("sync", options.folder, errno));
   }
+  if (has_old_log && unlink(old_log().c_str()) != 0 && errno != ENOENT)
+    return make_error(file_error("remove", old_log(), errno));
+  has_old_log = false;
   auto end = write_records(log(), 0, {}, options.sync);
   if (!end) return make_error(end.error());
   log_end = *end;
   return {};
 }
 
-Result<void> MetricStore::Impl::write_trial(const TrialKey& key, const Recent& recent, int64_t last) {
+Result<void> MetricStore::Impl::begin_flush() {
+  if (rename(log().c_str(), old_log().c_str()) != 0) return make_error(file_error("rename", log(), errno));
+  has_old_log = true;
+  log_end = 0;
+  frozen = std::exchange(trials, {});
+  lists.clear();
+  is_written = false;
+  writer = std::thread([this] {
+    outcome = write_frozen();
+    is_written = true;
+  });
+  return {};
+}
+
+Result<void> MetricStore::Impl::write_frozen() {
+  for (const auto& [key, recent] : frozen) {
+    const std::lock_guard lock(files);
+    VOLADOR_TRY(write_trial(key, recent));
+  }
+  if (options.sync) {
+    auto folder = FileHandle::open(options.folder, O_RDONLY | O_DIRECTORY);
+    if (!folder) return make_error(folder.error());
+    if (syncfs(folder->get()) != 0) return make_error(file_error("sync", options.folder, errno));
+  }
+  if (unlink(old_log().c_str()) != 0) return make_error(file_error("remove", old_log(), errno));
+  return {};
+}
+
+void MetricStore::Impl::end_flush(bool waits) {
+  if (!writer.joinable() || (!waits && !is_written)) return;
+  writer.join();
+  if (outcome) {
+    has_old_log = false;
+  } else {
+    log::warn("metrics", "reports are not in their files yet", {{"why", outcome.error().message}});
+    // Later reports of the same batches count.
+    for (auto& [key, recent] : frozen) {
+      for (auto& [group, rows] : recent) trials[key][group].merge(rows);
+    }
+  }
+  frozen.clear();
+}
+
+Result<void> MetricStore::Impl::make_room() {
+  end_flush(false);
+  if (log_end < options.log_bytes) return {};
+  // The new log may become as long while the old one is moved.
+  if (writer.joinable() && log_end < 2 * options.log_bytes) return {};
+  end_flush(true);
+  // Where that has failed, the error of another try is the caller's.
+  return has_old_log ? flush() : begin_flush();
+}
+
+MetricRows MetricStore::Impl::rows_in_memory(const TrialKey& key, const std::string& group) const {
+  MetricRows rows;
+  for (const auto* part : {&trials, &frozen}) {
+    const auto trial = part->find(key);
+    if (trial == part->end()) continue;
+    const auto found = trial->second.find(group);
+    if (found == trial->second.end()) continue;
+    rows.insert(found->second.begin(), found->second.end());  // Those of `trials` count.
+  }
+  return rows;
+}
+
+Result<void> MetricStore::Impl::write_trial(const TrialKey& key, const Recent& recent, const MetricRewind* rewind) {
   const fs::path path = this->path(key);
   MetricFile file(path);
   VOLADOR_TRY(file.open());
@@ -261,7 +377,7 @@ Result<void> MetricStore::Impl::write_trial(const TrialKey& key, const Recent& r
   std::map<std::string_view, size_t> small;
   for (const MetricFile::Block& block : file.blocks()) {
     const auto rows = recent.find(block.head.group);
-    overlaps |= block.head.last > last ||
+    overlaps |= block.head.last > last_kept(rewind, block.head.group) ||
                 (rows != recent.end() && !rows->second.empty() && rows->second.begin()->first <= block.head.last);
     if (block.head.rows < kSmallBlockRows) ++small[block.head.group];
   }
@@ -269,7 +385,7 @@ Result<void> MetricStore::Impl::write_trial(const TrialKey& key, const Recent& r
   const size_t most = kSmallBlocks + static_cast<size_t>(key.second) % kSmallBlocks;
   const bool merge_small =
       std::any_of(small.begin(), small.end(), [most](const auto& group) { return group.second >= most; });
-  return overlaps || merge_small ? rewrite(file, path, recent, last, merge_small) : append_to(file, path, recent);
+  return overlaps || merge_small ? rewrite(file, path, recent, rewind, merge_small) : append_to(file, path, recent);
 }
 
 Result<void> MetricStore::Impl::append_to(MetricFile& file, const fs::path& path, const Recent& recent) {
@@ -289,8 +405,8 @@ Result<void> MetricStore::Impl::append_to(MetricFile& file, const fs::path& path
   return written;
 }
 
-Result<void> MetricStore::Impl::rewrite(MetricFile& file, const fs::path& path, const Recent& recent, int64_t last,
-                                        bool merge_small) {
+Result<void> MetricStore::Impl::rewrite(MetricFile& file, const fs::path& path, const Recent& recent,
+                                        const MetricRewind* rewind, bool merge_small) {
   fs::path partial = path;
   partial += ".partial";
   auto to = FileHandle::open(partial, O_WRONLY | O_CREAT | O_TRUNC, kFileMode);
@@ -312,6 +428,7 @@ Result<void> MetricStore::Impl::rewrite(MetricFile& file, const fs::path& path, 
   const auto write = [&]() -> Result<void> {
     for (const MetricFile::Block& block : file.blocks()) {
       Group& group = groups.try_emplace(block.head.group, Group{{}, kNone.end(), kNone.end()}).first->second;
+      const int64_t last = last_kept(rewind, block.head.group);
       const bool replaced = group.next != group.end && group.next->first <= block.head.last;
       if (!replaced && block.head.last <= last && !(merge_small && block.head.rows < kSmallBlockRows)) {
         VOLADOR_TRY(write_rows(block.head.group, group.rows));
@@ -351,7 +468,7 @@ Result<MetricStore> MetricStore::open(const MetricStoreOptions& options) {
 
 Result<void> MetricStore::append(std::span<const MetricReport> reports) {
   if (reports.empty()) return {};
-  if (impl_->log_end >= impl_->options.log_bytes) VOLADOR_TRY(flush());
+  VOLADOR_TRY(impl_->make_room());
   std::string records;
   Encoder entries;
   for (const MetricReport& report : reports) {
@@ -366,11 +483,13 @@ Result<void> MetricStore::append(std::span<const MetricReport> reports) {
 }
 
 Result<void> MetricStore::rewind(const MetricRewind& rewind) {
+  impl_->end_flush(true);  // It changes the file.
   Encoder entry;
-  entry.unsigned_integer(static_cast<uint64_t>(Entry::kRewind));
+  entry.unsigned_integer(static_cast<uint64_t>(rewind.group.empty() ? Entry::kRewind : Entry::kGroupRewind));
   entry.integer(rewind.experiment);
   entry.integer(rewind.trial);
   entry.integer(rewind.batches);
+  if (!rewind.group.empty()) entry.text(rewind.group);
   std::string record;
   append_record(record, entry.bytes());
   VOLADOR_TRY(impl_->write_log(record));
@@ -378,6 +497,7 @@ Result<void> MetricStore::rewind(const MetricRewind& rewind) {
 }
 
 Result<void> MetricStore::remove(int64_t experiment) {
+  impl_->end_flush(true);
   Encoder entry;
   entry.unsigned_integer(static_cast<uint64_t>(Entry::kRemoval));
   entry.integer(experiment);
@@ -405,19 +525,15 @@ Result<v1::GetMetricsReply> MetricStore::query(const v1::GetMetricsRequest& requ
     query.points = std::max(static_cast<uint64_t>(request.max_points()), MetricQuery::kLeastPoints);
 
   v1::GetMetricsReply reply;
-  static const MetricRows kNone;
   for (const int64_t trial : request.trials()) {
     const auto experiment = experiment_of(trial);
     if (!experiment) continue;
     const TrialKey key{*experiment, trial};
+    const MetricRows recent = impl_->rows_in_memory(key, query.group);
+    const std::lock_guard lock(impl_->files);
     MetricFile file(impl_->path(key));
     VOLADOR_TRY(file.open());
-    const MetricRows* recent = &kNone;
-    if (const auto found = impl_->trials.find(key); found != impl_->trials.end()) {
-      const auto group = found->second.find(query.group);
-      if (group != found->second.end()) recent = &group->second;
-    }
-    for (const MetricSeries& series : read_series(file, *recent, query)) {
+    for (const MetricSeries& series : read_series(file, recent, query)) {
       v1::TrialMetricSeries& made = *reply.add_series();
       made.set_trial(trial);
       made.set_group(query.group);
@@ -441,12 +557,15 @@ Result<v1::GetMetricsReply> MetricStore::query(const v1::GetMetricsRequest& requ
 
 Result<std::vector<MetricStore::Name>> MetricStore::names(int64_t experiment, int64_t trial) const {
   std::set<Name> names;
+  const std::lock_guard lock(impl_->files);
   MetricFile file(impl_->path({experiment, trial}));
   VOLADOR_TRY(file.open());
   for (const MetricFile::Block& block : file.blocks()) {
     for (const MetricColumn& column : block.head.columns) names.insert({block.head.group, column.name});
   }
-  if (const auto found = impl_->trials.find({experiment, trial}); found != impl_->trials.end()) {
+  for (const auto* part : {&impl_->trials, &impl_->frozen}) {
+    const auto found = part->find({experiment, trial});
+    if (found == part->end()) continue;
     for (const auto& [group, rows] : found->second) {
       for (const auto& [batches, row] : rows) {
         for (const std::string& name : *row.names) names.insert({group, name});

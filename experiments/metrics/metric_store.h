@@ -1,7 +1,9 @@
 // Metrics of trials at full resolution on disk, 6 to 11 bytes a value. A batch of reports is one write to a log; once
-// the log has log_bytes, its reports move to one file for each trial, in blocks of columns with their extremes.
+// the log has log_bytes, a thread moves its reports to one file for each trial, in blocks of columns with their extremes,
+// and reports go to a new log meanwhile.
 //
 //   <folder>/log                                  reports, rewinds and removals since the last flush
+//   <folder>/log.old                              the log before it, until all of it is in the files
 //   <folder>/trials/<experiment>/<trial>.metrics  blocks (metric_block.h)
 //
 // Damage is logged and skipped: a torn end of the log after a crash, blocks whose check sum is wrong.
@@ -26,7 +28,7 @@ namespace volador::experiments {
 struct MetricStoreOptions {
   std::filesystem::path folder;        // Created if it does not exist.
   bool sync = false;                   // Every change survives a power failure: one disk flush for each call.
-  size_t log_bytes = size_t{8} << 20;  // Also limits the memory: about ten times as much.
+  size_t log_bytes = size_t{8} << 20;  // Also limits the memory: about ten times as much, three times that at most.
 };
 
 class MetricStore {
@@ -45,7 +47,7 @@ class MetricStore {
   [[nodiscard]] Result<void> rewind(const MetricRewind& rewind);
   // Removes all metrics of an experiment; later reports for it are kept again.
   [[nodiscard]] Result<void> remove(int64_t experiment);
-  // Moves everything from the log to the trials' files. append() calls it when the log is full.
+  // Moves everything from the log to the trials' files. append() begins it in a thread when the log is full.
   [[nodiscard]] Result<void> flush();
 
   // The experiment of a trial; none: the trial is left out.

@@ -168,4 +168,15 @@ Config to_config(const SearchPreview& preview) {
           {"brackets", std::move(brackets)}};
 }
 
+Result<v1::PreviewSearchReply> preview_reply(const ExperimentConfig& config, uint32_t seed, Language language) {
+  const auto space = hyperparameter_space(config);
+  if (!space) return make_error(space.error());
+  const auto preview = preview_search(searcher_settings(config.searcher), *space, seed);
+  if (!preview) return make_error(preview.error());
+  v1::PreviewSearchReply reply;
+  reply.set_preview(to_config(*preview).to_json());
+  reply.set_text(to_text(*preview, language));
+  return reply;
+}
+
 }  // namespace volador::experiments

@@ -8,6 +8,7 @@
 
 #include "experiments/search/searcher_settings.h"
 #include "runtime/language/language.h"
+#include "runtime/protocol/volador/v1/experiments.pb.h"
 
 namespace volador::experiments {
 
@@ -39,5 +40,9 @@ std::string to_text(const SearchPreview& preview, Language language = Language::
 // {"searcher", "unit", "seed", "trials", "units", "rows": [{"trials", "lengths"}], "brackets": [{"rungs", "trials",
 // "concurrent", "lengths"}]}.
 tune::Config to_config(const SearchPreview& preview);
+
+// The reply of Experiments/PreviewSearch for a valid configuration. Errors as preview_search().
+[[nodiscard]] Result<v1::PreviewSearchReply> preview_reply(const ExperimentConfig& config, uint32_t seed,
+                                                           Language language = Language::kEnglish);
 
 }  // namespace volador::experiments

@@ -1,5 +1,7 @@
 #include "experiments/search/searcher_settings.h"
 
+#include "experiments/config/config_reader.h"
+
 #include "tune/overload.h"
 
 namespace volador::experiments {
@@ -66,6 +68,12 @@ SearcherSettings searcher_settings(const Searcher& searcher) {
              searcher.method);
   set_length(searcher, settings);
   return settings;
+}
+
+Result<HyperparameterSpace> hyperparameter_space(const ExperimentConfig& config) {
+  const auto whole = tune::Config::from_json(json_of(config, Secrets::kShown));
+  if (!whole) return make_error(whole.error());
+  return HyperparameterSpace::from((*whole)["hyperparameters"]);
 }
 
 }  // namespace volador::experiments

@@ -23,4 +23,7 @@ struct SearcherSettings {
 // with the length 1: programs report shares of their full run.
 SearcherSettings searcher_settings(const Searcher& searcher);
 
+// The hyperparameters of a configuration. kInvalidArgument: the search cannot draw from them.
+[[nodiscard]] Result<HyperparameterSpace> hyperparameter_space(const ExperimentConfig& config);
+
 }  // namespace volador::experiments
