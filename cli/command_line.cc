@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "cli/command.h"
 #include "cli/commands/dashboard_command.h"
@@ -13,13 +14,18 @@
 #include "cli/commands/experiment_command.h"
 #include "cli/commands/group_command.h"
 #include "cli/commands/job_command.h"
+#include "cli/commands/katib_command.h"
 #include "cli/commands/login_commands.h"
+#include "cli/commands/model_command.h"
 #include "cli/commands/process_commands.h"
 #include "cli/commands/query_commands.h"
+#include "cli/commands/resource_commands.h"
+#include "cli/commands/run_trial_command.h"
 #include "cli/commands/start_command.h"
 #include "cli/commands/stop_command.h"
 #include "cli/commands/storage_command.h"
 #include "cli/commands/study_command.h"
+#include "cli/commands/tensorboard_command.h"
 #include "cli/commands/token_command.h"
 #include "cli/commands/top_command.h"
 #include "cli/commands/train_commands.h"
@@ -119,21 +125,10 @@ std::optional<Language> language_setting(const PathEnvironment& environment) {
   return config->text("lang") == "zh" ? Language::kChinese : Language::kEnglish;
 }
 
-}  // namespace
-
-int run_command_line(const std::vector<std::string>& arguments, const PathEnvironment& environment,
-                     ProcessTitle& title) {
-  CLI::App root("Volador: a distributed actor runtime for training and tuning models.", "volador");
-  root.footer(kFooter);
-  root.set_version_flag("--version", version_line);
-  root.require_subcommand(1);
-  root.get_formatter()->column_width(34);
-
-  std::vector<std::pair<CLI::App*, std::unique_ptr<Command>>> commands;
-  auto add = [&](std::unique_ptr<Command> command) {
-    CLI::App* app = command->declare(root);
-    commands.emplace_back(app, std::move(command));
-  };
+// In the order shown by help.
+std::vector<std::unique_ptr<Command>> all_commands() {
+  std::vector<std::unique_ptr<Command>> commands;
+  const auto add = [&](std::unique_ptr<Command> command) { commands.push_back(std::move(command)); };
   add(std::make_unique<StartCommand>());
   add(std::make_unique<StopCommand>());
   add(std::make_unique<StatusCommand>());
@@ -143,6 +138,7 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<LogsCommand>());
   add(std::make_unique<ExplainCommand>());
   add(std::make_unique<StackCommand>());
+  add(std::make_unique<DebugCommand>());
   add(std::make_unique<TimelineCommand>());
   add(std::make_unique<DrainCommand>());
   add(std::make_unique<KillCommand>());
@@ -156,16 +152,47 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   add(std::make_unique<ExperimentCommand>());
   add(std::make_unique<TrialCommand>());
   add(std::make_unique<CheckpointCommand>());
+  add(std::make_unique<ApplyCommand>());
+  add(std::make_unique<GetCommand>());
+  add(std::make_unique<DescribeCommand>());
+  add(std::make_unique<DeleteCommand>());
+  add(std::make_unique<WatchCommand>());
+  add(std::make_unique<ModelCommand>());
+  add(std::make_unique<TensorBoardCommand>());
   add(std::make_unique<TuneCommand>());
   add(std::make_unique<TrainCommand>());
   add(std::make_unique<StorageCommand>());
   add(std::make_unique<StudyCommand>());
+  add(std::make_unique<KatibCommand>());
   add(std::make_unique<DashboardCommand>());
   add(std::make_unique<ViewCommand>());
   add(std::make_unique<DemoCommand>());
   add(std::make_unique<VersionCommand>());
   add(std::make_unique<CompletionCommand>());
   add(std::make_unique<JobHostCommand>());
+  return commands;
+}
+
+// `volador experiment` with the command of trials alone: a trial needs no other, and declaring all takes 2 ms.
+class TrialCommands final : public CommandGroup {
+ public:
+  TrialCommands() { add(std::make_unique<RunTrialCommand>()); }
+  CLI::App* declare(CLI::App& root) override { return declare_group(root, "experiment", ""); }
+};
+
+int run_one_of(std::vector<std::unique_ptr<Command>> known, const std::vector<std::string>& arguments,
+               const PathEnvironment& environment, ProcessTitle& title) {
+  CLI::App root("Volador: a distributed actor runtime for training and tuning models.", "volador");
+  root.footer(kFooter);
+  root.set_version_flag("--version", version_line);
+  root.require_subcommand(1);
+  root.get_formatter()->column_width(34);
+
+  std::vector<std::pair<CLI::App*, std::unique_ptr<Command>>> commands;
+  for (std::unique_ptr<Command>& command : known) {
+    CLI::App* app = command->declare(root);
+    commands.emplace_back(app, std::move(command));
+  }
 
   Terminal terminal(Terminal::options_of_this_process());
   if (const auto language = language_setting(environment)) terminal.set_language(*language);
@@ -198,6 +225,19 @@ int run_command_line(const std::vector<std::string>& arguments, const PathEnviro
   terminal.set_json(chosen->second->wants_json());
   const Outcome outcome = chosen->second->run({.terminal = terminal, .paths = *paths, .title = title});
   return outcome ? 0 : end(outcome.error());
+}
+
+}  // namespace
+
+int run_command_line(const std::vector<std::string>& arguments, const PathEnvironment& environment,
+                     ProcessTitle& title) {
+  return run_one_of(all_commands(), arguments, environment, title);
+}
+
+int run_trial_command(const PathEnvironment& environment, ProcessTitle& title) {
+  std::vector<std::unique_ptr<Command>> commands;
+  commands.push_back(std::make_unique<TrialCommands>());
+  return run_one_of(std::move(commands), {"experiment", "run-trial"}, environment, title);
 }
 
 }  // namespace volador::cli

@@ -14,4 +14,7 @@ class ProcessTitle;
 int run_command_line(const std::vector<std::string>& arguments, const PathEnvironment& environment,
                      ProcessTitle& title);
 
+// The same as run_command_line() with `experiment run-trial`, in less time.
+int run_trial_command(const PathEnvironment& environment, ProcessTitle& title);
+
 }  // namespace volador::cli

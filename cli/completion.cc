@@ -62,7 +62,7 @@ std::vector<std::string> values_of(const std::string& path) {
   if (path == "tune plot --kind") return {"all", "curves", "parallel", "importance", "rungs", "pareto", "gantt"};
   if (path == "tune plot --log") return {"x", "y", "xy"};
   if (path == "study create --searcher")
-    return {"random", "grid", "tpe", "gp", "cmaes", "nsga2", "bohb", "sobol", "halton", "auto"};
+    return {"random", "grid", "tpe", "gp", "trees", "cmaes", "nsga2", "bohb", "sobol", "halton", "auto"};
   if (path == "study create --scheduler") return {"asha", "median_stopping", "percentile", "wilcoxon"};
   if (path == "study tell --state") return {"complete", "pruned", "fail"};
   if (path == "study show --state") return {"waiting", "running", "complete", "pruned", "fail"};

@@ -1,11 +1,16 @@
 // What the commands of experiments, trials and checkpoints share.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <cstdint>
+#include <sstream>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/render/table.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 
@@ -40,6 +45,18 @@ Outcome for_each_of(const Context& context, const std::vector<Id>& ids, const Ac
   return outcome;
 }
 
+// For an error of the head whose lines are errors of a file: prints each, then ends with `summary` of their number. A
+// single line, and JSON, is the error as it is.
+template <class Summary>
+Outcome refuse_file(const Context& context, const Error& error, bool json, const Summary& summary) {
+  const auto lines = std::ranges::count(error.message, '\n') + 1;
+  if (json || lines == 1) return fail(ExitCode::kConfig, error);
+  std::istringstream text(error.message);
+  for (std::string line; std::getline(text, line);)
+    context.terminal.note(fmt::format("{}: {}", context.terminal.tr("error"), printable(line)));
+  return fail(ExitCode::kConfig, Error{error.code, summary(lines)});
+}
+
 // --follow, --rank and --tail.
 struct OutputOptions {
   bool follow = false;
@@ -51,5 +68,9 @@ void declare_output(CLI::App& app, OutputOptions& options);
 // it is COMPLETED.
 Outcome print_trial_output(const Context& context, control::ClusterApi& api, int64_t trial,
                            const OutputOptions& options, bool json);
+
+// Copies the files of a checkpoint to this machine, into `target`, by default checkpoints/<id>.
+Outcome download_checkpoint(const Context& context, const v1::CheckpointInfo& checkpoint, std::string target,
+                            bool json);
 
 }  // namespace volador::cli

@@ -11,6 +11,7 @@
 #include "runtime/paths.h"
 #include "runtime/quantities.h"
 #include "volador/roles/cluster_storage.h"
+#include "volador/roles/katib_services.h"
 
 namespace volador::cli {
 
@@ -160,6 +161,15 @@ tl::expected<HeadSettings, Failure> head_settings(const Config& config) {
       return fail(blame(config, "experiments.checkpoint_storage"),
                   {good.error().code, fmt::format("experiments.checkpoint_storage: {} ({})", good.error().message,
                                                   config.origin("experiments.checkpoint_storage"))});
+    }
+  }
+  for (const auto& [key, to] : {std::pair("katib.suggestions", &settings.katib_suggestions),
+                                std::pair("katib.early_stopping", &settings.katib_early_stopping)}) {
+    if (!config.is_set(key)) continue;
+    *to = config.text(key);
+    if (const auto good = katib_service_entries(*to); !good) {
+      return fail(blame(config, key),
+                  {good.error().code, fmt::format("{}: {} ({})", key, good.error().message, config.origin(key))});
     }
   }
   auto sign_on = sign_on_settings(config);

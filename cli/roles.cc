@@ -64,7 +64,9 @@ int live_as_head(const Paths& paths, const HeadSettings& settings, const std::fu
     const SystemClock clock;
     SystemRandom random;
     auto role = HeadRole::start(std::move(options), dashboard, clock, random, job_program,
-                                {.checkpoint_storage = settings.checkpoint_storage});
+                                {.checkpoint_storage = settings.checkpoint_storage,
+                                 .katib_suggestions = settings.katib_suggestions,
+                                 .katib_early_stopping = settings.katib_early_stopping});
     if (!role) return make_error(role.error());
     const head::HeadReady& head = (*role)->head().ready();
     ready({.address = head.address,

@@ -34,6 +34,7 @@ struct HeadSettings {
   std::optional<security::OwnCertificateFiles> certificate;  // Certificate of the dashboard provided by the user.
   std::optional<outgoing::Webhook> alerts;
   std::string alert_secret;
+  std::string katib_suggestions, katib_early_stopping;  // See katib_service_entries().
   std::string checkpoint_storage;  // For experiments: an address or an absolute folder; empty: a folder of the cluster.
   std::optional<head::SignOnOptions> sign_on;  // Sign-in by an OpenID Connect provider.
 };

@@ -12,6 +12,7 @@
 
 #include "cli/commands/experiment_run_command.h"
 #include "cli/commands/run_trial_command.h"
+#include "cli/commands/tensorboard_command.h"
 #include "cli/render/json_text.h"
 #include "experiments/search/search_preview.h"
 #include "runtime/clock.h"
@@ -50,15 +51,6 @@ nlohmann::ordered_json json_of_findings(const std::vector<Finding>& findings) {
   return list;
 }
 
-// What the search of a valid configuration will run.
-Result<experiments::SearchPreview> preview_of(const experiments::ExperimentConfig& config, uint32_t seed) {
-  const auto whole = tune::Config::from_json(json_of(config, Secrets::kShown));
-  if (!whole) return make_error(whole.error());
-  const auto space = experiments::HyperparameterSpace::from((*whole)["hyperparameters"]);
-  if (!space) return make_error(space.error());
-  return experiments::preview_search(experiments::searcher_settings(config.searcher), *space, seed);
-}
-
 }  // namespace
 
 ExperimentCommand::ExperimentCommand() {
@@ -68,6 +60,7 @@ ExperimentCommand::ExperimentCommand() {
   add(std::make_unique<ExperimentPreviewCommand>());
   add(std::make_unique<RunTrialCommand>());
   add(std::make_unique<RunGarbageCommand>());
+  add(std::make_unique<ExportEventsCommand>());
 }
 
 CLI::App* ExperimentCommand::declare(CLI::App& root) {
@@ -214,14 +207,14 @@ Outcome ExperimentPreviewCommand::run(const Context& context) {
   if (!reading) return tl::unexpected(reading.error());
   print_findings(context, reading->findings);
   if (!reading->is_valid()) return refuse(context, reading->findings);
-  const auto preview = preview_of(*reading->config, seed_);
-  if (!preview) return fail(ExitCode::kConfig, preview.error());
+  const auto reply = experiments::preview_reply(*reading->config, seed_, context.terminal.language());
+  if (!reply) return fail(ExitCode::kConfig, reply.error());
   if (!wants_json()) {
-    context.terminal.print(to_text(*preview, context.terminal.language()));
+    context.terminal.print(reply->text());
     return {};
   }
   nlohmann::ordered_json json{{"api_version", "v1"}};
-  json.update(nlohmann::ordered_json::parse(to_config(*preview).to_json()));
+  json.update(nlohmann::ordered_json::parse(reply->preview()));
   context.terminal.print(text_of(json));
   return {};
 }

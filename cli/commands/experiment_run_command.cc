@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <sstream>
 #include <utility>
 
 #include "cli/experiment_calls.h"
@@ -19,7 +18,6 @@
 #include "cli/render/json_text.h"
 #include "cli/render/table.h"
 #include "cli/trial_output.h"
-#include "experiments/config/secrets.h"
 #include "jobs/job_client.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/files/directory_archive.h"
@@ -96,13 +94,9 @@ Outcome edit_experiment(const Context& context, control::ClusterApi& api, bool j
 
 // The head has put each error of a configuration on a line of its own.
 Outcome refuse_configuration(const Context& context, const std::string& shown, const Error& error, bool json) {
-  const auto lines = std::ranges::count(error.message, '\n') + 1;
-  if (json || lines == 1) return fail(ExitCode::kConfig, error);
-  std::istringstream text(error.message);
-  for (std::string line; std::getline(text, line);)
-    context.terminal.note(fmt::format("{}: {}", context.terminal.tr("error"), printable(line)));
-  return fail(ExitCode::kConfig,
-              Error{error.code, context.terminal.fill("{}: errors in the configuration: {}", shown, lines)});
+  return refuse_file(context, error, json, [&](auto lines) {
+    return context.terminal.fill("{}: errors in the configuration: {}", shown, lines);
+  });
 }
 
 // Waits for the end of an experiment.
@@ -366,18 +360,7 @@ Outcome ExperimentForkCommand::run(const Context& context) {
     // The complete configuration has the seed and the defaults of that time.
     text = kind_ == Kind::kReproduce ? parent->config() : parent->original_config();
     name = fmt::format("experiment {}", parent_);
-    if (text.find(experiments::kHidden) != std::string::npos) {
-      const std::string next =
-          kind_ == Kind::kReproduce
-              ? fmt::format(
-                    "name its file, and the seed that volador experiment config {} shows: volador experiment "
-                    "fork {} CONFIG --set reproducibility.experiment_seed=SEED",
-                    parent_, parent_)
-              : fmt::format("name its file: volador experiment {} {} CONFIG",
-                            kind_ == Kind::kContinue ? "continue" : "fork", parent_);
-      return usage_error(fmt::format("the configuration of experiment {} has secrets, which the head does not show; {}",
-                                     parent_, next));
-    }
+    // Its hidden secrets are replaced at the head, by those of the parent.
   } else {
     auto read = read_file_limited(config_, kCreatedConfigMax);
     if (!read) return fail_here(read.error());

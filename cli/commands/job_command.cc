@@ -16,21 +16,26 @@
 #include <thread>
 #include <utility>
 
+#include "cli/command_line.h"
 #include "cli/commands/job_queue_command.h"
 #include "cli/commands/job_usage_command.h"
 #include "cli/job_forward.h"
 #include "cli/job_session.h"
+#include "cli/process_title.h"
 #include "cli/render/job_view.h"
 #include "cli/render/json_text.h"
 #include "cli/render/table.h"
 #include "dashboard/operation_json.h"
+#include "experiments/core/trial_job.h"
 #include "jobs/environment/environment.h"
 #include "jobs/job_client.h"
 #include "jobs/job_output.h"
 #include "jobs/job_spec.h"
 #include "jobs/job_yaml.h"
+#include "jobs/own_command.h"
 #include "runtime/clock.h"
 #include "runtime/control/cluster_api.h"
+#include "runtime/control/warm_calls.h"
 #include "runtime/paths.h"
 #include "runtime/process_file.h"
 #include "runtime/quantities.h"
@@ -173,6 +178,8 @@ CLI::App* JobSubmitCommand::declare(CLI::App& root) {
       ->type_name("INTEGER");
   app->add_flag("--grow", grow_,
                 "A job on fewer than its nodes is asked to save, and goes on with more when they are free");
+  app->add_flag("--share-nodes", share_nodes_,
+                "Ranks may run on the same node, each with its own CPUs, GPUs and memory: --nodes is their number");
   app->add_option("--cpus", cpus_, "CPUs on each node; 1 by default")->type_name("NUMBER");
   app->add_option("--gpus", gpus_, "GPUs on each node, also parts such as 0.5")->type_name("NUMBER");
   app->add_option("--memory", memory_, "Memory on each node, such as 16GiB; unlimited by default")->type_name("SIZE");
@@ -299,6 +306,7 @@ tl::expected<jobs::JobSet, Failure> JobSubmitCommand::described() const {
   }
   if (given("--min-nodes")) spec.set_min_nodes(min_nodes_);
   if (grow_) spec.set_grow(true);
+  if (share_nodes_) spec.set_share_nodes(true);
   if (given("--cpus")) spec.set_cpus(cpus_);
   if (given("--gpus")) spec.set_gpus(gpus_);
   if (given("--memory")) {
@@ -557,22 +565,26 @@ CLI::App* JobLogsCommand::declare(CLI::App& root) {
   return app;
 }
 
-Outcome JobLogsCommand::run(const Context& context) {
-  auto api = connect(context);
-  if (!api) return tl::unexpected(api.error());
-  if (follow_) return follow_output(**api, job_, rank_, tail_, wants_json(), context);
-  const auto job = jobs::JobClient(**api).get(job_);
+Outcome print_job_output(const Context& context, control::ClusterApi& api, const std::string& id, int rank, int tail,
+                         bool follow, bool json) {
+  if (follow) return follow_output(api, id, rank, tail, json, context);
+  const auto job = jobs::JobClient(api).get(id);
   if (!job) return fail(job.error());
-  if (rank_ >= job->ranks_size() && job->ranks_size() > 0)
-    return usage_error(fmt::format("--rank: expected 0 to {}, got {}", job->ranks_size() - 1, rank_));
-  const bool several = job->ranks_size() > 1 && rank_ < 0;
-  jobs::JobOutput output(**api, rank_, tail_, [&](const jobs::JobOutput::Line& line) {
-    print_output(context.terminal, wants_json(), several, line);
-  });
+  if (rank >= job->ranks_size() && job->ranks_size() > 0)
+    return usage_error(fmt::format("--rank: expected 0 to {}, got {}", job->ranks_size() - 1, rank));
+  const bool several = job->ranks_size() > 1 && rank < 0;
+  jobs::JobOutput output(
+      api, rank, tail, [&](const jobs::JobOutput::Line& line) { print_output(context.terminal, json, several, line); });
   const auto read = output.read(*job);
   if (!read) return fail(read.error());
   if (!*read) context.terminal.note(job_line(*job, unix_ms_now(), context.terminal));
   return {};
+}
+
+Outcome JobLogsCommand::run(const Context& context) {
+  auto api = connect(context);
+  if (!api) return tl::unexpected(api.error());
+  return print_job_output(context, **api, job_, rank_, tail_, follow_, wants_json());
 }
 
 CLI::App* JobWaitCommand::declare(CLI::App& root) {
@@ -818,13 +830,28 @@ Outcome JobExtendCommand::run(const Context& context) {
   return {};
 }
 
+namespace {
+
+// The command of the jobs of trials.
+std::vector<std::string> words_of_trials() {
+  const v1::JobSpec spec = experiments::job_of_program({}, {}, {});
+  return {spec.command().begin(), spec.command().end()};
+}
+
+}  // namespace
+
 CLI::App* JobHostCommand::declare(CLI::App& root) {
   return root.add_subcommand("job-host", "")->group("");  // Not in the help.
 }
 
-Outcome JobHostCommand::run(const Context&) {
+Outcome JobHostCommand::run(const Context& context) {
   if (::getenv("VOLADOR_ROLE") == nullptr)
     return usage_error("job-host: workers start it to run the ranks of jobs; see volador job --help");
+  jobs::set_own_command({.words = words_of_trials(), .run = [&context] {
+                           context.title.set("volador experiment run-trial");
+                           return run_trial_command(PathEnvironment::of_this_process(), context.title);
+                         }});
+  control::prepare_calls_of_forks();
   const Cluster never = init();  // Does not return in the processes of a worker.
   return {};
 }

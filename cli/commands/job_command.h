@@ -46,7 +46,7 @@ class JobSubmitCommand final : public ClusterCommand {
   std::string shm_, pool_, stop_signal_, output_, environment_, access_;
   std::vector<std::string> alternatives_;
   int array_ = 0;
-  bool isolated_ = false, grow_ = false;
+  bool isolated_ = false, grow_ = false, share_nodes_ = false;
   double cpus_ = 0, gpus_ = 0;
   bool no_code_ = false, dry_run_ = false, follow_ = false;
 };
@@ -69,6 +69,11 @@ class JobShowCommand final : public ClusterCommand {
  private:
   std::string job_;
 };
+
+// Prints the output of a job, of all ranks if `rank` is -1; `tail`: only so many of the last lines of each stream, 0: all.
+// With `follow` until the job has ended: then kFailed with its exit code unless it has succeeded.
+Outcome print_job_output(const Context& context, control::ClusterApi& api, const std::string& job, int rank, int tail,
+                         bool follow, bool json);
 
 class JobLogsCommand final : public ClusterCommand {
  public:

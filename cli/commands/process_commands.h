@@ -1,4 +1,4 @@
-// Subcommands that inspect actor processes: stack, timeline.
+// Subcommands that inspect actor processes: stack, debug, timeline.
 #pragma once
 
 #include <string>
@@ -14,6 +14,18 @@ class StackCommand final : public ClusterCommand {
   Outcome run(const Context& context) override;
 
  private:
+  std::string id_;
+};
+
+// The debuggers in which Python actors and tasks wait: lists them, or attaches this terminal to one.
+class DebugCommand final : public ClusterCommand {
+ public:
+  CLI::App* declare(CLI::App& root) override;
+  Outcome run(const Context& context) override;
+
+ private:
+  Outcome list(control::ClusterApi& api, const Context& context) const;
+
   std::string id_;
 };
 

@@ -9,14 +9,18 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands/job_command.h"
+#include "cli/commands/resource_commands.h"
 #include "cli/connection.h"
+#include "cli/experiment_calls.h"
 #include "cli/render/actor_rows.h"
 #include "cli/render/cluster_view.h"
 #include "cli/render/json_text.h"
 #include "cli/render/json_view.h"
 #include "cli/render/process_view.h"
+#include "cli/render/resource_view.h"
 #include "cli/render/row_view.h"
 #include "cli/render/table.h"
+#include "experiments/katib/resource_kind.h"
 #include "runtime/clock.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/nearest_word.h"
@@ -61,6 +65,8 @@ tl::expected<std::unique_ptr<control::ClusterApi>, Failure> ClusterCommand::conn
 namespace {
 
 constexpr int kListedMax = 100'000;  // Maximum rows per request.
+constexpr int kLogLines = 100;
+constexpr int kResourceLogLinesMax = 1000;
 
 const std::vector<std::string>& list_kinds() {
   static const std::vector<std::string> kinds{"nodes",     "actors",      "groups", "trials",  "objects",
@@ -374,10 +380,14 @@ CLI::App* LogsCommand::declare(CLI::App& root) {
       "Examples:\n  volador logs 3f2a              output of the actor or trial with this id, or a prefix of it\n"
       "  volador logs digits/3f2a       a trial of the newest run of \"digits\"\n"
       "  volador logs gpu-1             log of the worker of node gpu-1\n"
-      "  volador logs --node=gpu-1      the same, and what its actors wrote\n  volador logs head --tail=20");
+      "  volador logs --node=gpu-1      the same, and what its actors wrote\n  volador logs head --tail=20\n"
+      "  volador logs trial/NAME -n kubeflow   a resource of `volador apply`: a trial or a training job");
   app->add_option(
       "id", id_,
-      "Id of an actor, host or trial, the start of an id, RUN/TRIAL, the name of a node, actor or trial, or \"head\"");
+      "Id of an actor, host or trial, the start of an id, RUN/TRIAL, the name of a node, actor or trial, \"head\", "
+      "or KIND/NAME of a resource");
+  app->add_option("-n,--namespace", namespace_, "Namespace of the resource; default by default")
+      ->type_name("NAMESPACE");
   app->add_option("--node", node_,
                   "Print the log of this node's worker and the output of its actors from the files written last, at "
                   "most 2 MiB")
@@ -390,16 +400,40 @@ CLI::App* LogsCommand::declare(CLI::App& root) {
   return app;
 }
 
+Outcome LogsCommand::print_output_of(const Context& context, control::ClusterApi& api,
+                                     const v1::KatibResource& resource) const {
+  const int tail = std::min(tail_, kResourceLogLinesMax);
+  if (resource.trial() != 0) {
+    return print_trial_output(context, api, resource.trial(), {.follow = follow_, .rank = -1, .tail = tail},
+                              wants_json());
+  }
+  if (!resource.job().empty()) return print_job_output(context, api, resource.job(), -1, tail, follow_, wants_json());
+  const std::string shown = resource_name(resource.kind(), resource.name());
+  if (resource.kind() == "Trial" || experiments::katib::is_training_kind(resource.kind()))
+    return fail(ExitCode::kNotFound,
+                Error{ErrorCode::kNotFound, fmt::format("{} has no job; volador describe {} {} says why", shown,
+                                                        resource.kind(), resource.name())});
+  return usage_error(
+      fmt::format("logs: {} has no output of its own; name one of its trials: volador get trial -l "
+                  "katib.kubeflow.org/experiment={}",
+                  shown, resource.name()));
+}
+
 Outcome LogsCommand::run(const Context& context) {
   if (id_.empty() == node_.empty()) return usage_error("logs: say what: an id, \"head\", or --node=NAME; one of them");
   if (follow_ && !node_.empty()) return usage_error("logs: --follow goes with an id or \"head\", not with --node");
   auto api = connect(context);
   if (!api) return tl::unexpected(api.error());
+  if (id_.find('/') != std::string::npos) {
+    const auto resource = find_resource(**api, id_, namespace_);
+    if (!resource) return tl::unexpected(resource.error());
+    if (*resource) return print_output_of(context, **api, **resource);
+  }
   v1::LogsRequest request;
   request.set_id(id_);
   request.set_node(node_);
   request.set_follow(follow_);
-  request.set_tail(tail_);
+  request.set_tail(tail_ == 0 ? kLogLines : tail_);
   auto ended = (*api)->logs(request, [&](const v1::LogLine& line) {
     if (wants_json()) {
       context.terminal.print(log_line_json(line));

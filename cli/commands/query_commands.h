@@ -14,6 +14,10 @@ namespace volador::control {
 class ClusterApi;
 }
 
+namespace volador::v1 {
+class KatibResource;
+}
+
 namespace volador::cli {
 
 // A command that connects to a cluster.
@@ -73,10 +77,13 @@ class LogsCommand final : public ClusterCommand {
   Outcome run(const Context& context) override;
 
  private:
+  Outcome print_output_of(const Context& context, control::ClusterApi& api, const v1::KatibResource& resource) const;
+
   std::string id_;
   std::string node_;
+  std::string namespace_ = "default";
   bool follow_ = false;
-  int tail_ = 100;
+  int tail_ = 0;  // 0: 100 lines, of a resource all.
 };
 
 class ExplainCommand final : public ClusterCommand {

@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 #include <netinet/in.h>
 #include <poll.h>
-#include <spawn.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -16,15 +14,21 @@
 #include <charconv>
 #include <cstdlib>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 #include <string_view>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "cli/commands/collect_trial.h"
+#include "cli/head_calls.h"
+#include "cli/shim_search.h"
+#include "cli/warm_trial.h"
 #include "experiments/config/checkpoint_target.h"
+#include "experiments/katib/collection.h"
 #include "experiments/launch/trial_launch.h"
-#include "runtime/clock.h"
+#include "experiments/launch/warm_start.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/files/durable_file.h"
 #include "runtime/net/unique_fd.h"
@@ -36,10 +40,7 @@ namespace volador::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using std::chrono::milliseconds;
 
-constexpr milliseconds kAgainFirst{100}, kAgainMax{5000};
-constexpr milliseconds kHeadAwayMax{600'000};
 constexpr int kPortDefault = 29400;
 constexpr size_t kScriptBytesMax = 1 << 20;
 
@@ -104,73 +105,6 @@ bool imports_determined(const v1::StartTrialRunReply& reply, const fs::path& dir
   return false;
 }
 
-// Asks the job's Python where the package's shims are, while the head is asked.
-class ShimSearch {
- public:
-  ShimSearch() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return;
-    out_ = net::UniqueFd(ends[0]);
-    const net::UniqueFd in(ends[1]);
-    // Without the set-up of site packages Python starts in a quarter of the time; it is made up for where that does not
-    // find the package, such as one whose folder a .pth file names.
-    const char* const code =
-        "import os, site, sys\n"
-        "def shims(folder):\n"
-        "    folder = os.path.join(folder, 'compat', 'shims')\n"
-        "    if os.path.isdir(folder):\n"
-        "        print(os.path.abspath(folder), end='')\n"
-        "        sys.exit()\n"
-        "home = os.path.dirname(os.path.dirname(sys.executable))\n"
-        "own = 'lib/python%d.%d/site-packages' % sys.version_info[:2]\n"
-        "venv = os.path.exists(os.path.join(home, 'pyvenv.cfg'))\n"
-        "for path in sys.path + ([os.path.join(home, own)] if venv else [site.getusersitepackages(), "
-        "*site.getsitepackages()]):\n"
-        "    shims(os.path.join(path, 'volador'))\n"
-        "site.main()\n"
-        "import importlib.util\n"
-        "spec = importlib.util.find_spec('volador')\n"
-        "for path in (spec.submodule_search_locations or []) if spec else []:\n"
-        "    shims(path)\n";
-    char* const words[] = {const_cast<char*>("python3"), const_cast<char*>("-S"), const_cast<char*>("-c"),
-                           const_cast<char*>(code), nullptr};
-    posix_spawn_file_actions_t actions;
-    ::posix_spawn_file_actions_init(&actions);
-    ::posix_spawn_file_actions_adddup2(&actions, in.get(), STDOUT_FILENO);
-    ::posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-    ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    if (::posix_spawnp(&pid_, "python3", &actions, nullptr, words, environ) != 0) pid_ = 0;
-    ::posix_spawn_file_actions_destroy(&actions);
-  }
-  ShimSearch(const ShimSearch&) = delete;
-  ShimSearch& operator=(const ShimSearch&) = delete;
-  ~ShimSearch() {
-    if (pid_ != 0) (void)result();
-  }
-
-  // Empty: the package is not installed.
-  std::string result() {
-    if (pid_ == 0) return {};
-    std::string text;
-    char piece[512];
-    for (;;) {
-      const ssize_t got = ::read(out_.get(), piece, sizeof piece);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) break;
-      text.append(piece, static_cast<size_t>(got));
-    }
-    int status = 0;
-    while (::waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
-    }
-    pid_ = 0;
-    return status == 0 ? text : std::string();
-  }
-
- private:
-  pid_t pid_ = 0;  // 0: it has ended, or there is no Python.
-  net::UniqueFd out_;
-};
-
 // For this user only: the files have secrets.
 Result<void> write_info(const fs::path& folder, const std::map<std::string, std::string>& files) {
   std::error_code code;
@@ -183,6 +117,16 @@ Result<void> write_info(const fs::path& folder, const std::map<std::string, std:
     VOLADOR_TRY(write_all(file->get(), content, folder / name));
   }
   return {};
+}
+
+std::map<std::string, std::string> own_variables() {
+  std::map<std::string, std::string> variables;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view pair = *entry;
+    if (const size_t equals = pair.find('='); equals != std::string_view::npos)
+      variables.emplace(pair.substr(0, equals), pair.substr(equals + 1));
+  }
+  return variables;
 }
 
 // Returns only if the program cannot be started; the exit codes are those of shells.
@@ -215,42 +159,21 @@ Result<void> delete_checkpoint(storage::Storage& storage, const std::string& id)
   return make_error(ErrorCode::kInvalidArgument, fmt::format("checkpoint \"{}\": expected an id without slashes", id));
 }
 
-bool is_away(const Error& error) { return error.code == ErrorCode::kUnavailable || error.code == ErrorCode::kTimeout; }
-
 }  // namespace
 
 tl::expected<void, Failure> NodeCommand::ask(const Context& context, const char* operation,
                                              const google::protobuf::Message& request,
                                              google::protobuf::Message& reply) const {
-  const auto end = std::chrono::steady_clock::now() + kHeadAwayMax;
-  milliseconds pause = kAgainFirst;
-  bool told = false;
-  std::unique_ptr<control::ClusterApi> api;
-  for (;;) {
-    Failure failure;
-    if (!api) {
-      auto connected = connect(context);
-      if (connected) {
-        api = std::move(*connected);
-      } else {
-        failure = std::move(connected.error());
-      }
-    }
-    if (api) {
-      auto called = api->call(operation, request, reply);
-      if (called) return {};
-      failure = fail(std::move(called.error())).value();
-    }
-    if (!is_away(failure.error) || std::chrono::steady_clock::now() + pause > end)
-      return tl::unexpected(std::move(failure));
-    if (!std::exchange(told, true)) {
-      context.terminal.note(
-          context.terminal.fill("the head does not answer and is asked again for up to {} minutes: {}",
-                                kHeadAwayMax / std::chrono::minutes(1), failure.error.message));
-    }
-    std::this_thread::sleep_for(pause);
-    pause = std::min(pause * 2, kAgainMax);
-  }
+  return head_calls(context)->call(operation, request, reply);
+}
+
+std::unique_ptr<HeadCalls> NodeCommand::head_calls(const Context& context) const {
+  return std::make_unique<HeadCalls>([this, &context] { return connect(context); },
+                                     [&context](const std::string& why) {
+                                       context.terminal.note(context.terminal.fill(
+                                           "the head does not answer and is asked again for up to {} minutes: {}",
+                                           kHeadAwayMax / std::chrono::minutes(1), why));
+                                     });
 }
 
 CLI::App* RunTrialCommand::declare(CLI::App& root) {
@@ -281,9 +204,12 @@ Outcome RunTrialCommand::run(const Context& context) {
   request.set_node(job_variable("VOLADOR_JOB_NODE"));
   request.set_nodes(static_cast<int32_t>(node.hosts.size()));
 
-  ShimSearch shims;
+  // Trials of kind Trial import no `determined`.
+  std::optional<ShimSearch> shims;
+  if (job_variable("KATIB_TRIAL_NAME").empty()) shims.emplace();
   v1::StartTrialRunReply reply;
-  if (auto asked = ask(context, "Experiments/StartTrialRun", request, reply); !asked) {
+  auto calls = head_calls(context);
+  if (auto asked = calls->call("Experiments/StartTrialRun", request, reply); !asked) {
     if (asked.error().error.code != ErrorCode::kCancelled) return asked;
     context.terminal.note(
         context.terminal.fill("run {} of trial {} does not start: {}", *number, *trial, asked.error().error.message));
@@ -302,7 +228,7 @@ Outcome RunTrialCommand::run(const Context& context) {
   node.port = node.hosts.size() == 1 ? free_port() : port ? static_cast<int>(*port) : kPortDefault;
   node.directory = directory.string();
   node.info_folder = (fs::path(job_variable("VOLADOR_JOB_DIR")) / "trial").string();
-  node.shims = shims.result();
+  if (shims) node.shims = shims->result();
   node.python_path = job_variable("PYTHONPATH");
   node.visible_gpus = job_variable("CUDA_VISIBLE_DEVICES");
   node.has_startup_hook = fs::exists(directory / "startup-hook.sh", failed);
@@ -316,7 +242,7 @@ Outcome RunTrialCommand::run(const Context& context) {
                               "the experiment",
                               reply.trial_class(), node.name)});
   }
-  if (node.shims.empty() && !node.has_startup_hook && imports_determined(reply, directory)) {
+  if (shims && node.shims.empty() && !node.has_startup_hook && imports_determined(reply, directory)) {
     context.terminal.note(context.terminal.fill(
         "python3 on node {} lacks Volador's Python package: `import determined` finds only what the program brings",
         node.name));
@@ -327,7 +253,43 @@ Outcome RunTrialCommand::run(const Context& context) {
         "{} is too long for a variable and is left out; the files in {} have it", name, node.info_folder));
   }
   for (const auto& [name, value] : launch->env) ::setenv(name.c_str(), value.c_str(), 1);
-  return replaced_by(launch->command);
+  if (reply.collection().empty()) {
+    calls.reset();
+    const auto variables = own_variables();
+    if (auto words = experiments::warm_words(reply, node, *launch, variables)) {
+      const auto code = run_warm({.experiment = std::to_string(reply.trial().experiment()),
+                                  .words = std::move(*words),
+                                  .variables = variables});
+      if (code)
+        std::_Exit(*code);  // As a program that was started by exec: nothing of this command remains to be done.
+    }
+    return replaced_by(launch->command);
+  }
+  auto collection = experiments::katib::collection_from(reply.collection());
+  if (!collection) return fail_here(collection.error());
+  ::setenv("KATIB_TRIAL_NAME", collection->trial.c_str(), 1);
+  const TrialCheckpoints checkpoints{.folder = collection->checkpoints,
+                                     .parent = collection->parent,
+                                     .latest = reply.latest_checkpoint(),
+                                     .storage = reply.storage(),
+                                     .trial = *trial,
+                                     .run = *number,
+                                     .node = node.name,
+                                     .info_folder = node.info_folder};
+  // The output of the first process counts, as Katib collects that of the primary container.
+  if (request.rank() != 0) {
+    if (auto restored = restore_checkpoints(checkpoints, *calls); !restored) return restored;
+    calls.reset();
+    return replaced_by(launch->command);
+  }
+  return collect_trial(context,
+                       {.trial = *trial,
+                        .run = *number,
+                        .node = node.name,
+                        .collection = std::move(*collection),
+                        .command = launch->command,
+                        .checkpoints = checkpoints},
+                       *calls);
 }
 
 CLI::App* RunGarbageCommand::declare(CLI::App& root) {

@@ -107,6 +107,8 @@ CLI::App* StartCommand::declare(CLI::App& root) {
                            "oidc.allowed_domains",
                            "oidc.allowed_groups",
                            "experiments.checkpoint_storage",
+                           "katib.suggestions",
+                           "katib.early_stopping",
                            "num_cpus",
                            "num_gpus",
                            "memory",

@@ -75,10 +75,10 @@ CLI::App* StudyCreateCommand::declare(CLI::App& root) {
   app->add_option("--objective", objectives_, "A metric and its direction, loss:min; several with --searcher=nsga2")
       ->required()
       ->type_name("METRIC:MODE");
-  app->add_option(
-         "--searcher", searcher_,
-         "Search algorithm: random, grid, tpe, gp, cmaes, nsga2, bohb, sobol, halton or auto, with options such as "
-         "tpe:n_startup_trials=5; tpe by default")
+  app->add_option("--searcher", searcher_,
+                  "Search algorithm: random, grid, tpe, gp, trees, cmaes, nsga2, bohb, sobol, halton or auto, with "
+                  "options such as "
+                  "tpe:n_startup_trials=5; tpe by default")
       ->type_name("TEXT");
   app->add_option("--scheduler", scheduler_,
                   "Early stopping: asha:max_t=81, median_stopping, percentile or wilcoxon; "

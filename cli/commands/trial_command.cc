@@ -3,17 +3,13 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
 #include "cli/commands/experiment_run_command.h"
 #include "cli/render/experiment_view.h"
 #include "cli/render/json_text.h"
-#include "cli/render/table.h"
-#include "cli/stored_folder.h"
 #include "jobs/job_client.h"
-#include "runtime/resources.h"
 
 namespace volador::cli {
 namespace {
@@ -34,43 +30,6 @@ Result<v1::CheckpointInfo> get_checkpoint(control::ClusterApi& api, const std::s
   v1::GetCheckpointRequest request;
   request.set_id(id);
   return api.call<v1::CheckpointInfo>("Experiments/GetCheckpoint", request);
-}
-
-// Copies the files of a checkpoint to this machine.
-Outcome download_checkpoint(const Context& context, const v1::CheckpointInfo& checkpoint, std::string target,
-                            bool json) {
-  if (checkpoint.state() != "COMPLETED") {
-    return fail(ExitCode::kNotFound,
-                Error{ErrorCode::kNotFound, fmt::format("checkpoint {} is {}: its files are not there any more",
-                                                        checkpoint.id(), checkpoint.state())});
-  }
-  if (target.empty()) target = (std::filesystem::path("checkpoints") / checkpoint.id()).string();
-  const std::string from = checkpoint.storage();
-  std::error_code code;
-  if (from.starts_with('/') && !std::filesystem::is_directory(from, code)) {
-    return fail(ExitCode::kNotFound,
-                Error{ErrorCode::kNotFound,
-                      fmt::format("checkpoint {} is in {}, which this machine does not have; download it on a machine "
-                                  "that mounts this folder",
-                                  checkpoint.id(), from)});
-  }
-  auto place = open_stored_place(from);
-  if (!place) return tl::unexpected(place.error());
-  const auto copied = copy_stored(*place, target);
-  if (!copied) return fail_here(copied.error());
-  if (json) {
-    context.terminal.print(text_of({{"api_version", "v1"},
-                                    {"id", checkpoint.id()},
-                                    {"from", from},
-                                    {"to", target},
-                                    {"bytes", copied->bytes},
-                                    {"verified", copied->verified}}));
-  } else {
-    context.terminal.print(context.terminal.fill("checkpoint {} is in {}: {}", checkpoint.id(), printable(target),
-                                                 format_bytes(copied->bytes)) +
-                           "\n");
-  }
-  return {};
 }
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "cli/browser.h"
 #include "cli/commands/tune_command.h"
 #include "cli/results_view.h"
 #include "runtime/clock.h"
@@ -23,24 +24,6 @@
 
 namespace volador::cli {
 namespace {
-
-// Opens a browser if there is a desktop. Forks twice, so that no process has to wait for it; its output is discarded.
-void open_browser(const std::string& link) {
-  if (std::getenv("DISPLAY") == nullptr && std::getenv("WAYLAND_DISPLAY") == nullptr) return;
-  const pid_t child = ::fork();
-  if (child == 0) {
-    if (::fork() != 0) ::_exit(0);
-    sigset_t none;
-    sigemptyset(&none);
-    ::sigprocmask(SIG_SETMASK, &none, nullptr);
-    ::setsid();
-    const int nothing = ::open("/dev/null", O_RDWR);
-    for (const int end : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(nothing, end);
-    ::execlp("xdg-open", "xdg-open", link.c_str(), static_cast<char*>(nullptr));
-    ::_exit(127);
-  }
-  if (child > 0) ::waitpid(child, nullptr, 0);
-}
 
 // Returns true if a line was read from the terminal, false if a signal arrived.
 bool wait_for_enter(int signals, bool listens) {

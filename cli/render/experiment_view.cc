@@ -31,8 +31,6 @@ std::string paint_experiment_state(std::string_view state, const Terminal& termi
   return terminal.paint(colour, state);
 }
 
-std::string metric_text(bool has, double value) { return has ? fmt::format("{:.6g}", value) : std::string(); }
-
 std::string percent(double progress) { return fmt::format("{:.0f}%", std::clamp(progress, 0.0, 1.0) * 100); }
 
 Json values_of(const std::string& text) {
@@ -55,12 +53,6 @@ void add_values(const Json& map, const std::string& prefix, std::vector<std::str
       out.push_back(prefix + name + "=" + short_value(value));
     }
   }
-}
-
-std::string values_text(const std::string& json) {
-  std::vector<std::string> values;
-  if (const Json map = values_of(json); map.is_object()) add_values(map, "", values);
-  return fmt::format("{}", fmt::join(values, " "));
 }
 
 // "0.1", "log -4 to -1", "one of 16, 32": a hyperparameter of a complete configuration; nested ones one a line.
@@ -122,6 +114,14 @@ std::string place_of(const v1::ExperimentInfo& experiment) {
 }
 
 }  // namespace
+
+std::string metric_text(bool has, double value) { return has ? fmt::format("{:.6g}", value) : std::string(); }
+
+std::string values_text(const std::string& json) {
+  std::vector<std::string> values;
+  if (const Json map = values_of(json); map.is_object()) add_values(map, "", values);
+  return fmt::format("{}", fmt::join(values, " "));
+}
 
 bool is_final_state(std::string_view state) { return state == "COMPLETED" || state == "CANCELED" || state == "ERROR"; }
 

@@ -22,6 +22,11 @@ namespace volador::cli {
 // States in which nothing goes on any more: "COMPLETED", "CANCELED", "ERROR".
 bool is_final_state(std::string_view state);
 
+// "0.25"; empty where there is none.
+std::string metric_text(bool has, double value);
+// A JSON object in one line: "lr=0.1 layers.n=2".
+std::string values_text(const std::string& json);
+
 // `now_ms`: Unix time.
 // One line: "experiment 3 (digits): ACTIVE, RUNNING, 40%; 8 trials".
 std::string experiment_line(const v1::ExperimentInfo& experiment, const Terminal& terminal);

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <chrono>
+#include <string_view>
 #include <vector>
 
 #include "cli/render/json_text.h"
@@ -42,9 +44,11 @@ std::string command_text(const v1::JobSpec& spec) {
 }
 
 std::string nodes_of(const v1::Job& job) {
-  std::string out;
-  for (const v1::JobRank& rank : job.ranks()) out += (out.empty() ? "" : ",") + rank.node();
-  return out;
+  std::vector<std::string_view> nodes;  // By their first rank.
+  for (const v1::JobRank& rank : job.ranks()) {
+    if (!rank.node().empty() && std::ranges::find(nodes, rank.node()) == nodes.end()) nodes.push_back(rank.node());
+  }
+  return fmt::format("{}", fmt::join(nodes, ","));
 }
 
 std::string state_of(const v1::Job& job) { return job.stopping() ? "stopping" : job.state(); }
@@ -123,6 +127,7 @@ std::string job_text(const v1::Job& job, int64_t now_ms, const Terminal& termina
   line(terminal.tr("setup"), printable(job.spec().setup()));
   line(terminal.tr("teardown"), printable(job.spec().teardown()));
   line(terminal.tr("resources"), resources_text(job.spec()));
+  if (job.spec().share_nodes()) line(terminal.tr("placement"), terminal.tr("ranks may share a node"));
   if (job.spec().mode() != "single") line(terminal.tr("mode"), job.spec().mode());
   line(terminal.tr("priority"), terminal.word(job.spec().priority()));
   line(terminal.tr("project"), printable(job.spec().project()));
@@ -137,7 +142,8 @@ std::string job_text(const v1::Job& job, int64_t now_ms, const Terminal& termina
   if (job.restarts() > 0 || job.spec().max_restarts() > 0)
     line(terminal.tr("restarts"), terminal.fill("{} of {}", job.restarts(), job.spec().max_restarts()));
   if (job.nodes() > 0 && job.state() != "queued")
-    line(terminal.tr("nodes"), terminal.fill("{} of {}", job.nodes(), job.spec().nodes()));
+    line(terminal.tr(job.spec().share_nodes() ? "ranks" : "nodes"),
+         terminal.fill("{} of {}", job.nodes(), job.spec().nodes()));
   if (job.resumes() > 0 || job.spec().max_resumes() > 0)
     line(terminal.tr("resumes"), terminal.fill("{} of {}", job.resumes(), job.spec().max_resumes()));
   line(terminal.tr("labels"), printable(fmt::format("{}", fmt::join(job.labels(), ", "))));
