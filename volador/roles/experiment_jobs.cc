@@ -74,6 +74,7 @@ void ExperimentJobs::recovered(const std::vector<experiments::ExperimentCore::Op
       garbage_[*collects].job = trial;
     }
     if (trial_run_of(trial)) parts_.seen(job);
+    if (!collects && !trial_run_of(trial) && parts_.other) parts_.other(job);
   }
   for (const auto& one : open) {
     const auto found = by_trial.find(experiments::trial_text(one.trial, one.run));
@@ -150,7 +151,10 @@ void ExperimentJobs::on_stop_failed(const experiments::TrialStop& stop, const Er
 
 void ExperimentJobs::on_job(const v1::Job& job) {
   if (const auto experiment = garbage_of(job.spec().trial())) return on_garbage_job(*experiment, job);
-  if (!trial_run_of(job.spec().trial())) return;
+  if (!trial_run_of(job.spec().trial())) {
+    if (parts_.other) parts_.other(job);
+    return;
+  }
   parts_.seen(job);
   parts_.core.on_job(job, parts_.now_ms());
 }

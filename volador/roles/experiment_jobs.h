@@ -46,6 +46,8 @@ class ExperimentJobs {
         token;
     // A job of a trial was heard of.
     std::function<void(const v1::Job& job)> seen;
+    // Likewise of another job with JobSpec::trial, also of those that had ended before recover().
+    std::function<void(const v1::Job& job)> other = {};
   };
   explicit ExperimentJobs(Parts parts) : parts_(std::move(parts)) {}
 

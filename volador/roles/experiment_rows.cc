@@ -107,6 +107,29 @@ protocol::ExperimentUpdate experiment_update(const v1::ExperimentInfo& experimen
   return update;
 }
 
+void fill(protocol::ExperimentUpdate& update, const experiments::SearchOutlook& outlook) {
+  for (const experiments::SearchOutlook::Rung& rung : outlook.rungs) {
+    protocol::SchedulerRung& shown = *update.add_rungs();
+    shown.set_bracket(rung.bracket);
+    shown.set_milestone(static_cast<double>(rung.length));
+    shown.set_trials(rung.trials);
+    shown.set_passed(rung.passed);
+    shown.set_awaited(rung.awaited);
+    shown.set_cutoff(rung.cutoff);
+    shown.set_state("open");
+    for (const experiments::SearchOutlook::Member& member : rung.members) {
+      protocol::SchedulerRung::Member& one = *shown.add_members();
+      one.set_trial(trial_row_id(member.trial));
+      one.set_value(member.value);
+      one.set_act(member.act);
+    }
+  }
+  if (!outlook.left) return;
+  update.mutable_left()->set_seconds(outlook.left->seconds);
+  update.mutable_left()->set_low(outlook.left->low);
+  update.mutable_left()->set_high(outlook.left->high);
+}
+
 protocol::BestTrial best_trial(const v1::TrialInfo& trial, double metric) {
   protocol::BestTrial best;
   best.set_trial(trial_row_id(trial.id()));

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "experiments/core/experiment_core.h"
 #include "experiments/metrics/metric_report.h"
 #include "runtime/protocol/control.pb.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
@@ -40,6 +41,8 @@ TrialPlace place_of(const v1::Job& job, int64_t run);
 
 // Without trials. `trials_planned`: 0: unknown.
 protocol::ExperimentUpdate experiment_update(const v1::ExperimentInfo& experiment, int64_t trials_planned);
+// Rungs and time left.
+void fill(protocol::ExperimentUpdate& update, const experiments::SearchOutlook& outlook);
 // The best trial of an experiment, for its update.
 protocol::BestTrial best_trial(const v1::TrialInfo& trial, double metric);
 // `place`: null: it has no job.

@@ -5,72 +5,48 @@
 
 #include <algorithm>
 #include <chrono>
-#include <condition_variable>
-#include <deque>
 #include <filesystem>
 #include <fstream>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <set>
-#include <thread>
 #include <utility>
-#include <variant>
-#include <vector>
 
-#include "experiments/core/experiment_core.h"
-#include "experiments/metrics/metric_store.h"
+#include "experiments/launch/trial_launch.h"
 #include "head/shell/core_runner.h"
 #include "head/shell/head_access.h"
 #include "runtime/control/channel.h"
 #include "runtime/log.h"
 #include "runtime/machine.h"
-#include "runtime/operations/registry.h"
+#include "runtime/number_key.h"
 #include "runtime/protocol/experiments.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
-#include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/users.pb.h"
 #include "runtime/quantities.h"
-#include "runtime/random.h"
 #include "runtime/version.h"
-#include "volador/roles/experiment_jobs.h"
-#include "volador/roles/experiment_rows.h"
-#include "volador/roles/long_polls.h"
+#include "volador/roles/experiment_server_impl.h"
 
 namespace volador {
 namespace {
 
 using namespace std::chrono_literals;
-using experiments::ExperimentActions;
-using experiments::ExperimentRequester;
 
 constexpr auto kStoreExperimentsAgainAfter = 1s;
 constexpr auto kConnectAgainAfter = 1s;
 constexpr auto kIdlePatience = 1min;
 constexpr auto kRowsEvery = 200ms;
 constexpr size_t kRequestsATurn = 512;
-constexpr int64_t kWaitMaxMs = 60'000;
 constexpr int kRowsAMessage = 1000;
+constexpr auto kOutlookEvery = 2s;
+constexpr int kOutlookShare = 50;                // The estimate takes at most 1/50 of the time.
 constexpr int64_t kShownAfterEndMs = 3'600'000;  // After a restart: experiments that ended lately are shown again.
 constexpr size_t kMetricTrialsMax = 1000;
 constexpr int64_t kFilesPieceBytes = int64_t{1} << 20;
 constexpr std::string_view kServerTable = "experiments_server";
 constexpr std::string_view kDriverKey = "driver";
 
-ExperimentRequester requester_from(const security::Principal& by) {
-  return {.token_id = by.token_id, .user = by.user, .operates = by.role == security::Role::kOperator};
-}
-ExperimentRequester head_itself() { return requester_from(principal_of_cluster()); }
-
 bool is_open_state(const std::string& state) {
   return state == "ACTIVE" || state == "PAUSED" || state.starts_with("STOPPING_");
 }
 
-// Nodes of the cluster, read on the head's loop.
-struct ClusterSlots {
-  experiments::SlotsView view;
-  size_t machines = 0;
-};
+// Read on the head's loop.
 ClusterSlots read_slots(const head::HeadCore& core) {
   ClusterSlots slots;
   std::set<std::string> machines;
@@ -87,145 +63,6 @@ ClusterSlots read_slots(const head::HeadCore& core) {
 }
 
 }  // namespace
-
-struct ExperimentServer::Impl : std::enable_shared_from_this<ExperimentServer::Impl> {
-  Impl(std::unique_ptr<head::Journal> store, head::HeadAccess& h, operations::Registry& r, ExperimentServerOptions o,
-       const Clock& c)
-      : journal(std::move(store)),
-        head(h),
-        registry(r),
-        options(std::move(o)),
-        clock(c),
-        core({}, random, {.name = "the cluster's defaults", .text = options.defaults}) {}
-
-  template <class T>
-  using Done = std::function<void(Result<T>)>;
-  using Principal = security::Principal;
-  using Token = std::pair<std::string, std::string>;  // Id and text.
-
-  // Receives the messages of the head to the program that shows the experiments.
-  class Outbox final : public head::ClientOutbox {
-   public:
-    Outbox(std::weak_ptr<Impl> impl, uint64_t number) : impl_(std::move(impl)), number_(number) {}
-    void send(protocol::HeadMessage message) override {
-      if (auto impl = impl_.lock())
-        impl->post(
-            [impl = impl.get(), number = number_, message = std::move(message)] { impl->on_message(number, message); });
-    }
-    void close(const Error&) override {
-      if (auto impl = impl_.lock()) impl->post([impl = impl.get(), number = number_] { impl->on_lost(number); });
-    }
-
-   private:
-    const std::weak_ptr<Impl> impl_;
-    const uint64_t number_;
-  };
-
-  int64_t now_ms() const { return unix_ms(clock.wall()); }
-  bool post(std::function<void()> function, bool may_refuse = false);
-  void later(std::chrono::milliseconds delay, std::function<void()> function) {
-    timers.emplace(clock.now() + delay, std::move(function));
-  }
-  ExperimentJobs::Parts job_parts();
-
-  // Answers a request on the thread. Its reply is sent when the changes are stored.
-  template <class Request, class Reply>
-  void serve(std::string_view name, std::function<Result<Reply>(const Principal& by, const Request& request)> handler);
-  // Likewise for a request that waits for a change of `key_of` if the handler has no reply yet; after its time the reply
-  // is empty.
-  template <class Request, class Reply>
-  void serve_wait(
-      std::string_view name, std::function<LongPolls::Key(const Request& request)> key_of,
-      std::function<Result<std::optional<Reply>>(const ExperimentRequester& by, const Request& request)> ask);
-  template <class Reply>
-  bool queue(const Done<Reply>& done, std::function<void()> function);
-  template <class Reply>
-  void answer(Done<Reply> done, Result<Reply> reply, std::optional<head::AuditRequest> asked = std::nullopt);
-  void serve_users();
-  void serve_trials();
-  void create(const Principal& by, const v1::CreateExperimentRequest& request, Done<v1::CreateExperimentReply> done);
-  void create_with(const Principal& by, const v1::CreateExperimentRequest& request, const ClusterSlots& slots,
-                   Done<v1::CreateExperimentReply> done);
-  // For programs of the cluster that have no user.
-  void make_token(const std::string& note, Done<Token> done);
-  // For programs that act as the user.
-  void make_token(const Principal& by, const std::string& note, Done<Token> done);
-  Result<v1::GetExperimentFilesReply> get_files(const v1::GetExperimentFilesRequest& request,
-                                                const ExperimentRequester& by) const;
-  Result<v1::GetMetricsReply> get_metrics(const v1::GetMetricsRequest& request, const ExperimentRequester& by) const;
-  v1::ExperimentInfo named(v1::ExperimentInfo experiment) const {
-    experiment.set_run(run_name_of(experiment));
-    return experiment;
-  }
-
-  void run();
-  void open();
-  void collect();
-  void note_row(std::string_view table, std::string_view key, const std::optional<std::string>& value);
-  Result<void> keep();
-  bool store();
-  void act();
-  void settle();
-  std::chrono::milliseconds patience() const;
-
-  // ---- rows in the head's list of experiments ----
-  void connect();
-  void on_message(uint64_t number, const protocol::HeadMessage& message);
-  void on_lost(uint64_t number);
-  void on_request(const protocol::ExperimentRequest& request);
-  void show_all();
-  void show_changes();
-  void show(int64_t experiment, const std::set<int64_t>* trials);
-  void send(protocol::ExperimentUpdate update);
-  void seen(const v1::Job& job);
-
-  const std::unique_ptr<head::Journal> journal;
-  head::HeadAccess& head;
-  operations::Registry& registry;
-  const ExperimentServerOptions options;
-  const Clock& clock;
-
-  mutable std::mutex mutex;
-  std::condition_variable wake;
-  std::deque<std::function<void()>> requests;
-  bool stopped = false;
-  std::string page;
-  // What other threads ask for; from the rows of experiments.
-  struct Kept {
-    std::string files, token_id;
-  };
-  bool loaded = false, was_read = false;  // `was_read`: also if it could not be read.
-  std::map<int64_t, Kept> kept;
-  std::map<std::string, int64_t, std::less<>> tokens;  // Experiments by the id of their trials' token.
-
-  // Confined to the thread.
-  SystemRandom random;
-  experiments::ExperimentCore core;
-  ExperimentJobs jobs{job_parts()};
-  std::optional<experiments::MetricStore> metrics;
-  ExperimentActions actions;          // Taken from the core; `rows` are in `batch`, the metrics in `reports`.
-  std::vector<head::Mutation> batch;  // Possibly not stored.
-  std::deque<std::variant<experiments::MetricReport, experiments::MetricRewind>> reports;  // Likewise, in order.
-  std::vector<std::function<void(const std::optional<Error>&)>> answers;                   // Wait for the store.
-  std::optional<Error> refusal;  // While set, requests are refused.
-  bool readable = true;
-  LongPolls polls;
-  std::multimap<BootTime, std::function<void()>> timers;
-
-  DriverId driver;
-  uint64_t connection = 0;  // Number of the newest connection to the head.
-  std::optional<head::ClientSession> session;
-  bool welcome = false;
-  std::optional<BootTime> connect_after;
-  bool any_shown = false;                               // Whether there is an experiment to show.
-  std::map<int64_t, std::set<int64_t>> changed;         // Trials by experiment, whose rows are to be sent.
-  std::map<int64_t, TrialPlace> places;                 // By trial.
-  std::map<int64_t, TrialPoints> points;                // By trial.
-  std::map<int64_t, int64_t> planned;                   // Trials that the search creates, by experiment.
-  std::map<int64_t, std::pair<int64_t, double>> bests;  // Best trial and metric that were sent, by experiment.
-  BootTime rows_after{};
-  std::thread thread;
-};
 
 // ---- the thread ----
 
@@ -247,23 +84,24 @@ ExperimentJobs::Parts ExperimentServer::Impl::job_parts() {
           .later = [this](std::chrono::milliseconds delay,
                           std::function<void()> function) { later(delay, std::move(function)); },
           .now_ms = [this] { return now_ms(); },
-          .env =
-              [this] {
-                std::vector<std::pair<std::string, std::string>> env{{"VOLADOR_ADDRESS", options.address},
-                                                                     {"DET_CLUSTER_ID", options.cluster_id}};
-                const std::lock_guard lock(mutex);
-                if (!page.empty()) env.emplace_back("DET_MASTER", page);
-                return env;
-              },
+          .env = [this] { return job_env(); },
           .token = [this](const std::string& note, Done<Token> done) { make_token(note, std::move(done)); },
-          .seen = [this](const v1::Job& job) { seen(job); }};
+          .seen = [this](const v1::Job& job) { seen(job); },
+          .other = [this](const v1::Job& job) { boards.on_job(job); }};
+}
+
+std::vector<std::pair<std::string, std::string>> ExperimentServer::Impl::job_env() const {
+  std::vector<std::pair<std::string, std::string>> env{{"VOLADOR_ADDRESS", options.address},
+                                                       {"DET_CLUSTER_ID", options.cluster_id}};
+  const std::lock_guard lock(mutex);
+  if (!page.empty()) env.emplace_back("DET_MASTER", page);
+  return env;
 }
 
 void ExperimentServer::Impl::note_row(std::string_view table, std::string_view key,
                                       const std::optional<std::string>& value) {
   if (table != experiments::kExperimentsTable) return;
-  int64_t id = 0;
-  for (const char byte : key) id = (id << 8) | static_cast<uint8_t>(byte);
+  const auto id = key_number(key);
   protocol::ExperimentDefinition row;
   const bool is_there = value && row.ParseFromString(*value);
   const std::lock_guard lock(mutex);
@@ -283,8 +121,9 @@ void ExperimentServer::Impl::open() {
       return;
     }
     note_row(table, key, std::string(value));
-    if (!core.load(table, key, value))
-      log::warn("experiments", "skipped an unreadable row", {{"table", std::string(table)}});
+    const bool is_known =
+        experiments::ModelRegistry::has_table(table) ? models.load(table, key, value) : core.load(table, key, value);
+    if (!is_known) log::warn("experiments", "skipped an unreadable row", {{"table", std::string(table)}});
   });
   auto opened = experiments::MetricStore::open({.folder = options.metrics, .sync = options.survive_power_cut});
   const std::optional<Error> failed = !read     ? std::optional(read.error())
@@ -306,6 +145,7 @@ void ExperimentServer::Impl::open() {
     driver = new_id<DriverId>(random);
     batch.push_back({.table = std::string(kServerTable), .key = std::string(kDriverKey), .value = raw(driver)});
   }
+  models.start();
   core.start(now_ms());
   jobs.recover();
 }
@@ -313,9 +153,12 @@ void ExperimentServer::Impl::open() {
 // Takes what the core wants done, after each event of it: reports and rewinds of metrics keep their order.
 void ExperimentServer::Impl::collect() {
   ExperimentActions taken = core.take();
-  for (experiments::ExperimentRow& row : taken.rows) {
-    note_row(row.table, row.key, row.value);
-    batch.push_back({.table = std::move(row.table), .key = std::move(row.key), .value = std::move(row.value)});
+  experiments::ModelActions of_models = models.take();
+  for (auto* rows : {&taken.rows, &of_models.rows}) {
+    for (experiments::ExperimentRow& row : *rows) {
+      note_row(row.table, row.key, row.value);
+      batch.push_back({.table = std::move(row.table), .key = std::move(row.key), .value = std::move(row.value)});
+    }
   }
   for (experiments::MetricRewind& rewind : taken.rewinds) reports.emplace_back(rewind);
   for (experiments::MetricReport& report : taken.metrics) reports.emplace_back(std::move(report));
@@ -331,6 +174,7 @@ void ExperimentServer::Impl::collect() {
   append(actions.experiments, taken.experiments);
   append(actions.revoke, taken.revoke);
   append(actions.events, taken.events);
+  append(actions.events, of_models.events);
 }
 
 // Writes what waits for the journal and the metrics; on an error the rest is tried again later.
@@ -352,10 +196,16 @@ Result<void> ExperimentServer::Impl::keep() {
       together.push_back(*report);
     }
     VOLADOR_TRY(metrics->append(together));
+    // Reports of a trial come one after the other, often many of them.
+    int64_t trial = 0, started_ms = 0;
     for (const experiments::MetricReport& report : together) {
-      const auto info = core.trial(report.trial, head_itself());
-      points[report.trial].add(report, info ? info->started_ms() : 0);
-      changed[report.experiment].insert(report.trial);
+      if (report.trial != trial) {
+        trial = report.trial;
+        const auto info = core.trial(trial, head_itself());
+        started_ms = info ? info->started_ms() : 0;
+        changed[report.experiment].insert(trial);
+      }
+      points[trial].add(report, started_ms);
     }
     reports.erase(reports.begin(), reports.begin() + static_cast<std::ptrdiff_t>(together.size()));
   }
@@ -393,6 +243,7 @@ void ExperimentServer::Impl::act() {
                 {{"experiment", std::to_string(experiment)}, {"why", removed.error().message}});
     planned.erase(experiment);
     bests.erase(experiment);
+    outlooks.erase(experiment);
   }
   if (!todo.events.empty()) {
     head.runner().tell([events = std::move(todo.events)](head::HeadCore& head_core) {
@@ -411,6 +262,7 @@ void ExperimentServer::Impl::act() {
     polls.on_changed({.is_trial = false, .id = experiment});
   }
   polls.on_time(clock.now());
+  tell_resources(of, trials, todo.deleted_experiments);
 }
 
 // Stores the changes, then does the rest and sends the replies.
@@ -493,90 +345,6 @@ void ExperimentServer::Impl::run() {
 
 // ---- requests ----
 
-namespace {
-
-// The action and the object of a request in the audit log; none: it changes nothing, or a trial's process sent it.
-template <class Request>
-std::optional<head::AuditRequest> audit_of(const Request&) {
-  return std::nullopt;
-}
-std::optional<head::AuditRequest> audit_of(const v1::ChangeExperimentRequest& request) {
-  return head::AuditRequest{
-      .by = {}, .action = request.command() + "_experiment", .object = std::to_string(request.id())};
-}
-std::optional<head::AuditRequest> audit_of(const v1::EditExperimentRequest& request) {
-  return head::AuditRequest{.by = {}, .action = "edit_experiment", .object = std::to_string(request.id())};
-}
-std::optional<head::AuditRequest> audit_of(const v1::KillTrialRequest& request) {
-  return head::AuditRequest{.by = {}, .action = "kill_trial", .object = std::to_string(request.id())};
-}
-std::optional<head::AuditRequest> audit_of(const v1::DeleteCheckpointsRequest& request) {
-  std::string ids;
-  for (const std::string& id : request.ids()) ids += (ids.empty() ? "" : " ") + id;
-  return head::AuditRequest{.by = {}, .action = "delete_checkpoints", .object = std::move(ids)};
-}
-
-}  // namespace
-
-template <class Reply>
-bool ExperimentServer::Impl::queue(const Done<Reply>& done, std::function<void()> function) {
-  if (post(std::move(function), true)) return true;
-  done(make_error(ErrorCode::kUnavailable,
-                  "the head stops or has too many requests for experiments; ask again, with the same request_id"));
-  return false;
-}
-
-template <class Reply>
-void ExperimentServer::Impl::answer(Done<Reply> done, Result<Reply> reply, std::optional<head::AuditRequest> asked) {
-  answers.push_back([this, done = std::move(done), reply = std::move(reply),
-                     asked = std::move(asked)](const std::optional<Error>& unstored) {
-    const Result<Reply> outcome = unstored && reply ? Result<Reply>(make_error(*unstored)) : reply;
-    if (asked) head.record(*asked, outcome ? Result<void>() : make_error(outcome.error()));
-    done(outcome);
-  });
-}
-
-template <class Request, class Reply>
-void ExperimentServer::Impl::serve(std::string_view name,
-                                   std::function<Result<Reply>(const Principal& by, const Request& request)> handler) {
-  registry.serve<Request, Reply>(
-      name, [this, handler = std::move(handler)](const Principal& by, const Request& request, Done<Reply> done) {
-        queue<Reply>(done, [this, handler, by, request, done] {
-          auto asked = audit_of(request);
-          if (asked) asked->by = by.token_id;
-          answer<Reply>(done, refusal ? Result<Reply>(make_error(*refusal)) : handler(by, request), std::move(asked));
-        });
-      });
-}
-
-template <class Request, class Reply>
-void ExperimentServer::Impl::serve_wait(
-    std::string_view name, std::function<LongPolls::Key(const Request& request)> key_of,
-    std::function<Result<std::optional<Reply>>(const ExperimentRequester& by, const Request& request)> ask) {
-  registry.serve<Request, Reply>(name, [this, key_of = std::move(key_of), ask = std::move(ask)](
-                                           const Principal& by, const Request& request, Done<Reply> done) {
-    queue<Reply>(done, [this, key_of, ask, by = requester_from(by), request, done] {
-      if (refusal) return answer<Reply>(done, make_error(*refusal));
-      auto reply = ask(by, request);
-      if (!reply) return answer<Reply>(done, make_error(reply.error()));
-      if (*reply || request.wait_ms() <= 0) return answer<Reply>(done, reply->value_or(Reply()));
-      if (polls.size() >= options.waits)
-        return answer<Reply>(done, make_error(ErrorCode::kUnavailable, "too many requests wait; ask again later"));
-      const std::chrono::milliseconds wait(std::min(request.wait_ms(), kWaitMaxMs));
-      polls.add(key_of(request), clock.now() + wait, [ask, by, request, done](bool last) {
-        auto found = ask(by, request);
-        if (!found) {
-          done(make_error(found.error()));
-          return true;
-        }
-        if (!*found && !last) return false;
-        done(found->value_or(Reply()));
-        return true;
-      });
-    });
-  });
-}
-
 void ExperimentServer::Impl::make_token(const std::string& note, Done<Token> done) {
   v1::CreateTokenRequest request;
   request.set_role(std::string(to_string(security::TokenRole::kDriver)));
@@ -602,18 +370,20 @@ void ExperimentServer::Impl::make_token(const Principal& by, const std::string& 
 
 // Asks the head for its nodes, checks the configuration, makes a token for the trials, and creates the experiment.
 void ExperimentServer::Impl::create(const Principal& by, const v1::CreateExperimentRequest& request,
-                                    Done<v1::CreateExperimentReply> done) {
-  head.runner().ask([self = weak_from_this(), by, request, done](const head::HeadCore& head_core, BootTime) {
+                                    const std::string& katib, Done<v1::CreateExperimentReply> done) {
+  head.runner().ask([self = weak_from_this(), by, request, katib, done](const head::HeadCore& head_core, BootTime) {
     auto impl = self.lock();
     if (!impl) return;
-    impl->queue<v1::CreateExperimentReply>(done, [impl = impl.get(), by, request, done, slots = read_slots(head_core)] {
-      impl->create_with(by, request, slots, done);
-    });
+    impl->queue<v1::CreateExperimentReply>(
+        done, [impl = impl.get(), by, request, katib, done, slots = read_slots(head_core)] {
+          impl->create_with(by, request, katib, slots, done);
+        });
   });
 }
 
 void ExperimentServer::Impl::create_with(const Principal& by, const v1::CreateExperimentRequest& request,
-                                         const ClusterSlots& slots, Done<v1::CreateExperimentReply> done) {
+                                         const std::string& katib, const ClusterSlots& slots,
+                                         Done<v1::CreateExperimentReply> done) {
   const ExperimentRequester requester = requester_from(by);
   const auto refuse = [&](const Error& error) {
     answer<v1::CreateExperimentReply>(
@@ -623,6 +393,10 @@ void ExperimentServer::Impl::create_with(const Principal& by, const v1::CreateEx
             : std::optional(head::AuditRequest{.by = by.token_id, .action = "create_experiment", .object = {}}));
   };
   if (refusal) return refuse(*refusal);
+  if (auto earlier = core.created(request, requester)) {
+    *earlier->mutable_experiment() = named(earlier->experiment());
+    return answer<v1::CreateExperimentReply>(done, std::move(*earlier));
+  }
   std::error_code ignored;
   const std::string& files = request.files_sha256();
   const bool is_hash = files.size() == 64 && files.find_first_not_of("0123456789abcdef") == std::string::npos;
@@ -636,32 +410,33 @@ void ExperimentServer::Impl::create_with(const Principal& by, const v1::CreateEx
     return answer<v1::CreateExperimentReply>(done, core.create(request, requester, {}, slots.view, now_ms()));
   make_token(
       by, fmt::format("experiment {}", checked->config.name),
-      [self = weak_from_this(), by, requester, request, slots, done](const Result<Token>& token) {
+      [self = weak_from_this(), by, requester, request, katib, slots, done](const Result<Token>& token) {
         auto impl = self.lock();
         if (!impl) return;
-        impl->queue<v1::CreateExperimentReply>(done, [impl = impl.get(), by, requester, request, slots, done, token] {
-          Result<v1::CreateExperimentReply> reply =
-              impl->refusal ? make_error(*impl->refusal)
-              : !token      ? make_error(token.error())
-                            : impl->core.create(request, requester, *token, slots.view, impl->now_ms());
-          head::AuditRequest asked{.by = by.token_id, .action = "create_experiment", .object = {}};
-          if (!reply) {
-            if (token) impl->jobs.revoke(token->first);
-          } else {
-            v1::ExperimentInfo& made = *reply->mutable_experiment();
-            made = impl->named(made);
-            asked.object = fmt::format("{} {}", made.id(), made.name());
-            const std::string& local = impl->options.local_storage;
-            if (!local.empty() && slots.machines > 1 && made.storage().starts_with(local)) {
-              reply->add_warnings(fmt::format(
-                  "checkpoint_storage: checkpoints go to {} on each machine, and the nodes are on {} machines: a "
-                  "trial that moves to another machine starts anew. Name storage that all of them reach in the "
-                  "configuration, or start the head with --experiments-checkpoint-storage",
-                  local, slots.machines));
-            }
-          }
-          impl->answer<v1::CreateExperimentReply>(done, std::move(reply), std::move(asked));
-        });
+        impl->queue<v1::CreateExperimentReply>(
+            done, [impl = impl.get(), by, requester, request, katib, slots, done, token] {
+              Result<v1::CreateExperimentReply> reply =
+                  impl->refusal ? make_error(*impl->refusal)
+                  : !token      ? make_error(token.error())
+                                : impl->core.create(request, requester, *token, slots.view, impl->now_ms(), katib);
+              head::AuditRequest asked{.by = by.token_id, .action = "create_experiment", .object = {}};
+              if (!reply) {
+                if (token) impl->jobs.revoke(token->first);
+              } else {
+                v1::ExperimentInfo& made = *reply->mutable_experiment();
+                made = impl->named(made);
+                asked.object = fmt::format("{} {}", made.id(), made.name());
+                const std::string& local = impl->options.local_storage;
+                if (!local.empty() && slots.machines > 1 && made.storage().starts_with(local)) {
+                  reply->add_warnings(fmt::format(
+                      "checkpoint_storage: checkpoints go to {} on each machine, and the nodes are on {} machines: a "
+                      "trial that moves to another machine starts anew. Name storage that all of them reach in the "
+                      "configuration, or start the head with --experiments-checkpoint-storage",
+                      local, slots.machines));
+                }
+              }
+              impl->answer<v1::CreateExperimentReply>(done, std::move(reply), std::move(asked));
+            });
       });
 }
 
@@ -713,8 +488,11 @@ void ExperimentServer::Impl::serve_users() {
   registry.serve<v1::CreateExperimentRequest, v1::CreateExperimentReply>(
       "Experiments/CreateExperiment",
       [this](const Principal& by, const v1::CreateExperimentRequest& request, Done<v1::CreateExperimentReply> done) {
-        create(by, request, std::move(done));
+        create(by, request, {}, std::move(done));
       });
+  serve<v1::PreviewSearchRequest, v1::PreviewSearchReply>(
+      "Experiments/PreviewSearch",
+      [this](const Principal&, const v1::PreviewSearchRequest& request) { return core.preview(request); });
   const auto in_words = [this](Result<ExperimentInfo> found) -> Result<ExperimentInfo> {
     if (!found) return found;
     return named(std::move(*found));
@@ -793,11 +571,15 @@ void ExperimentServer::Impl::serve_trials() {
   serve<v1::StartTrialRunRequest, v1::StartTrialRunReply>(
       "Experiments/StartTrialRun",
       [this](const Principal& by, const v1::StartTrialRunRequest& request) -> Result<v1::StartTrialRunReply> {
+        // The programs of a run that knows no page ask the head's own port, which has no HTTP API, for ever.
+        if (const std::lock_guard lock(mutex); options.has_page && page.empty())
+          return make_error(ErrorCode::kUnavailable, "the head is starting: its dashboard is not open yet");
         auto reply = core.start_run(request, requester_from(by), now_ms());
         if (!reply) return reply;
         (*reply->mutable_env())["DET_CLUSTER_ID"] = options.cluster_id;
         const std::lock_guard lock(mutex);
         if (!page.empty()) (*reply->mutable_env())["DET_MASTER"] = page;
+        if (!page_authority.empty()) (*reply->mutable_env())[experiments::kMasterAuthority] = page_authority;
         return reply;
       });
   serve_wait<v1::GetTrialOperationRequest, v1::GetTrialOperationReply>(
@@ -836,7 +618,9 @@ void ExperimentServer::Impl::serve_trials() {
       });
   serve_report.template operator()<v1::ReportProgressRequest>(
       "Experiments/ReportProgress", v1::ReportProgressReply(),
-      [this](const auto& request, const ExperimentRequester& by) { return core.report_progress(request, by); });
+      [this](const auto& request, const ExperimentRequester& by) {
+        return core.report_progress(request, by, now_ms());
+      });
   serve_report.template operator()<v1::ReportTrialExitRequest>(
       "Experiments/ReportTrialExit", v1::ReportTrialExitReply(),
       [this](const auto& request, const ExperimentRequester& by) { return core.report_exit(request, by, now_ms()); });
@@ -977,6 +761,7 @@ void ExperimentServer::Impl::show(int64_t experiment, const std::set<int64_t>* t
       }
     }
   }
+  fill(update, outlook_of(*info));
   const auto add = [&](const v1::TrialInfo& trial) {
     const auto place = places.find(trial.id());
     const bool has_ended = trial.ended_ms() != 0;
@@ -1008,6 +793,17 @@ void ExperimentServer::Impl::show(int64_t experiment, const std::set<int64_t>* t
   send(std::move(update));
 }
 
+// Estimated anew at most every kOutlookEvery, and in a small share of the time of this thread.
+const experiments::SearchOutlook& ExperimentServer::Impl::outlook_of(const v1::ExperimentInfo& experiment) {
+  auto& [outlook, after] = outlooks[experiment.id()];
+  const BootTime begin = clock.now();
+  if (begin < after && is_open_state(experiment.state())) return outlook;
+  outlook = core.outlook(experiment.id(), now_ms());
+  const BootTime end = clock.now();
+  after = end + std::max<std::chrono::nanoseconds>(kOutlookEvery, (end - begin) * kOutlookShare);
+  return outlook;
+}
+
 void ExperimentServer::Impl::send(protocol::ExperimentUpdate update) {
   if (!session) return;
   protocol::ClientMessage message;
@@ -1037,9 +833,10 @@ void ExperimentServer::stop() {
   if (impl_->thread.joinable()) impl_->thread.join();
 }
 
-void ExperimentServer::set_page(std::string url) {
+void ExperimentServer::set_page(std::string url, std::string authority_pem) {
   const std::lock_guard lock(impl_->mutex);
   impl_->page = std::move(url);
+  impl_->page_authority = std::move(authority_pem);
 }
 
 void ExperimentServer::wait_until_read() {
@@ -1050,6 +847,8 @@ void ExperimentServer::wait_until_read() {
 void ExperimentServer::serve() {
   impl_->serve_users();
   impl_->serve_trials();
+  impl_->serve_models();
+  impl_->serve_boards();
 }
 
 void ExperimentServer::on_job(const v1::Job& job) {

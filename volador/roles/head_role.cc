@@ -19,14 +19,18 @@
 #include "runtime/net/loopback.h"
 #include "runtime/operations/registry.h"
 #include "runtime/protocol/control.pb.h"
+#include "runtime/protocol/katib/v1beta1/api.pb.h"
 #include "runtime/protocol/volador/v1/cluster.pb.h"
 #include "runtime/random.h"
 #include "runtime/security/authority.h"
 #include "tune/space/given_config.h"
 #include "tune/space/space_json.h"
 #include "volador/roles/cluster_storage.h"
+#include "volador/roles/experiment_jobs.h"
 #include "volador/roles/experiment_server.h"
 #include "volador/roles/job_server.h"
+#include "volador/roles/katib_server.h"
+#include "volador/roles/katib_store_server.h"
 #include "volador/roles/rank_guard.h"
 #include "volador/roles/study_server.h"
 
@@ -234,6 +238,8 @@ struct HeadRole::Impl {
   const std::shared_ptr<RankGuard> guard = std::make_shared<RankGuard>();
   std::unique_ptr<JobServer> jobs;  // Null: this head takes no jobs, likewise below.
   std::unique_ptr<ExperimentServer> experiments;
+  std::unique_ptr<KatibServer> katib;
+  std::unique_ptr<KatibStoreServer> katib_store;  // Null: no early stopping service is registered.
   std::unique_ptr<HeadPort> port;
   std::unique_ptr<dashboard::Dashboard> dashboard;
   std::unique_ptr<dashboard::AlertSender> alerts;  // Null: no webhook.
@@ -243,7 +249,9 @@ struct HeadRole::Impl {
   Result<std::unique_ptr<head::Journal>> open_part(const head::HeadOptions& options, const std::string& part);
   Result<void> open_studies(const head::HeadOptions& options, const Clock& clock);
   Result<void> open_jobs(const head::HeadOptions& options, JobProgram program, const Clock& clock);
-  Result<void> open_experiments(const head::HeadOptions& options, const ExperimentPlace& place, const Clock& clock);
+  Result<void> open_experiments(const head::HeadOptions& options, const ExperimentPlace& place, bool has_page,
+                                const Clock& clock);
+  Result<void> open_katib(const head::HeadOptions& options, const ExperimentPlace& place, const Clock& clock);
   Result<void> open_dashboard(const head::HeadOptions& options, const DashboardPlace& place, const Clock& clock);
 };
 
@@ -289,7 +297,7 @@ Result<void> HeadRole::Impl::open_jobs(const head::HeadOptions& options, JobProg
 }
 
 Result<void> HeadRole::Impl::open_experiments(const head::HeadOptions& options, const ExperimentPlace& place,
-                                              const Clock& clock) {
+                                              bool has_page, const Clock& clock) {
   auto journal = open_part(options, "experiments");
   if (!journal) return make_error(journal.error());
   const ClusterPaths cluster = options.paths.cluster(head->ready().cluster);
@@ -309,17 +317,68 @@ Result<void> HeadRole::Impl::open_experiments(const head::HeadOptions& options, 
                               .files = cluster.head().directory / "job_files",
                               .metrics = cluster.head().directory / "metrics",
                               .survive_power_cut = options.durability == head::Durability::kPower,
+                              .has_page = has_page,
                               .submit =
                                   [jobs = jobs.get()](const security::Principal& by, v1::SubmitJobRequest request,
                                                       std::function<void(Result<v1::SubmitJobReply>)> done) {
                                     jobs->submit_trial(by, std::move(request), std::move(done));
                                   }},
       clock);
-  jobs->set_trial_hooks(
-      {.on_job = [to = experiments.get()](const v1::Job& job) { to->on_job(job); },
-       .needs_files = [to = experiments.get()](const std::string& sha256) { return to->needs_files(sha256); }});
+  // Until the resources are known too, all archives of code folders stay.
+  jobs->set_trial_hooks({.on_job = [to = experiments.get()](const v1::Job& job) { to->on_job(job); },
+                         .needs_files = [](const std::string&) { return true; }});
   experiments->serve();
   experiments->wait_until_read();
+  return {};
+}
+
+// After the experiments.
+Result<void> HeadRole::Impl::open_katib(const head::HeadOptions& options, const ExperimentPlace& place,
+                                        const Clock& clock) {
+  const auto entries_of = [](const std::string& setting) -> Result<KatibServiceEntries> {
+    if (setting.empty()) return KatibServiceEntries();
+    return katib_service_entries(setting);
+  };
+  auto suggestions = entries_of(place.katib_suggestions);
+  if (!suggestions) return make_error(suggestions.error());
+  auto early_stopping = entries_of(place.katib_early_stopping);
+  if (!early_stopping) return make_error(early_stopping.error());
+  auto journal = open_part(options, "katib");
+  if (!journal) return make_error(journal.error());
+  if (!early_stopping->empty()) {
+    using Reply = api::v1::beta1::GetObservationLogReply;
+    auto store = KatibStoreServer::start([&registry = head->registry()](const auto& request, auto done) {
+      registry.call<Reply>("DBManager/GetObservationLog", principal_of_cluster(), request,
+                           operations::Registry::Done<Reply>(std::move(done)));
+    });
+    if (!store) return make_error(store.error());
+    katib_store = std::move(*store);
+  }
+  const auto folder = options.paths.cluster(head->ready().cluster).head().directory;
+  katib = std::make_unique<KatibServer>(
+      std::move(*journal), head->access(), head->registry(), *experiments,
+      KatibServerOptions{.files = folder / "job_files",
+                         .services = {.suggestions = std::move(*suggestions),
+                                      .early_stopping = std::move(*early_stopping),
+                                      .db_manager_address = katib_store ? katib_store->address() : std::string(),
+                                      .owner = to_string(head->ready().cluster_id),
+                                      .logs = folder / "katib_services"},
+                         .submit =
+                             [jobs = jobs.get()](const security::Principal& by, v1::SubmitJobRequest request,
+                                                 std::function<void(Result<v1::SubmitJobReply>)> done) {
+                               jobs->submit_trial(by, std::move(request), std::move(done));
+                             }},
+      clock);
+  jobs->set_trial_hooks({.on_job =
+                             [to = experiments.get(), resources = katib.get()](const v1::Job& job) {
+                               to->on_job(job);
+                               resources->on_job(job);
+                             },
+                         .needs_files =
+                             [to = experiments.get(), resources = katib.get()](const std::string& sha256) {
+                               return to->needs_files(sha256) || resources->needs_files(sha256);
+                             }});
+  katib->serve();
   return {};
 }
 
@@ -341,6 +400,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
       .machine_id = machine_id().value_or(""),
       .state_file = options.paths.cluster(ready.cluster).head().directory / "dashboard.json"};
   if (serve.bind.empty() || serve.bind == "localhost") serve.bind = host == "localhost" ? "127.0.0.1" : host;
+  std::string authority_pem;
   if (place.certificate) {
     VOLADOR_TRY(use_own_certificate(*place.certificate, clock.wall(), serve));
   } else if (!net::is_loopback(serve.bind)) {
@@ -348,6 +408,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
     if (!certificate) return make_error(certificate.error());
     serve.certificate_pem = certificate->certificate_pem;
     serve.key_pem = certificate->key_pem;
+    authority_pem = certificate->authority_pem;
   }
   port = std::make_unique<HeadPort>(access, head->registry(), head->sign_on(), experiments.get());
   auto started = dashboard::Dashboard::start(serve, *port, clock);
@@ -355,7 +416,7 @@ Result<void> HeadRole::Impl::open_dashboard(const head::HeadOptions& options, co
   dashboard = std::move(*started);
   port->attach(*dashboard);
   if (jobs) jobs->set_page(dashboard->url());
-  if (experiments) experiments->set_page(dashboard->url());
+  if (experiments) experiments->set_page(dashboard->url(), authority_pem);
   if (head->sign_on() != nullptr) head->sign_on()->set_page(dashboard->url());
   head->restore_experiments([to = dashboard.get()](const head::PastExperiment& piece, std::function<void()> done) {
     dashboard::PastRun past{
@@ -407,14 +468,17 @@ Result<std::unique_ptr<HeadRole>> HeadRole::start(head::HeadOptions options,
   options.check_config = check_config;
   options.guard = role->impl_->guard;
   options.services_beside = {"Studies"};
-  if (job_program) options.services_beside.insert(options.services_beside.end(), {"Jobs", "Experiments"});
+  if (job_program)
+    options.services_beside.insert(options.services_beside.end(),
+                                   {"Jobs", "Experiments", "Models", "TensorBoards", "Katib", "DBManager"});
   auto head = head::HeadProcess::start(options, clock, random);
   if (!head) return make_error(head.error());
   role->impl_->head = std::move(*head);
   VOLADOR_TRY(role->impl_->open_studies(options, clock));
   if (job_program) {
     VOLADOR_TRY(role->impl_->open_jobs(options, std::move(job_program), clock));
-    VOLADOR_TRY(role->impl_->open_experiments(options, experiments, clock));
+    VOLADOR_TRY(role->impl_->open_experiments(options, experiments, dashboard.has_value(), clock));
+    VOLADOR_TRY(role->impl_->open_katib(options, experiments, clock));
   } else {
     role->impl_->guard->set_loaded();
   }
@@ -441,8 +505,14 @@ void HeadRole::stop() {
   impl_->head->set_watch(nullptr);
   impl_->head->registry().withdraw("Live");
   impl_->head->registry().withdraw("Studies");
+  impl_->head->registry().withdraw("Katib");
+  impl_->head->registry().withdraw("DBManager");
+  if (impl_->katib) impl_->katib->stop();  // Before what runs its resources.
   impl_->head->registry().withdraw("Experiments");
+  impl_->head->registry().withdraw("Models");
+  impl_->head->registry().withdraw("TensorBoards");
   if (impl_->experiments) impl_->experiments->stop();  // Before the jobs, whose refusals would end trials.
+  impl_->katib_store.reset();                          // What its calls waited for is dropped.
   impl_->head->registry().withdraw("Jobs");
   if (impl_->studies) impl_->studies->stop();
   if (impl_->jobs) impl_->jobs->stop();

@@ -29,6 +29,9 @@ struct ExperimentPlace {
   // Where checkpoints go unless a configuration says it: an address of a storage or an absolute folder; empty: a folder
   // of the cluster on this machine.
   std::string checkpoint_storage;
+  // Services of algorithms for resources in Katib's form; see katib_service_entries().
+  std::string katib_suggestions = {};
+  std::string katib_early_stopping = {};
 };
 
 class HeadRole {

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "jobs/command.h"
+#include "runtime/debugging.h"
 #include "runtime/log.h"
 #include "runtime/operations/registry.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
@@ -99,7 +100,11 @@ Result<jobs::CommandInput> checked_input(const v1::WriteCommandRequest& request)
 // What went wrong between the head and the rank.
 template <class Request>
 Error error_in_rank(const Request& request, const Error& error) {
-  const std::string rank = fmt::format("rank {} of {}", request.rank(), request.job());
+  const std::string rank = request.job().starts_with(kDebuggedActor)
+                               ? "actor " + request.job().substr(kDebuggedActor.size())
+                               : fmt::format("rank {} of {}", request.rank(), request.job());
+  if (error.code == ErrorCode::kInvalidArgument && request.job().starts_with(kDebuggedActor))
+    return {error.code, rank + ": only Python actors and tasks have a debugger; volador stack shows what others do"};
   if (error.code == ErrorCode::kActorDied) return {error.code, fmt::format("{} has ended: {}", rank, error.message)};
   if (error.code == ErrorCode::kTimeout)
     return {error.code, fmt::format("{} did not answer in time; its node may be lost or overloaded", rank)};
@@ -114,6 +119,16 @@ std::optional<Error> error_of(const jobs::CommandAnswer& answer) {
 
 }  // namespace
 
+void JobCommands::find_actor(const std::string& job, int rank, const Principal& by,
+                             std::function<void(Result<ActorId>)> done) {
+  if (!job.starts_with(kDebuggedActor)) return done(parts_.rank(job, rank, by));
+  parts_.actor(job.substr(kDebuggedActor.size()), by, [this, done = std::move(done)](Result<ActorId> actor) {
+    const bool queued = parts_.post([done, actor = std::move(actor)] { done(actor); });
+    if (!queued)
+      done(make_error(ErrorCode::kUnavailable, "the head stops or has too many requests for jobs; ask again"));
+  });
+}
+
 template <class Request, class Reply, class Handle>
 void JobCommands::serve(operations::Registry& registry, const char* name, Handle handle) {
   registry.serve<Request, Reply>(
@@ -121,11 +136,13 @@ void JobCommands::serve(operations::Registry& registry, const char* name, Handle
         const bool queued = parts_.post([this, handle, by, request, answer = done]() mutable {
           CommandDone<Reply> told = std::move(answer);
           if constexpr (std::is_same_v<Request, v1::StartCommandRequest>) told = recorded(by, request, std::move(told));
-          const auto rank = parts_.rank(request.job(), request.rank(), by);
-          if (!rank) return told(make_error(rank.error()));
-          const auto connected = parts_.calls();
-          if (!connected) return told(make_error(connected.error()));
-          handle(**connected, *rank, by, request, told);
+          find_actor(request.job(), request.rank(), by,
+                     [this, handle, by, request, told = std::move(told)](const Result<ActorId>& actor) {
+                       if (!actor) return told(make_error(actor.error()));
+                       const auto connected = parts_.calls();
+                       if (!connected) return told(make_error(connected.error()));
+                       handle(**connected, *actor, by, request, told);
+                     });
         });
         if (!queued) {
           done(make_error(ErrorCode::kUnavailable, "the head stops or has too many requests for jobs; ask again"));

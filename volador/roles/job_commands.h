@@ -29,6 +29,8 @@ class JobCommands {
     std::function<bool(std::function<void()> function)> post;
     // The actor of a rank in which the principal may run commands.
     std::function<Result<ActorId>(const std::string& job, int rank, const Principal& by)> rank;
+    // The actor of this id or name, in whose debugger the principal may work; `done` runs once, on any thread.
+    std::function<void(const std::string& actor, const Principal& by, std::function<void(Result<ActorId>)> done)> actor;
     std::function<Result<RankCalls*>()> calls;
     // Adds an entry to the audit log; any thread.
     std::function<void(const head::AuditRequest& asked, const Result<void>& outcome)> record;
@@ -40,6 +42,8 @@ class JobCommands {
   void serve_on(operations::Registry& registry);
 
  private:
+  // Finds the actor of a rank, or of a debugger (runtime/debugging.h); `done` runs on the thread of the jobs.
+  void find_actor(const std::string& job, int rank, const Principal& by, std::function<void(Result<ActorId>)> done);
   template <class Request, class Reply, class Handle>
   void serve(operations::Registry& registry, const char* name, Handle handle);
 

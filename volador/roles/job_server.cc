@@ -12,6 +12,7 @@
 #include <thread>
 #include <utility>
 
+#include "head/kernel/ownership.h"
 #include "head/shell/core_runner.h"
 #include "head/shell/head_access.h"
 #include "head/shell/program_exchange.h"
@@ -38,8 +39,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr auto kTick = 1s;
-constexpr auto kIdleTick = 1min;     // While no job is open.
-constexpr auto kEndingTick = 100ms;  // While processes of stopped jobs end.
+constexpr std::chrono::seconds kCallsKept{60};  // Longer than an operation for commands may take.
+constexpr auto kIdleTick = 1min;                // While no job is open.
+constexpr auto kEndingTick = 100ms;             // While processes of stopped jobs end.
 constexpr auto kStoreJobsAgainAfter = 1s;
 constexpr size_t kEventsATurn = 512;
 
@@ -139,6 +141,9 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   Result<RankCalls*> calls();
   LogWatch::Parts log_watch_parts();
   JobCommands::Parts commands_parts();
+  bool calls_actors() const { return calls_until && clock.now() < *calls_until; }
+  // The running actor in whose debugger the principal may work, which is its owner or an operator.
+  void find_debugged(const std::string& id, const Principal& by, std::function<void(Result<ActorId>)> done);
   bool store();
   std::optional<std::filesystem::path> file_for(const std::string& sha256);
   void connect();
@@ -177,7 +182,8 @@ struct JobServer::Impl : std::enable_shared_from_this<JobServer::Impl> {
   std::optional<head::ClientSession> session;
   bool welcome = false;
   std::optional<BootTime> connect_after;
-  bool looking = false;  // An answer of the head is awaited.
+  std::optional<BootTime> calls_until;  // Users debug actors: calls go on whether or not a job is open.
+  bool looking = false;                 // An answer of the head is awaited.
   bool wants_look = false;
   std::deque<std::function<void()>> after_look;  // Requests that need a fresh view.
   std::thread thread;
@@ -402,11 +408,30 @@ LogWatch::Parts JobServer::Impl::log_watch_parts() {
           .clock = clock};
 }
 
+void JobServer::Impl::find_debugged(const std::string& id, const Principal& by,
+                                    std::function<void(Result<ActorId>)> done) {
+  calls_until = clock.now() + kCallsKept;
+  head.runner().ask(
+      [self = weak_from_this(), id, by, done = std::move(done)](const head::HeadCore& head_core, BootTime) {
+        const auto impl = self.lock();
+        if (!impl) return;
+        const auto running = head_core.lookups().find_running(id, by);
+        if (!running) return done(make_error(running.error()));
+        const head::Actor& actor = *head_core.tables().actors.find(running->actor);
+        if (auto may = head::check_owner(head::owner_of(by), actor.spec.owner(), "debug", "actor " + running->display);
+            !may)
+          return done(make_error(may.error()));
+        done(running->actor);
+      });
+}
+
 JobCommands::Parts JobServer::Impl::commands_parts() {
   return {
       .post = [this](std::function<void()> function) { return post(std::move(function), true); },
       .rank = [this](const std::string& job, int rank,
                      const Principal& by) { return core.rank_for_commands(job, rank, asker(by)); },
+      .actor = [this](const std::string& actor, const Principal& by,
+                      std::function<void(Result<ActorId>)> done) { find_debugged(actor, by, std::move(done)); },
       .calls = [this] { return calls(); },
       .record = [this](const head::AuditRequest& asked, const Result<void>& outcome) { head.record(asked, outcome); }};
 }
@@ -457,7 +482,7 @@ void JobServer::Impl::settle() {
     for (const v1::Job& job : std::exchange(trials, {})) {
       if (hooks.on_job) hooks.on_job(job);
     }
-    if (core.any_open()) connect();
+    if (core.any_open() || calls_actors()) connect();
     if (!welcome) {
       messages.clear();  // Sent again by on_connected().
     } else if (!messages.empty()) {
@@ -470,7 +495,7 @@ void JobServer::Impl::settle() {
     if (welcome) log_watch.update(core.watched_ranks());
   }
   for (const auto& answer : std::exchange(answers, {})) answer(unstored);
-  if (!core.any_open()) rank_calls.reset();
+  if (!core.any_open() && !calls_actors()) rank_calls.reset();
 }
 
 void JobServer::Impl::run() {
