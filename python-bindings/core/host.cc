@@ -41,6 +41,9 @@ Result<std::invoke_result_t<F>> with_python(F code) {
     prepare_process();
     return code();
   } catch (const nb::python_error& e) {
+    // A lost argument may be made again by its task: the submitter looks at the code.
+    if (e.matches(nb::module_::import_("volador.exceptions").attr("ObjectLostError")))
+      return make_error(ErrorCode::kObjectLost, nb::cast<std::string>(nb::str(e.value())));
     return make_error(ErrorCode::kApplication, e.what());
   }
 }

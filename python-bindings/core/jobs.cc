@@ -24,6 +24,7 @@
 #include "runtime/clock.h"
 #include "runtime/cluster_target.h"
 #include "runtime/control/cluster_api.h"
+#include "runtime/control/warm_calls.h"
 #include "runtime/operations/catalogue.h"
 #include "runtime/paths.h"
 #include "runtime/security/token.h"
@@ -190,6 +191,7 @@ class JobLines {
 }  // namespace
 
 void bind_jobs(nb::module_& module) {
+  module.def("prepare_calls_of_forks", &control::prepare_calls_of_forks);
   module.def("jobs_access", &jobs_access, nb::arg("address"), nb::arg("token"));
   module.def("jobs_of_set", &jobs_of_set, nb::arg("base"), nb::arg("alternatives"), nb::arg("tasks"), nb::arg("array"));
   module.def("queue_settings_of", &queue_settings_of, nb::arg("yaml"));

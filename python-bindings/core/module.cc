@@ -20,6 +20,8 @@
 
 #include "python-bindings/core/calls.h"
 #include "python-bindings/core/convert.h"
+#include "python-bindings/core/debug.h"
+#include "python-bindings/core/frames.h"
 #include "python-bindings/core/gil.h"
 #include "python-bindings/core/host.h"
 #include "python-bindings/core/jobs.h"
@@ -37,6 +39,8 @@
 
 namespace volador::python {
 
+void bind_debug(nb::module_& module);
+void bind_frames(nb::module_& module);
 void bind_host(nb::module_& module);
 
 namespace {
@@ -388,6 +392,8 @@ Fields context() {
 
 // Returns at once in a process that was not started for a role.
 void start_process_role() {
+  install_frames();
+  install_debuggers();
   install_classes();
   install_trainables();
   Embedding embedding;
@@ -646,6 +652,8 @@ NB_MODULE(_core, module) {
   bind_options(module);
   bind_values(module);
   bind_jobs(module);
+  bind_debug(module);
+  bind_frames(module);
   bind_host(module);
   bind_functions(module);
   bind_tune(module);

@@ -18,7 +18,9 @@
 
 #include "python-bindings/core/convert.h"
 #include "python-bindings/core/gil.h"
+#include "python-bindings/core/held.h"
 #include "python-bindings/core/host.h"
+#include "python-bindings/core/tune_custom.h"
 #include "tune/schedulers/scheduler_spec.h"
 #include "tune/searchers/searcher_spec.h"
 #include "tune/space/space_json.h"
@@ -66,22 +68,6 @@ auto in_trial(F code) {
     throw Exception(Error{ErrorCode::kApplication, nb::cast<std::string>(trial_module().attr("describe")(e.value()))});
   }
 }
-
-// A Python object that lives in threads with and without the interpreter lock.
-class Held {
- public:
-  explicit Held(nb::object object) : object_(std::move(object)) {}
-  ~Held() {
-    const WithGil gil;
-    object_.reset();
-  }
-  Held(const Held&) = delete;
-  Held& operator=(const Held&) = delete;
-  const nb::object& operator*() const { return object_; }
-
- private:
-  nb::object object_;
-};
 
 // A trainable class: volador.tune._trial.ClassTrial.
 class PythonTrainable final : public tune::Trainable {
@@ -215,11 +201,28 @@ tune::RunOptions run_options_of(const TuneOptions& given) {
   return options;
 }
 
-tune::Analysis run(const nb::handle& trainable, const std::string& label, const TuneOptions& options) {
+// `custom`: a volador.tune._custom.Custom, or None. An exception of its Python code is raised instead of the run's error.
+tune::Analysis run(const nb::handle& trainable, const std::string& label, const TuneOptions& options,
+                   const nb::object& custom) {
   const Value packed = Pack(trainable).value("Python trainable");
   tune::RunOptions run_options = run_options_of(options);
-  const WithoutGil released;
-  return tune::run({kTrainable, label, to_bytes(packed)}, std::move(run_options));
+  const auto failure = take_custom(custom, run_options);
+  std::optional<tune::Analysis> analysis;
+  {
+    const WithoutGil released;
+    try {
+      analysis = tune::run({kTrainable, label, to_bytes(packed)}, std::move(run_options));
+    } catch (const Exception&) {
+      if (failure == nullptr || !failure->error()) throw;
+    }
+  }
+  if (failure != nullptr) failure->raise();
+  return std::move(*analysis);
+}
+
+std::string sample(const std::string& space, uint64_t seed, int64_t index) {
+  const auto drawn = value_or_raise(tune::space_from_json(value_or_raise(tune::Config::from_json(space))));
+  return value_or_raise(drawn.sample({.seed = seed, .index = index})).to_json();
 }
 
 tune::Analysis::By by(const std::string& metric, const std::string& mode) {
@@ -400,7 +403,8 @@ void bind_tune(nb::module_& module) {
     const WithoutGil released;
     return tune::SavedCheckpoint(stored, step).path().string();
   });
-  module.def("tune_run", &run);
+  module.def("tune_run", &run, nb::arg("trainable"), nb::arg("label"), nb::arg("options"), nb::arg("custom").none());
+  module.def("tune_sample", &sample, nb::arg("space"), nb::arg("seed"), nb::arg("index"));
   module.def("load_analysis", [](const std::string& directory) { return tune::Analysis::load(directory); });
   module.def("tune_report", &report, nb::arg("metrics"), nb::arg("save").none());
   module.def("trial_context", &context);

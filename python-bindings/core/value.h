@@ -76,3 +76,7 @@ bool is_large(const Parts& parts);
 [[nodiscard]] Result<StoredValue> read_stored(const AnyRef& ref, std::optional<std::chrono::nanoseconds> timeout);
 
 }  // namespace volador::python
+
+// A large result is an object, which its task makes again if it is lost.
+template <>
+inline constexpr bool volador::registration::brings_refs<volador::python::Value> = true;

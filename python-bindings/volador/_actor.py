@@ -137,7 +137,7 @@ class ActorClass(Generic[P, T]):
         self._code = _code.Portable(self._kind)
         self._methods: dict[str, bool] | None = None
         self._groups: dict[str, list[str]] = {}  # Methods by concurrency group.
-        self.__name__ = self._kind.__name__
+        self.__name__: str = self._kind.__name__
         self.__doc__ = self._kind.__doc__
 
     def remote(self, *args: P.args, **kwargs: P.kwargs) -> T:

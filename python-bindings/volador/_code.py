@@ -6,6 +6,7 @@ has it already, and puts its folders in the places of the driver's in sys.path."
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import dataclasses
 import fnmatch
@@ -16,15 +17,19 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 import uuid
 import warnings
 from typing import Any
 
 from volador import _core, _values
+from volador.exceptions import ActorDiedError, NotFoundError, UnavailableError, UnknownOutcomeError, VoladorError
 
 BYTES_MAX = 95 << 20  # Of all files together.
 PART_BYTES = 64 << 10  # Small enough to travel within a call.
 _ENTRIES_MAX = 50_000  # Files of one folder that are looked at.
+_RETRY_SECONDS = 0.2
+_FETCH_SECONDS = 120.0
 _NAMESPACE = "volador-code"
 _SKIPPED = {"__pycache__", "node_modules", "site-packages", "dist-packages"}
 _IGNORE_FILE = ".voladorignore"
@@ -49,17 +54,60 @@ class Code:
 
     def __init__(self) -> None:
         self._parts: list[bytes] = []
+        self._is_complete = asyncio.Event()
 
-    def append(self, part: bytes) -> None:
+    async def append(self, part: bytes) -> None:
         self._parts.append(part)
 
-    def read(self) -> bytes:
+    async def complete(self) -> None:
+        self._is_complete.set()
+
+    async def read(self) -> bytes:
+        await self._is_complete.wait()
         return b"".join(self._parts)
+
+    async def stay(self) -> None:
+        """Ends with the actor."""
+        await asyncio.Event().wait()
+
+
+class Keeper:
+    """The driver's side of the actor with the archive: makes it anew where it was lost, with its node for instance."""
+
+    def __init__(self, data: bytes) -> None:
+        self.name = f"code-{uuid.uuid4().hex}"
+        self._data = data
+        self._ended = threading.Event()
+        self._actor: Any = None
+        self._place()
+
+    def end(self) -> None:
+        self._ended.set()
+
+    def _place(self) -> None:
+        from volador import _actor, _options
+
+        options = _options.ActorOptions(name=self.name, namespace=_NAMESPACE, num_cpus=0, isolation="shared")
+        self._actor = _actor.ActorClass(Code, options).remote()
+        for sent in [self._actor.append.remote(self._data[at : at + PART_BYTES]) for at in range(0, len(self._data), PART_BYTES)]:
+            sent.result()
+        self._actor.complete.remote().result()
+        self._actor.stay.remote().add_done_callback(lambda _: self._on_lost())
+
+    def _on_lost(self) -> None:
+        if not self._ended.is_set():
+            threading.Thread(target=self._place_again, name="volador-code", daemon=True).start()
+
+    def _place_again(self) -> None:
+        while not self._ended.wait(_RETRY_SECONDS):
+            self._actor = None  # Ends one that did not get all parts, which has the name.
+            with contextlib.suppress(VoladorError):  # The head or the new node may be away as well.
+                return self._place()
 
 
 _lock = threading.RLock()
 _archive: Archive | None = None
-_keeper: Any = None  # Handle of the actor.
+_keeper: Keeper | None = None
 _is_packing = False
 
 
@@ -91,6 +139,8 @@ def unpack(packed: _values.Packed) -> Any:
 def forget() -> None:
     """At the end of a connection, with which the actor ends."""
     global _archive, _keeper
+    if _keeper is not None:
+        _keeper.end()
     _archive = _keeper = None
 
 
@@ -103,14 +153,8 @@ def _needed_archive() -> Archive | None:
         try:
             roots = own_folders()
             data = archive_of(roots)
-            from volador import _actor, _options
-
-            name = f"code-{uuid.uuid4().hex}"
-            options = _options.ActorOptions(name=name, namespace=_NAMESPACE, num_cpus=0, isolation="shared")
-            _keeper = _actor.ActorClass(Code, options).remote()
-            for sent in [_keeper.append.remote(data[at : at + PART_BYTES]) for at in range(0, len(data), PART_BYTES)]:
-                sent.result()
-            _archive = Archive(hashlib.sha256(data).hexdigest(), name, _core.machine_id(), tuple(roots))
+            _keeper = Keeper(data)
+            _archive = Archive(hashlib.sha256(data).hexdigest(), _keeper.name, _core.machine_id(), tuple(roots))
         finally:
             _is_packing = False
         return _archive
@@ -244,15 +288,27 @@ def _installed(sha256: str, actor: str, machine: str, roots: tuple[str, ...]) ->
     return archive
 
 
+def _fetched(archive: Archive) -> bytes:
+    """From the actor that has it, which the driver makes anew where it was lost."""
+    from volador import _actor
+
+    end = time.monotonic() + _FETCH_SECONDS
+    while True:
+        try:
+            return bytes(_actor.get_actor(archive.actor, _NAMESPACE).read.remote().result(timeout=max(1.0, end - time.monotonic())))
+        except (NotFoundError, ActorDiedError, UnavailableError, UnknownOutcomeError):
+            if time.monotonic() > end:
+                raise
+            time.sleep(_RETRY_SECONDS)
+
+
 def _install(archive: Archive) -> None:
     scratch = str(_core.context()["scratch"])
     folder = os.path.join(os.path.dirname(scratch), f"code-{archive.sha256[:32]}")
     if not os.path.isdir(folder):
         import zipfile
 
-        from volador import _actor
-
-        data = _actor.get_actor(archive.actor, _NAMESPACE).read.remote().result(timeout=120)
+        data = _fetched(archive)
         if hashlib.sha256(data).hexdigest() != archive.sha256:
             raise RuntimeError(f"the files of the program arrived damaged on node {_core.context()['node']}; start the program again")
         unpacked = f"{folder}.{os.getpid()}"

@@ -15,7 +15,7 @@ import sys
 import threading
 from typing import TYPE_CHECKING, Any
 
-from volador import _code, _core, _future, _values
+from volador import _code, _core, _debug, _future, _stacks, _values
 from volador.exceptions import ActorDiedError
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def prepare(environment: dict[bytes, bytes]) -> None:
     for name in _set_for_template:
         os.environ.pop(name, None)
     _set_threads(_core.granted_threads())
+    _stacks.prepare()
+    _debug.install()
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     random.seed()
@@ -123,7 +125,9 @@ class Instance:
         self.is_async = any(inspect.iscoroutinefunction(member) for _, member in inspect.getmembers(type(target), callable))
         if self.is_async:
             self._loop = asyncio.new_event_loop()
-            threading.Thread(target=self._loop.run_forever, name="volador-asyncio", daemon=True).start()
+            thread = threading.Thread(target=self._loop.run_forever, name="volador-asyncio", daemon=True)
+            thread.start()
+            _stacks.add_loop(thread, self._loop)
 
     def call(self, method: str, packed: _values.Packed, awaited: list[_values.Packed]) -> _values.Packed:
         try:
@@ -133,7 +137,10 @@ class Instance:
         except _ActorExit:
             return _values.pack(None, _values.EXIT)
         except BaseException as error:
-            return _values.pack_exception(_without_frames(error))
+            _debug.after_exception(_without_frames(error))
+            return _values.pack_exception(error)
+        finally:
+            _debug.end_call()
 
     def start(self, method: str, packed: _values.Packed, awaited: list[_values.Packed], answer: Any) -> None:
         """Runs the method on the event loop; `answer` gets its result. Calls start in order."""
@@ -149,10 +156,12 @@ class Instance:
                 made = _values.pack_exception(ActorDiedError(f"{type(self.target).__name__} ended itself by exit_actor()"))
                 self._loop.run_in_executor(None, _core.end_actor)
             except BaseException as error:
-                made = _values.pack_exception(_without_frames(error))
+                _debug.after_exception(_without_frames(error))
+                made = _values.pack_exception(error)
+            _debug.end_call()
             answer.set(made)
 
-        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(run()))
+        self._loop.call_soon_threadsafe(lambda: self._loop.create_task(run(), name=f"{type(self.target).__name__}.{method}"))
 
     def items(self, method: str, packed: _values.Packed, awaited: list[_values.Packed]) -> Generator[_values.Packed, None, None]:
         """The items of a generator; its exception is the last one."""
@@ -165,8 +174,10 @@ class Instance:
         except GeneratorExit:
             raise
         except BaseException as error:
-            yield _values.pack_exception(_without_frames(error))
+            _debug.after_exception(_without_frames(error))
+            yield _values.pack_exception(error)
         finally:
+            _debug.end_call()
             if items is not None:
                 items.close()
 
@@ -216,9 +227,10 @@ def run_task(code: _values.Packed, packed: _values.Packed, awaited: list[_values
         args, kwargs = _future.join_arguments(_values.unpack(packed), awaited)
         return _values.pack(function(*args, **kwargs))
     except BaseException as error:
-        _without_frames(error)
+        _debug.after_exception(_without_frames(error))
         if retried is True or (retried and isinstance(error, retried)):
             return _values.exception_text(error)
         return _values.pack_exception(error)
     finally:
+        _debug.end_call()
         flush()

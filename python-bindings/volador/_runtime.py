@@ -58,13 +58,15 @@ def init(
     object_store_memory: int | None = None,
     log_to_driver: bool = True,
     ignore_reinit_error: bool = False,
+    debug_post_mortem: bool | None = None,
 ) -> Context:
     """Connects this process to a cluster.
 
     address: host:port of a head; "local" for a private cluster of this process. Default: VOLADOR_ADDRESS, else the last
     cluster started on this machine, else where `volador login` signed in last, else a private one. token: default
     VOLADOR_TOKEN, else that of the sign-in at the address, else the file that `volador start --head` wrote. num_cpus, num_gpus, object_store_memory (bytes): of a private cluster. log_to_driver: prints what
-    actors and tasks print.
+    actors and tasks print. debug_post_mortem: a call or task with an exception waits for `volador debug`; default:
+    VOLADOR_POST_MORTEM.
 
     Raises UnavailableError (no head; the message lists what was tried), UnauthenticatedError, InvalidArgumentError.
     Python's own functions call init() where the program did not."""
@@ -76,6 +78,8 @@ def init(
             raise RuntimeError("volador.init() was called before in this process; call volador.shutdown() first, or pass ignore_reinit_error=True")
         if _core.is_inside_actor():
             raise RuntimeError("volador.init() was called inside an actor or task, which belongs to a cluster already: leave it out")
+        if debug_post_mortem is None:
+            debug_post_mortem = os.environ.get("VOLADOR_POST_MORTEM", "0") not in ("", "0")
         options = _core.InitOptions()
         options.address = address or ""
         options.token = token or ""
@@ -84,7 +88,7 @@ def init(
         options.num_gpus = num_gpus
         options.object_store_memory = object_store_memory
         options.log_to_driver = log_to_driver
-        _context = Context(*_core.connect(options, _program_name(), _host_command(), _host_environment()))
+        _context = Context(*_core.connect(options, _program_name(), _host_command(), _host_environment(debug_post_mortem)))
         _process = os.getpid()
         atexit.register(shutdown)
         return _context
@@ -143,7 +147,7 @@ def _host_command() -> list[str]:
     return [sys.executable, str(Path(__file__).with_name("host.py"))]
 
 
-def _host_environment() -> dict[str, str]:
+def _host_environment(post_mortem: bool) -> dict[str, str]:
     # The same in all programs of one environment, so that their hosts come from one template.
     path = [os.path.abspath(entry or os.curdir) for entry in sys.path]
     loaded = [name for name in _PRELOADED if name in sys.modules]
@@ -152,4 +156,6 @@ def _host_environment() -> dict[str, str]:
     variables = {"VOLADOR_PYTHON_PATH": os.pathsep.join(path), "VOLADOR_PYTHON_PRELOAD": ",".join(loaded)}
     if _alias.is_installed():
         variables["VOLADOR_PYTHON_COMPAT"] = "1"
+    if post_mortem:
+        variables["VOLADOR_POST_MORTEM"] = "1"
     return variables

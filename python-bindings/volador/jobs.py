@@ -211,6 +211,7 @@ def submit(
     log_policies: Sequence[Mapping[str, Any]] = (),
     access: str = "read",
     parameter_servers: int = 0,
+    share_nodes: bool = False,
 ) -> Job:
     """Submits a job. A text as `command` is run by bash. Resources are per node: `memory` and `shm` in bytes. `code` is the folder
     that travels with the job; None: no folder. `environment` is a file of it that lists packages ("requirements.txt"), a path of
@@ -222,7 +223,8 @@ def submit(
     teardown: a command line for bash on each node after the command, however it ended. log_policies: maps such as {"pattern":
     "loss is nan", "action": "notify"}; actions are label, notify, exclude_node, cancel_retries and move. access: what others of its
     project may do, none, read or write. notify: mail addresses and names of the queue's notifications. parameter_servers: of the
-    nodes, for mode "tensorflow".
+    nodes, for mode "tensorflow". share_nodes: ranks may run on the same node, each with resources of its own; `nodes` is their
+    number.
 
     Raises ValueError: a field is wrong; volador.exceptions.InfeasibleError: no node can ever run it."""
     return _submit_set(locals(), [], [], 0)[0]
@@ -380,6 +382,7 @@ def _spec(fields: Mapping[str, Any]) -> dict[str, Any]:
         "log_policies": [dict(policy) for policy in fields["log_policies"]],
         "access": fields["access"],
         "parameter_servers": fields["parameter_servers"],
+        "share_nodes": fields["share_nodes"],
     }
 
 

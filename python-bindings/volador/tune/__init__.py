@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from volador import _code, _core, _runtime
 from volador.exceptions import InvalidArgumentError
-from volador.tune import _space, _trial
+from volador.tune import _custom, _space, _trial
+from volador.tune._custom import CONTINUE, PAUSE, STOP, WAIT, AskTell, Callback, Scheduler, Searcher, sample
 from volador.tune._space import (
     Domain,
     choice,
@@ -75,7 +76,7 @@ class Checkpoint:
     """A directory with the files of a checkpoint."""
 
     def __init__(self, path: str | os.PathLike[str], step: int = 0) -> None:
-        self.path = os.fspath(path)
+        self.path: str = os.fspath(path)
         self.step = step  # The training iteration after which it was saved.
 
     @classmethod
@@ -160,8 +161,13 @@ def tpe(**options: Any) -> str:
 
 
 def gp(**options: Any) -> str:
-    """A Gaussian process with expected improvement: n_startup_trials, history_max."""
+    """A Gaussian process: n_startup_trials, history_max, acquisition ("ei", "pi", "lcb", "hedge"), xi, kappa, optimizer."""
     return _spec("gp", options)
+
+
+def trees(**options: Any) -> str:
+    """An ensemble of regression trees: kind ("rf", "et", "gbrt"), n_startup_trials, history_max, acquisition, xi, kappa."""
+    return _spec("trees", options)
 
 
 def cmaes(**options: Any) -> str:
@@ -340,8 +346,9 @@ def run(
     metric: str | None = None,
     mode: str = "max",
     num_samples: int = 1,
-    searcher: str = "random",
-    scheduler: str = "fifo",
+    searcher: str | Searcher = "random",
+    scheduler: str | Scheduler = "fifo",
+    callbacks: Sequence[Callback] = (),
     stop: Mapping[str, float] | None = None,
     resources_per_trial: Mapping[str, float] | None = None,
     max_concurrent_trials: int = 0,
@@ -370,14 +377,16 @@ def run(
     """Runs trials until all have ended, and returns the results.
 
     trainable: a function of a configuration that calls report(), or a class in the shape of Trainable. space: constants
-    and domains. searcher and scheduler: tune.tpe(…), tune.asha(…), or their text form "tpe:n_startup_trials=5". stop: a
-    trial ends when a metric reaches its value. resources_per_trial: num_cpus (default 1), num_gpus, memory, custom ones.
+    and domains. searcher and scheduler: tune.tpe(…), tune.asha(…), their text form "tpe:n_startup_trials=5", or objects of
+    your own classes, see Searcher, AskTell, Scheduler; callbacks: see Callback. An exception of these is raised, and the run
+    can be resumed. stop: a trial ends when a metric reaches its value. resources_per_trial: num_cpus (default 1), num_gpus, memory, custom ones.
     time_budget, step_timeout, start_timeout: seconds. num_samples=-1: until something stops the run. resume: directory
     of an earlier run. progress: "auto", "lines" or "silent". The first Ctrl-C lets trials save and stop.
 
     Raises InvalidArgumentError, InfeasibleError, and TaskError if a trial failed for good and raise_on_failed_trial."""
     if progress not in ("auto", "lines", "silent"):
         raise InvalidArgumentError(f'progress is {progress!r}; expected "auto", "lines" or "silent"')
+    custom = _custom.custom_of(space or {}, searcher, scheduler, callbacks)
     _runtime.ensure()
     options = _core.TuneOptions()
     options.name = name or ""
@@ -387,8 +396,8 @@ def run(
     options.metric = metric or ""
     options.mode = mode
     options.num_samples = num_samples
-    options.searcher = searcher
-    options.scheduler = scheduler
+    options.searcher = searcher if isinstance(searcher, str) else ""
+    options.scheduler = scheduler if isinstance(scheduler, str) else ""
     options.stop = [(key, float(value)) for key, value in (stop or {}).items()]
     wanted = dict(resources_per_trial or {})
     options.cpus = float(wanted.pop("num_cpus", 1))
@@ -421,19 +430,28 @@ def run(
     while isinstance(target, functools.partial):
         target = target.func
     label = getattr(target, "__name__", "trial")
-    return Analysis(_core.tune_run(_code.Portable(trainable).packed(), label if label.isidentifier() else "trial", options))
+    with _custom.resumable(custom):
+        return Analysis(_core.tune_run(_code.Portable(trainable).packed(), label if label.isidentifier() else "trial", options, custom))
 
 
 __all__ = [
     "Analysis",
+    "AskTell",
+    "CONTINUE",
+    "Callback",
     "Checkpoint",
     "Domain",
     "MedianPruner",
+    "PAUSE",
+    "STOP",
+    "Scheduler",
+    "Searcher",
     "Study",
     "StudyTrial",
     "Trainable",
     "Trial",
     "TrialPruned",
+    "WAIT",
     "asha",
     "automatic",
     "bohb",
@@ -443,6 +461,7 @@ __all__ = [
     "get_checkpoint",
     "get_context",
     "gp",
+    "trees",
     "grid_search",
     "hb_bohb",
     "hyperband",
@@ -462,6 +481,7 @@ __all__ = [
     "random_search",
     "report",
     "run",
+    "sample",
     "sobol",
     "tpe",
     "uniform",

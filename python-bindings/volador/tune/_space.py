@@ -92,6 +92,35 @@ def domains_of(space: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
+def constants_of(space: dict[str, Any]) -> dict[str, Any]:
+    """The space without its domains, and without the dictionaries that have only these."""
+    found: dict[str, Any] = {}
+    for name, value in space.items():
+        if isinstance(value, dict):
+            if inner := constants_of(value):
+                found[name] = inner
+        elif not has_domain(value):
+            found[name] = value
+    return found
+
+
+def has_domain(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(has_domain, value.values()))
+    return isinstance(value, Domain) or (isinstance(value, (list, tuple)) and any(map(has_domain, value)))
+
+
+def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
+    """Both; of a value that both have, the one of `above`."""
+    if not below:
+        return above
+    result = {**below, **above}
+    for name, value in below.items():
+        if isinstance(value, dict) and isinstance(above.get(name), dict):
+            result[name] = merged(value, above[name])
+    return result
+
+
 def to_json(space: dict[str, Any]) -> str:
     """The space as the runtime reads it. Raises TypeError, which names the path of what a configuration cannot hold."""
     return json.dumps(_node(space, ""))

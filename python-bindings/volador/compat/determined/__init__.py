@@ -1,7 +1,7 @@
 """Determined AI's names on Volador: `import volador.compat.determined as det`, or `import determined` through the alias.
 
 Trial classes and Core API programs run unchanged, in one process or in the processes of torchrun. Checkpoints have Determined's layout.
-determined.pytorch needs torch and is imported at its first use."""
+determined.pytorch needs torch, determined.keras Keras; they are imported at their first use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from volador.compat.determined._trial import Trial
 from volador.compat.determined.errors import InvalidHP
 
 if TYPE_CHECKING:
-    from volador.compat.determined import pytorch
+    from volador.compat.determined import keras, pytorch
 
 __version__ = "0.24.0"  # Whose names these are.
 
@@ -24,8 +24,8 @@ LOG_FORMAT = "%(levelname)s: [%(process)s] %(name)s: %(message)s"
 
 
 def __getattr__(name: str) -> Any:
-    if name == "pytorch":
-        return importlib.import_module(f"{__name__}.pytorch")
+    if name in ("keras", "pytorch"):
+        return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'determined' has no attribute {name!r}; docs/guides/python.md lists the names of the façade")
 
 
@@ -40,6 +40,7 @@ __all__ = [
     "errors",
     "get_cluster_info",
     "import_from_path",
+    "keras",
     "pytorch",
     "util",
 ]

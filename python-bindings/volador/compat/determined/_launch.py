@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
+import importlib
 import importlib.util
 import logging
 import os
@@ -15,7 +16,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from volador.compat import _alias
-from volador.compat.determined import _config, _info, util
+from volador.compat.determined import _config, _info, _trial, _trial_context, _units, util
 from volador.compat.determined.core import _context, _preempt, _train
 
 if TYPE_CHECKING:
@@ -242,39 +243,45 @@ def _print_report(kind: str, steps: int, values: dict[str, Any]) -> None:
     _say(f"batch {steps}  {kind}  {shown}")
 
 
+_PACKAGES = ("torch", "tensorflow", "keras", "deepspeed")  # What trials import.
+
+
 def _train_class(job: Job) -> None:
-    try:
-        from volador.compat.determined import pytorch
-        from volador.compat.determined.pytorch import _load, _trainer, _units
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise _config.ConfigError("PyTorchTrial: torch is not installed; install it with: pip install torch") from None
     config = job.document.config
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(name)s: %(message)s")
-    optimizations = config.get_optimizations_config()
 
     def period(key: str) -> _units.TrainUnit:
         values = config.get(key)
         return _units.TrainUnit._from_values(**values, global_batch_size=job.hparams.get("global_batch_size")) if values else _units.never()
 
-    _trainer.set_random_seeds(job.seed)  # Before the user's module is imported.
+    _trial_context.set_random_seeds(job.seed)  # Before the user's module is imported.
+    util.choose_keras_backend()
     try:
-        trial_class = _load.trial_class_of(job.trial_class)
-    except _load.NoSuchClass as error:
+        trial_class = _trial.trial_class_of(job.trial_class)
+    except _trial.NoSuchClass as error:
         raise job.document.error("entrypoint", str(error)) from None
-    if not (isinstance(trial_class, type) and issubclass(trial_class, pytorch.PyTorchTrial)):
+    except ModuleNotFoundError as error:
+        if error.name not in _PACKAGES:
+            raise
+        raise _config.ConfigError(f"{job.trial_class}: {error.name} is not installed; install it with: pip install {error.name}") from error
+    if not (isinstance(trial_class, type) and issubclass(trial_class, _trial.Trial) and trial_class._trainer is not None):
         raise job.document.error(
-            "entrypoint", f"expected a class that derives from determined.pytorch.PyTorchTrial, got {job.trial_class}, which is {trial_class!r}; name the trial's class"
+            "entrypoint",
+            "expected a class that derives from determined.pytorch.PyTorchTrial, determined.pytorch.deepspeed.DeepSpeedTrial or "
+            f"determined.keras.TFKerasTrial, got {job.trial_class}, which is {trial_class!r}; name the trial's class",
         )
-    with pytorch.init(hparams=job.hparams, exp_conf=dict(config), aggregation_frequency=optimizations.get("aggregation_frequency", 1)) as context:
-        context._average_aggregated_gradients_default = bool(optimizations.get("average_aggregated_gradients", True))
-        trial = trial_class(context)
-        pytorch.Trainer(trial, context).fit(
-            checkpoint_period=period("min_checkpoint_period"),
-            validation_period=period("min_validation_period"),
-            reporting_period=pytorch.Batch(config.scheduling_unit()),
-            checkpoint_policy=config.get("checkpoint_policy", "best"),
-            latest_checkpoint=job.checkpoint,
-            step_zero_validation=config.get("perform_initial_validation", False),
-        )
+    trainer = importlib.import_module(f"{__package__}.{trial_class._trainer}")
+    fit = {
+        "checkpoint_period": period("min_checkpoint_period"),
+        "validation_period": period("min_validation_period"),
+        "reporting_period": _units.Batch(config.scheduling_unit()),
+        "checkpoint_policy": config.get("checkpoint_policy", "best"),
+        "latest_checkpoint": job.checkpoint,
+        "step_zero_validation": config.get("perform_initial_validation", False),
+    }
+    try:
+        trainer.train(trial_class, job.hparams, dict(config), fit)
+    except ModuleNotFoundError as error:
+        if error.name != "deepspeed" or "DeepSpeedTrial" not in str(error):
+            raise
+        raise _config.ConfigError(str(error)) from None

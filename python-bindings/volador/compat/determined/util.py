@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import datetime
 import enum
+import importlib.util
 import inspect
 import json
 import logging
@@ -36,6 +37,24 @@ def is_overridden(full_method: Any, parent_class: type) -> bool:
     """Whether a bound method is not the one of parent_class."""
     function = getattr(full_method, "__func__", full_method)
     return callable(full_method) and function is not getattr(parent_class, getattr(full_method, "__name__", ""), None)
+
+
+def is_installed(module: str) -> bool:
+    """Whether a module is imported, or can be."""
+    return module in sys.modules or importlib.util.find_spec(module) is not None
+
+
+def choose_keras_backend() -> None:
+    """PyTorch where Keras 3 would take TensorFlow, its default, which is not installed. Keras writes its default into keras.json, so that is no choice."""
+    if "KERAS_BACKEND" in os.environ or "keras" in sys.modules or is_installed("tensorflow") or not is_installed("torch"):
+        return
+    try:
+        file = pathlib.Path(os.environ.get("KERAS_HOME") or os.path.expanduser("~/.keras")) / "keras.json"
+        chosen = json.loads(file.read_text()).get("backend", "tensorflow")
+    except (OSError, ValueError):
+        chosen = "tensorflow"
+    if chosen == "tensorflow":
+        os.environ["KERAS_BACKEND"] = "torch"
 
 
 def has_param(fn: Callable[..., Any], name: str, pos: int | None = None) -> bool:

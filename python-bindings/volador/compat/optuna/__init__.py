@@ -6,6 +6,7 @@ the program: storage is refused; `volador tune` shares studies between programs.
 from __future__ import annotations
 
 import sys
+import types
 from typing import TYPE_CHECKING, Any
 
 from volador.compat.optuna import pruners, samplers, trial
@@ -156,4 +157,4 @@ class logging:
     def enable_propagation() -> None: ...
 
 
-study = sys.modules[__name__]
+study: types.ModuleType = sys.modules[__name__]

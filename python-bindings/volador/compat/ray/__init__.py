@@ -6,6 +6,7 @@ Volador has no use for are accepted where leaving them out changes no result, an
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import volador
@@ -15,7 +16,7 @@ from volador.compat.ray._ray_options import num_returns_of, options_of
 
 __version__ = "2.60.0"  # Whose names these are.
 
-ObjectRef = (volador.Future, volador.Ref)
+ObjectRef: tuple[type[volador.Future[Any]], type[volador.Ref[Any]]] = (volador.Future, volador.Ref)
 
 
 def init(
@@ -191,7 +192,7 @@ class actor:
 
     ActorHandle = volador.ActorHandle
     ActorClass = RemoteClass
-    exit_actor = staticmethod(volador.exit_actor)
+    exit_actor: Callable[[], None] = staticmethod(volador.exit_actor)
 
 
 __all__ = [

@@ -15,7 +15,7 @@ from volador.exceptions import (
 
 RayError = VoladorError
 RayTaskError = TaskError
-RayActorError = (ActorDiedError, UnavailableError, UnknownOutcomeError)
+RayActorError: tuple[type[VoladorError], ...] = (ActorDiedError, UnavailableError, UnknownOutcomeError)
 ActorUnavailableError = UnavailableError
 ActorUnschedulableError = InfeasibleError
 TaskUnschedulableError = InfeasibleError

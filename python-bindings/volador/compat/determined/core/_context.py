@@ -36,21 +36,23 @@ class Context:
         upload_events: bool = False,
     ) -> None:
         self.checkpoint = checkpoint
-        self.distributed = distributed or DummyDistributedContext()
-        self.preempt = preempt or PreemptContext(self.distributed)
-        self.train = train or TrainContext(distributed=self.distributed)
-        self.searcher = searcher or SearcherContext(self.distributed)
+        self.distributed: DistributedContext | DummyDistributedContext = distributed or DummyDistributedContext()
+        self.preempt: PreemptContext = preempt or PreemptContext(self.distributed)
+        self.train: TrainContext = train or TrainContext(distributed=self.distributed)
+        self.searcher: SearcherContext = searcher or SearcherContext(self.distributed)
         self._upload_events = upload_events
 
     def __enter__(self) -> Context:
         self.preempt.start()
+        if self._upload_events:
+            self.train._keep_events_stored()
         return self
 
     def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
         self.preempt.close()
         self.distributed.close()
         if self._upload_events:
-            self.train.upload_tensorboard_files()
+            self.train._store_last_events()
         if isinstance(value, errors.InvalidHP):
             self.train.report_early_exit(EarlyExitReason.INVALID_HP)
             _logger.warning("InvalidHP ends the trial without a failure: %s", value)

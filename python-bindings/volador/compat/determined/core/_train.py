@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from volador import exceptions
 from volador.compat.determined import util
 from volador.compat.determined.core._distributed import DistributedContext, DummyDistributedContext
+from volador.compat.determined.core._events import EventFiles
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -80,8 +81,7 @@ class TrainContext:
         self._session = session if self._distributed.rank == 0 else None
         self._any_session = session
         self._searched_length = searched_length
-        self._event_store = event_store
-        self._event_key = event_key
+        self._events = None if event_store is None else EventFiles(event_store, event_key, self._tensorboard_path)
 
     def set_status(self, status: str) -> None:
         """A short text: training, validating, checkpointing."""
@@ -144,12 +144,18 @@ class TrainContext:
 
     def upload_tensorboard_files(self, *args: Any, **kwargs: Any) -> None:
         """Copies the chief's event files to the object store of checkpoints; no effect where they are in a shared folder."""
-        if self._event_store is None or not any(self._tensorboard_path.glob("*")):
-            return
-        try:
-            self._event_store.upload(self._tensorboard_path, self._event_key)
-        except exceptions.VoladorError as error:  # They are not worth a trial.
-            _logger.warning("event files of TensorBoard are not stored: %s", error)
+        if self._events is not None:
+            self._events.upload()
+
+    def _keep_events_stored(self) -> None:
+        """Copies event files from now on, until _store_last_events()."""
+        if self._events is not None:
+            self._events.start()
+
+    def _store_last_events(self) -> None:
+        if self._events is not None:
+            self._events.stop()
+            self._events.upload()
 
 
 DummyTrainContext = TrainContext

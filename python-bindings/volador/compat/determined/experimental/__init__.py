@@ -1,8 +1,9 @@
-"""Determined's client: experiments, trials and checkpoints of the cluster."""
+"""Determined's client: experiments, trials, checkpoints and models of the cluster."""
 
 from volador.compat.determined.experimental import client
 from volador.compat.determined.experimental._checkpoint import Checkpoint, CheckpointState
 from volador.compat.determined.experimental._experiment import ExperimentReference, ExperimentState
+from volador.compat.determined.experimental._model import Model, ModelOrderBy, ModelSortBy, ModelVersion, OrderBy
 from volador.compat.determined.experimental._trial import TrialMetrics, TrialReference, TrialState
 
 __all__ = [
@@ -10,6 +11,11 @@ __all__ = [
     "CheckpointState",
     "ExperimentReference",
     "ExperimentState",
+    "Model",
+    "ModelOrderBy",
+    "ModelSortBy",
+    "ModelVersion",
+    "OrderBy",
     "TrialMetrics",
     "TrialReference",
     "TrialState",

@@ -1,7 +1,8 @@
-"""Operations of Experiments for a user's program."""
+"""Operations of Experiments and Models for a user's program."""
 
 from __future__ import annotations
 
+import datetime
 import json
 import os
 from typing import Any
@@ -11,6 +12,10 @@ from volador import jobs
 
 def call(operation: str, request: dict[str, Any]) -> dict[str, Any]:
     return jobs._call(jobs._connect(), f"Experiments/{operation}", request)
+
+
+def call_models(operation: str, request: dict[str, Any]) -> dict[str, Any]:
+    return jobs._call(jobs._connect(), f"Models/{operation}", request)
 
 
 def send_code(folder: str) -> str:
@@ -24,6 +29,11 @@ def text_of(config: str | os.PathLike[str] | dict[str, Any]) -> tuple[str, str]:
         return json.dumps(config), ""
     with open(config, encoding="utf-8") as file:
         return file.read(), os.path.basename(os.fspath(config))
+
+
+def time_of(milliseconds: str | int) -> datetime.datetime:
+    """A Unix time."""
+    return datetime.datetime.fromtimestamp(int(milliseconds) / 1000, datetime.timezone.utc)
 
 
 def number_or_none(row: dict[str, Any], name: str) -> float | None:

@@ -24,16 +24,16 @@ class Checkpoint:
     """As the cluster reported it."""
 
     def __init__(self, row: dict[str, Any]) -> None:
-        self.uuid = str(row["id"])
-        self.state = CheckpointState(row["state"])
-        self.experiment_id = int(row["experiment"])
-        self.trial_id = int(row["trial"])
-        self.steps_completed = int(row["batches"])
-        self.resources = {path: int(size) for path, size in row.get("resources", {}).items()}
-        self.metadata = _api.object_of(row.get("metadata", ""))
-        self.metric = _api.number_or_none(row, "metric")  # The searcher's.
-        self.metrics = _api.object_of(row.get("metrics", ""))
-        self.storage = str(row["storage"])
+        self.uuid: str = str(row["id"])
+        self.state: CheckpointState = CheckpointState(row["state"])
+        self.experiment_id: int = int(row["experiment"])
+        self.trial_id: int = int(row["trial"])
+        self.steps_completed: int = int(row["batches"])
+        self.resources: dict[str, int] = {path: int(size) for path, size in row.get("resources", {}).items()}
+        self.metadata: dict[str, Any] = _api.object_of(row.get("metadata", ""))
+        self.metric: float | None = _api.number_or_none(row, "metric")  # The searcher's.
+        self.metrics: dict[str, Any] = _api.object_of(row.get("metrics", ""))
+        self.storage: str = str(row["storage"])
 
     def download(self, path: str | os.PathLike[str] | None = None) -> str:
         """Copies it from its storage into a folder, by default checkpoints/<uuid>, unless it is there; returns the folder.

@@ -38,12 +38,12 @@ class ExperimentReference:
         self._set(row)
 
     def _set(self, row: dict[str, Any]) -> None:
-        self.id = int(row["id"])
-        self.name = str(row["name"])
-        self.state = ExperimentState(row["state"])
-        self.progress = float(row["progress"])
-        self.archived = bool(row["archived"])
-        self.reason = str(row.get("reason", ""))
+        self.id: int = int(row["id"])
+        self.name: str = str(row["name"])
+        self.state: ExperimentState = ExperimentState(row["state"])
+        self.progress: float = float(row["progress"])
+        self.archived: bool = bool(row["archived"])
+        self.reason: str = str(row.get("reason", ""))
         self._smaller_is_better = bool(row["smaller_is_better"])
 
     def reload(self) -> ExperimentReference:

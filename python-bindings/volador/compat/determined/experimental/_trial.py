@@ -44,14 +44,14 @@ class TrialReference:
         self._set(row)
 
     def _set(self, row: dict[str, Any]) -> None:
-        self.id = int(row["id"])
-        self.experiment_id = int(row["experiment"])
-        self.state = TrialState(row["state"])
-        self.hparams = _api.object_of(row.get("hparams", ""))
-        self.restarts = int(row["restarts"])
-        self.steps_completed = int(row["batches"])
-        self.best_metric = _api.number_or_none(row, "best_metric")
-        self.reason = str(row.get("reason", ""))
+        self.id: int = int(row["id"])
+        self.experiment_id: int = int(row["experiment"])
+        self.state: TrialState = TrialState(row["state"])
+        self.hparams: dict[str, Any] = _api.object_of(row.get("hparams", ""))
+        self.restarts: int = int(row["restarts"])
+        self.steps_completed: int = int(row["batches"])
+        self.best_metric: float | None = _api.number_or_none(row, "best_metric")
+        self.reason: str = str(row.get("reason", ""))
         self._job = str(row["job"])
         self._latest = str(row["latest_checkpoint"])
 
@@ -103,7 +103,7 @@ class TrialReference:
             for batches, value, time_ms in zip(each["batches"], each["values"], each["times_ms"]):
                 reports.setdefault(int(batches), (int(time_ms), {}))[1][each["metric"]] = float(value)
         for steps, (time_ms, metrics) in sorted(reports.items()):
-            yield TrialMetrics(self.id, group, steps, datetime.datetime.fromtimestamp(time_ms / 1000, datetime.timezone.utc), metrics)
+            yield TrialMetrics(self.id, group, steps, _api.time_of(time_ms), metrics)
 
     def __repr__(self) -> str:
         return f"<TrialReference {self.id}: {self.state.value}, batch {self.steps_completed}>"

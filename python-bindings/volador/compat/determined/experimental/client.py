@@ -1,4 +1,4 @@
-"""Creates experiments and finds those of the cluster, which is that of volador.jobs (VOLADOR_ADDRESS and VOLADOR_TOKEN, or the settings).
+"""Creates experiments and models and finds those of the cluster, which is that of volador.jobs (VOLADOR_ADDRESS and VOLADOR_TOKEN, or the settings).
 
     from determined.experimental import client
 
@@ -15,7 +15,32 @@ from typing import Any
 from volador.compat.determined.experimental import _api
 from volador.compat.determined.experimental._checkpoint import Checkpoint
 from volador.compat.determined.experimental._experiment import ExperimentReference
+from volador.compat.determined.experimental._model import Model, ModelOrderBy, ModelSortBy, ModelVersion, OrderBy, create_model, get_model, get_model_labels, get_models
 from volador.compat.determined.experimental._trial import TrialReference
+
+__all__ = [
+    "Checkpoint",
+    "ExperimentReference",
+    "Model",
+    "ModelOrderBy",
+    "ModelSortBy",
+    "ModelVersion",
+    "OrderBy",
+    "TrialReference",
+    "create_experiment",
+    "create_model",
+    "get_checkpoint",
+    "get_experiment",
+    "get_model",
+    "get_model_labels",
+    "get_models",
+    "get_trial",
+    "list_experiments",
+    "list_models",
+    "login",
+]
+
+list_models = get_models
 
 
 def login(*args: Any, **kwargs: Any) -> None:

@@ -1,5 +1,6 @@
 """Determined's PyTorch API: trials, their context, data loaders and the Trainer."""
 
+from volador.compat.determined._units import Batch, Epoch, TrainUnit
 from volador.compat.determined.pytorch import samplers
 from volador.compat.determined.pytorch._callback import PyTorchCallback
 from volador.compat.determined.pytorch._context import PyTorchTrialContext
@@ -10,7 +11,6 @@ from volador.compat.determined.pytorch._lr_scheduler import LRScheduler
 from volador.compat.determined.pytorch._reducer import MetricReducer, Reducer, SimpleMetricReducer
 from volador.compat.determined.pytorch._trainer import Trainer, init
 from volador.compat.determined.pytorch._trial import PyTorchTrial
-from volador.compat.determined.pytorch._units import Batch, Epoch, TrainUnit
 
 __all__ = [
     "Batch",

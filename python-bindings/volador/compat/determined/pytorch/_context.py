@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import functools
-import logging
-import pathlib
 from typing import TYPE_CHECKING, Any
 
 import torch  # type: ignore[import-not-found, unused-ignore]
 
-from volador.compat.determined import core, errors, util
+from volador.compat.determined import core, errors
+from volador.compat.determined._trial_context import TrialContext
 from volador.compat.determined.pytorch._data import to_device
 from volador.compat.determined.pytorch._experimental import PyTorchExperimentalContext
 from volador.compat.determined.pytorch._lr_scheduler import LRScheduler
@@ -17,8 +16,6 @@ from volador.compat.determined.pytorch._reducer import ReducerContext
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_logger = logging.getLogger("determined.pytorch")
 
 
 class TransparentDataParallel(torch.nn.parallel.DistributedDataParallel):  # type: ignore[misc, unused-ignore]
@@ -48,49 +45,16 @@ def _autocast_forward(forward: Callable[..., Any], device_type: str, *args: Any,
     return _full_precision(output)
 
 
-class PyTorchTrialContext(ReducerContext):
-    """Made by pytorch.init(). Wrap models first, then optimizers, then schedulers.
+class TorchContext(TrialContext, ReducerContext):
+    """What trials of PyTorch and of DeepSpeed get: a device, reducers, a profiler and TensorBoard."""
 
-    managed_training=False: models stay on their device and nothing is aggregated, as for a checkpoint that is loaded for inference."""
-
-    def __init__(
-        self,
-        core_context: core.Context,
-        *,
-        trial_seed: int | None = None,
-        hparams: dict[str, Any] | None = None,
-        slots_per_trial: int = 1,
-        exp_conf: dict[str, Any] | None = None,
-        aggregation_frequency: int = 1,
-        steps_completed: int = 0,
-        managed_training: bool = True,
-        enable_tensorboard_logging: bool = True,
-    ) -> None:
-        super().__init__(core_context.distributed.allgather)
-        self._core = core_context
-        self.distributed = core_context.distributed
-        self._batch_sizes = util.calculate_batch_sizes(hparams, slots_per_trial, "PyTorchTrial") if hparams and "global_batch_size" in hparams else None
-        self._hparams = hparams
-        self._exp_conf = exp_conf
-        self._trial_seed = trial_seed
-        self._steps_completed = steps_completed
-        self._managed_training = managed_training
-        self._aggregation_frequency = aggregation_frequency
-        self._average_aggregated_gradients_default = True
-        self.device = self._init_device()
+    def __init__(self, core_context: core.Context, **options: Any) -> None:
+        TrialContext.__init__(self, core_context, **options)
+        ReducerContext.__init__(self, core_context.distributed.allgather)
+        self.device: torch.device = self._init_device()
         self._to_device_warned_types: set[type] = set()
         self.models: list[Any] = []
-        self.optimizers: list[Any] = []
-        self.lr_schedulers: list[LRScheduler] = []
         self.profiler: Any = None
-        self.experimental = PyTorchExperimentalContext(self)
-        self._averages: dict[Any, bool] = {}
-        self._scaler: Any = None
-        self._epoch_len: int | None = None
-        self._current_batch_idx: int | None = None
-        self._stop_requested = False
-        self._enable_tensorboard_logging = enable_tensorboard_logging
-        self._tbd_writer: Any = None
 
     def _init_device(self) -> torch.device:
         if not torch.cuda.is_available() or torch.cuda.device_count() == 0:
@@ -99,54 +63,41 @@ class PyTorchTrialContext(ReducerContext):
         torch.cuda.set_device(device)
         return device
 
-    # What was configured.
+    def to_device(self, data: Any) -> Any:
+        """See pytorch.to_device(); one warning for each type in this trial."""
+        return to_device(data, self.device, self._to_device_warned_types)
 
-    def get_global_batch_size(self) -> int:
-        """Records of all ranks in a batch."""
-        return self._sizes()[1]
+    def set_profiler(self, *args: Any, **kwargs: Any) -> None:
+        """Arguments of torch.profiler.profile; it is stepped after each batch and writes to the TensorBoard folder."""
+        handler = torch.profiler.tensorboard_trace_handler(str(self.get_tensorboard_path()))
+        self.profiler = torch.profiler.profile(*args, on_trace_ready=handler, **kwargs)
 
-    def get_per_slot_batch_size(self) -> int:
-        """Records of one rank in a batch: the global size divided by the ranks, rounded down."""
-        return self._sizes()[0]
+    def get_tensorboard_writer(self) -> Any:
+        """A torch.utils.tensorboard.SummaryWriter; the trainer's own metrics go to it as well. ImportError: tensorboard is not installed."""
+        if self._tbd_writer is None:
+            try:
+                from torch.utils.tensorboard import SummaryWriter  # type: ignore[import-not-found, unused-ignore]
+            except ImportError as error:
+                raise ImportError(f"get_tensorboard_writer: {error}; install it with: pip install tensorboard") from error
+            self._tbd_writer = SummaryWriter(str(self.get_tensorboard_path()))  # type: ignore[no-untyped-call, unused-ignore]
+        return self._tbd_writer
 
-    def _sizes(self) -> tuple[int, int]:
-        if self._batch_sizes is None:
-            raise ValueError("batch size: there is no hyperparameter global_batch_size; pass hparams={'global_batch_size': …} to pytorch.init()")
-        return self._batch_sizes
 
-    def get_hparams(self) -> dict[str, Any]:
-        if self._hparams is None:
-            raise ValueError("hyperparameters: none were given; pass hparams={…} to pytorch.init()")
-        return self._hparams
+class PyTorchTrialContext(TorchContext):
+    """Made by pytorch.init(). Wrap models first, then optimizers, then schedulers.
 
-    def get_hparam(self, name: str) -> Any:
-        hparams = self.get_hparams()
-        if name not in hparams:
-            raise ValueError(f"hyperparameters: there is no {name!r}, only {sorted(hparams)}; add it to hyperparameters in the configuration")
-        return hparams[name]
+    managed_training=False: models stay on their device and nothing is aggregated, as for a checkpoint that is loaded for inference."""
 
-    def get_experiment_config(self) -> dict[str, Any]:
-        if self._exp_conf is None:
-            raise ValueError("experiment configuration: none was given; pass exp_conf={…} to pytorch.init()")
-        return self._exp_conf
-
-    def get_data_config(self) -> dict[str, Any]:
-        return self.get_experiment_config().get("data") or {}
-
-    def get_experiment_id(self) -> int:
-        return self._core.train._exp_id
-
-    def get_trial_id(self) -> int:
-        return self._core.train._trial_id
-
-    def get_trial_seed(self) -> int:
-        if self._trial_seed is None:
-            raise errors.InternalException("trial seed: none was given; set reproducibility.experiment_seed and start with the launcher")
-        return self._trial_seed
-
-    def get_initial_batch(self) -> int:
-        """Batches that were trained before this run."""
-        return self._steps_completed
+    def __init__(self, core_context: core.Context, *, aggregation_frequency: int = 1, managed_training: bool = True, **options: Any) -> None:
+        super().__init__(core_context, **options)
+        self._managed_training = managed_training
+        self._aggregation_frequency = aggregation_frequency
+        self._average_aggregated_gradients_default = True
+        self.optimizers: list[Any] = []
+        self.lr_schedulers: list[LRScheduler] = []
+        self.experimental: PyTorchExperimentalContext = PyTorchExperimentalContext(self)
+        self._averages: dict[Any, bool] = {}
+        self._scaler: Any = None
 
     # Wrapping.
 
@@ -209,15 +160,6 @@ class PyTorchTrialContext(ReducerContext):
     def configure_apex_amp(self, *args: Any, **kwargs: Any) -> Any:
         raise errors.InvalidExperimentException("configure_apex_amp: Apex is not supported; use context.experimental.use_amp(), PyTorch's own mixed precision")
 
-    def set_profiler(self, *args: Any, **kwargs: Any) -> None:
-        """Arguments of torch.profiler.profile; it is stepped after each batch and writes to the TensorBoard folder."""
-        handler = torch.profiler.tensorboard_trace_handler(str(self.get_tensorboard_path()))
-        self.profiler = torch.profiler.profile(*args, on_trace_ready=handler, **kwargs)
-
-    def to_device(self, data: Any) -> Any:
-        """See pytorch.to_device(); one warning for each type in this trial."""
-        return to_device(data, self.device, self._to_device_warned_types)
-
     # The work of a batch.
 
     def _should_communicate_and_update(self) -> bool:
@@ -262,61 +204,6 @@ class PyTorchTrialContext(ReducerContext):
             optimizer.step()
         if auto_zero_grads:
             optimizer.zero_grad()
-
-    # Where the training is.
-
-    def current_train_batch(self) -> int:
-        """Index of the batch, from the start of the trial."""
-        if self._current_batch_idx is None:
-            raise errors.InternalException("current_train_batch: the training has not begun; call it in train_batch() or in callbacks of the training")
-        return self._current_batch_idx
-
-    def current_train_epoch(self) -> int:
-        return self.current_train_batch() // self._length()
-
-    def is_epoch_start(self) -> bool:
-        return self.current_train_batch() % self._length() == 0
-
-    def is_epoch_end(self) -> bool:
-        return self.current_train_batch() % self._length() == self._length() - 1
-
-    def _length(self) -> int:
-        if self._epoch_len is None:
-            raise errors.InternalException("epochs: the training loader has not been built; call it in train_batch() or in callbacks of the training")
-        return self._epoch_len
-
-    def get_stop_requested(self) -> bool:
-        return self._stop_requested
-
-    def set_stop_requested(self, stop_requested: bool) -> None:
-        """True: the training ends at the next report, validation or checkpoint, with a checkpoint."""
-        if not isinstance(stop_requested, bool):
-            raise AssertionError(f"set_stop_requested: expected True or False, got {stop_requested!r}")
-        _logger.info("stop requested=%s", stop_requested)
-        self._stop_requested = stop_requested
-
-    # TensorBoard.
-
-    def get_enable_tensorboard_logging(self) -> bool:
-        return self._enable_tensorboard_logging
-
-    def set_enable_tensorboard_logging(self, enable_tensorboard_logging: bool) -> None:
-        if not isinstance(enable_tensorboard_logging, bool):
-            raise AssertionError(f"set_enable_tensorboard_logging: expected True or False, got {enable_tensorboard_logging!r}")
-        self._enable_tensorboard_logging = enable_tensorboard_logging
-
-    def get_tensorboard_path(self) -> pathlib.Path:
-        return self._core.train.get_tensorboard_path()
-
-    def get_tensorboard_writer(self) -> Any:
-        """A torch.utils.tensorboard.SummaryWriter; the trainer's own metrics go to it as well. ImportError: tensorboard is not installed."""
-        if self._tbd_writer is None:
-            try:
-                from torch.utils.tensorboard import SummaryWriter  # type: ignore[import-not-found, unused-ignore]
-            except ImportError as error:
-                raise ImportError(f"get_tensorboard_writer: {error}; install it with: pip install tensorboard") from error
-            self._tbd_writer = SummaryWriter(str(self.get_tensorboard_path()))  # type: ignore[no-untyped-call, unused-ignore]
-        return self._tbd_writer
 
 
 def _parameters(optimizer: Any) -> list[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import json
 import pathlib
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import torch  # type: ignore[import-not-found, unused-ignore]
 
 from volador.compat.determined import _import, core
+from volador.compat.determined._trial import trial_class_of
 from volador.compat.determined.pytorch import _checkpoint
 from volador.compat.determined.pytorch._context import PyTorchTrialContext
 
@@ -20,23 +20,6 @@ class CheckpointLoadContext(PyTorchTrialContext):
     def __init__(self, hparams: dict[str, Any] | None = None, exp_conf: dict[str, Any] | None = None) -> None:
         parts = core.Context(core.CheckpointContext(core.DummyDistributedContext(), "."))
         super().__init__(parts, trial_seed=0, hparams=hparams, exp_conf=exp_conf, managed_training=False, enable_tensorboard_logging=False)
-
-
-class NoSuchClass(ValueError):
-    """A trial class's name is malformed, or its module lacks it."""
-
-
-def trial_class_of(spec: str) -> Any:
-    """Of `module:Class`. NoSuchClass; what the import raises."""
-    module, _, name = spec.partition(":")
-    if not module or not name:
-        raise NoSuchClass(f"expected module:Class, got {spec!r}; for example model_def:MNistTrial")
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        if not hasattr(found, part):
-            raise NoSuchClass(f"there is no {name} in {module}; name a class that is defined there")
-        found = getattr(found, part)
-    return found
 
 
 def load_trial_from_checkpoint_path(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch  # type: ignore[import-not-found, unused-ignore]
 
-from volador.compat.determined import errors, util
+from volador.compat.determined import _averages, errors, util
 from volador.compat.determined.pytorch._reducer import reduce_values
 
 if TYPE_CHECKING:
@@ -42,26 +42,8 @@ def _array(value: Any) -> Any:
 
 
 def training_metrics(distributed: DistributedContext, batches: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """Means of a report, at the chief; None elsewhere. Each batch's metrics are averaged over the ranks, then over the batches by their ranks."""
-    batches = [to_numpy(each) for each in batches]
-    if distributed.size < 2:
-        return util.make_metrics(None, batches)
-    gathered = distributed.gather(batches)
-    if gathered is None:
-        return None
-    count = max(len(each) for each in gathered)
-    rounds = [[each[index] for each in gathered if index < len(each)] for index in range(count)]
-    means = [{name: _mean([metrics.get(name) for metrics in each]) for name in each[0]} for each in rounds]
-    return util.make_metrics(None, means, [len(each) for each in rounds])
-
-
-def _mean(values: list[Any]) -> Any:
-    try:
-        present = [value for value in values if value is not None]
-        mean = np.mean(np.array(present)) if present else None
-    except (TypeError, ValueError):
-        return None
-    return np.array(mean) if isinstance(values[0], np.ndarray) else mean
+    """See _averages.training_metrics()."""
+    return _averages.training_metrics(distributed, [to_numpy(each) for each in batches])
 
 
 def validation_metrics(

@@ -17,7 +17,8 @@ class PyTorchTrial(Trial):
 
     __init__ wraps models, optimizers and schedulers with the context. A trial defines exactly one of evaluate_batch() and evaluate_full_dataset()."""
 
-    trial_context_class = PyTorchTrialContext
+    trial_context_class: type | None = PyTorchTrialContext
+    _trainer = "pytorch._trainer"
 
     @abc.abstractmethod
     def __init__(self, context: PyTorchTrialContext) -> None:

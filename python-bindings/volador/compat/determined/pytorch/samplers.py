@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-class RepeatSampler(torch.utils.data.Sampler):  # type: ignore[misc, type-arg, unused-ignore]
+class RepeatSampler(torch.utils.data.Sampler[Any]):  # type: ignore[misc, unused-ignore]
     """Without end. Its length is that of one pass."""
 
     def __init__(self, sampler: Any) -> None:
@@ -39,7 +39,7 @@ class RepeatBatchSampler(RepeatSampler):
         self.batch_sampler = batch_sampler
 
 
-class DistributedSampler(torch.utils.data.Sampler):  # type: ignore[misc, type-arg, unused-ignore]
+class DistributedSampler(torch.utils.data.Sampler[Any]):  # type: ignore[misc, unused-ignore]
     """Items rank, rank + num_workers, rank + 2 * num_workers, …; num_workers is the number of processes."""
 
     def __init__(self, sampler: Any, num_workers: int, rank: int) -> None:
@@ -65,7 +65,7 @@ class DistributedBatchSampler(DistributedSampler):
         self.batch_sampler = batch_sampler
 
 
-class SkipSampler(torch.utils.data.Sampler):  # type: ignore[misc, type-arg, unused-ignore]
+class SkipSampler(torch.utils.data.Sampler[Any]):  # type: ignore[misc, unused-ignore]
     """Without the first items of each pass; repeat first. Its length is that of the whole, so that epochs keep their number."""
 
     def __init__(self, sampler: Any, skip: int) -> None:
@@ -85,7 +85,7 @@ class SkipBatchSampler(SkipSampler):
         self.batch_sampler = batch_sampler
 
 
-class ReproducibleShuffleSampler(torch.utils.data.Sampler):  # type: ignore[misc, type-arg, unused-ignore]
+class ReproducibleShuffleSampler(torch.utils.data.Sampler[Any]):  # type: ignore[misc, unused-ignore]
     """An order for each pass that the seed decides, whatever else draws random numbers."""
 
     def __init__(self, sampler: Any, seed: int) -> None:

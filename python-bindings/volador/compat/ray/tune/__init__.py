@@ -1,7 +1,7 @@
 """Ray Tune's names on Volador's tuner: `from volador.compat.ray import tune`.
 
 A stop condition on a metric that is minimised is reached from above (in Ray it would end every trial at its first result).
-sample_from, and searchers, schedulers, stoppers and callbacks of your own, are refused."""
+sample_from, and stoppers of your own, are refused."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from volador.tune import (
     uniform,
     with_parameters,
 )
-from volador.compat.ray.tune import schedulers, search
+from volador.compat.ray.tune import callback, experiment, logger, schedulers, search
+from volador.compat.ray.tune.callback import Callback
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -123,10 +124,10 @@ class Result:
 
     def __init__(self, trial: _tune.Trial) -> None:
         self._trial = trial
-        self.metrics = dict(trial.last_result)
-        self.config = trial.config
-        self.path = trial.path
-        self.error = RuntimeError(trial.error) if trial.status == "failed" else None
+        self.metrics: dict[str, float] = dict(trial.last_result)
+        self.config: dict[str, Any] = trial.config
+        self.path: str = trial.path
+        self.error: RuntimeError | None = RuntimeError(trial.error) if trial.status == "failed" else None
 
     @property
     def checkpoint(self) -> Checkpoint | None:
@@ -222,7 +223,7 @@ class Tuner:
 
     @classmethod
     def can_restore(cls, path: str) -> bool:
-        return os.path.exists(os.path.join(path, "experiment.journal"))
+        return os.path.exists(os.path.join(path, "journal.vlj"))
 
 
 def run(
@@ -280,8 +281,6 @@ def _start(trainable: Any, space: dict[str, Any], tune: TuneConfig, run: RunConf
         names = {"cpu": "num_cpus", "CPU": "num_cpus", "gpu": "num_gpus", "GPU": "num_gpus"}
         resources = {names.get(str(key), str(key)): value for key, value in given.items()}
         trainable = trainable.trainable
-    if run.callbacks:
-        raise InvalidArgumentError("RunConfig: callbacks are not there; result.json, progress.csv and TensorBoard files are written anyhow")
     if run.stop is not None and not hasattr(run.stop, "items"):
         raise InvalidArgumentError("RunConfig: stop is not a dictionary of metrics; functions and Stopper objects are not there")
     failures = run.failure_config or FailureConfig()
@@ -300,6 +299,7 @@ def _start(trainable: Any, space: dict[str, Any], tune: TuneConfig, run: RunConf
         num_samples=tune.num_samples,
         searcher=searcher,
         scheduler=scheduler,
+        callbacks=callback.callbacks_of(run.callbacks),
         stop=run.stop,
         resources_per_trial=resources,
         max_concurrent_trials=tune.max_concurrent_trials or limit or 0,
@@ -320,6 +320,7 @@ def _start(trainable: Any, space: dict[str, Any], tune: TuneConfig, run: RunConf
 
 
 __all__ = [
+    "Callback",
     "Checkpoint",
     "CheckpointConfig",
     "FailureConfig",
@@ -330,11 +331,14 @@ __all__ = [
     "Trainable",
     "TuneConfig",
     "Tuner",
+    "callback",
     "choice",
+    "experiment",
     "get_checkpoint",
     "grid_search",
     "lograndint",
     "loguniform",
+    "logger",
     "qlograndint",
     "qloguniform",
     "qrandint",
