@@ -88,8 +88,9 @@ class Api {
 
   static std::string openapi();
 
-  static constexpr int64_t kTimeMostMs = int64_t{1} << 45;   // Limit in queries.
-  static constexpr int64_t kBatchesMost = int64_t{1} << 52;  // As above.
+  static constexpr int64_t kTimeMostMs = int64_t{1} << 45;     // Limit in queries.
+  static constexpr int64_t kBatchesMost = int64_t{1} << 52;    // As above.
+  static constexpr int64_t kCodeBytesMost = int64_t{1} << 40;  // As above.
   static constexpr int64_t kLineMost = int64_t{1} << 52;
   static constexpr int kAuditMax = 10'000;  // Entries: all that are stored.
   static constexpr int kObjectsMax = 1000;  // Maximum rows of one listing of the nodes' stores.
@@ -148,17 +149,25 @@ class Api {
   void list_user_groups(const Call& call, const Respond& respond);
   void list_usage(const Call& call, const Respond& respond);
   void get_queue(const Call& call, const Respond& respond);
+  void put_job_files(const Call& call, const Respond& respond);
   void get_job(const Call& call, const Respond& respond);
   // api_experiments.cc
   void list_determined_experiments(const Call& call, const Respond& respond);
   void get_determined_experiment(const Call& call, const Respond& respond);
+  void get_experiment_code(const Call& call, const Respond& respond);
   void list_determined_trials(const Call& call, const Respond& respond);
   void get_determined_trial(const Call& call, const Respond& respond);
   void get_trial_metrics(const Call& call, const Respond& respond);
   void list_experiment_checkpoints(const Call& call, const Respond& respond);
   void list_trial_checkpoints(const Call& call, const Respond& respond);
+  void list_katib_resources(const Call& call, const Respond& respond);
+  void list_katib_algorithms(const Call& call, const Respond& respond);
   void list_checkpoints(v1::ListCheckpointsRequest request, const Call& call, const Respond& respond);
   void get_checkpoint(const Call& call, const Respond& respond);
+  void list_models(const Call& call, const Respond& respond);
+  void get_model(const Call& call, const Respond& respond);
+  void list_model_versions(const Call& call, const Respond& respond);
+  void get_model_version(const Call& call, const Respond& respond);
   void metrics(const Call& call, const Respond& respond);
   void actor_metrics(const Call& call, const Respond& respond);
   void describe(const Call& call, const Respond& respond);

@@ -1,5 +1,5 @@
-// Experiments in the form of Determined over HTTP: lists and single rows. The routes that change them are those of the
-// operations of volador.v1.Experiments.
+// Experiments in the form of Determined, and models, over HTTP: lists and single rows. The routes that change them are
+// those of the operations of volador.v1.Experiments and volador.v1.Models.
 #include <nlohmann/json.hpp>
 
 #include "dashboard/api.h"
@@ -7,12 +7,15 @@
 #include "dashboard/operation_json.h"
 #include "dashboard/row_list.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
+#include "runtime/protocol/volador/v1/katib.pb.h"
+#include "runtime/protocol/volador/v1/models.pb.h"
 #include "runtime/quantities.h"
 
 namespace volador::dashboard {
 namespace {
 
 constexpr int32_t kDeterminedRowsMost = 10'000;  // In one list.
+constexpr int32_t kKatibRowsMost = 100'000;      // Likewise.
 
 std::string text_of_info(const google::protobuf::Message& row) {
   return json_of(row).dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
@@ -53,6 +56,20 @@ void Api::get_determined_experiment(const Call& call, const Respond& respond) {
   request.set_id(*id);
   call_for<v1::ExperimentInfo>("Experiments/GetExperiment", call, request, respond,
                                [](const v1::ExperimentInfo& found) { return json_response(text_of_info(found)); });
+}
+
+void Api::get_experiment_code(const Call& call, const Respond& respond) {
+  const auto id = number_in(call, "id");
+  const auto offset = integer_in(call.query, "offset", 0, 0, kCodeBytesMost);
+  for (const auto* one : {&id, &offset}) {
+    if (!*one) return respond(problem(one->error()));
+  }
+  v1::GetExperimentFilesRequest request;
+  request.set_id(*id);
+  request.set_offset(*offset);
+  call_for<v1::GetExperimentFilesReply>(
+      "Experiments/GetExperimentFiles", call, request, respond,
+      [](const v1::GetExperimentFilesReply& piece) { return json_response(text_of_info(piece)); });
 }
 
 void Api::list_determined_trials(const Call& call, const Respond& respond) {
@@ -96,6 +113,31 @@ void Api::get_trial_metrics(const Call& call, const Respond& respond) {
                                 [](const v1::GetMetricsReply& found) { return json_response(text_of_info(found)); });
 }
 
+void Api::list_katib_resources(const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  v1::ListKatibResourcesRequest request;
+  request.set_kind(text_in(call.query, "kind"));
+  request.set_namespace_(text_in(call.query, "namespace"));
+  request.set_name(text_in(call.query, "name"));
+  for (const std::string& label : texts_in(call.query, "labels")) {
+    const size_t equals = label.find('=');
+    if (equals == std::string::npos)
+      return respond(problem(Error{ErrorCode::kInvalidArgument, "labels: expected name=value, got \"" + label + "\""}));
+    (*request.mutable_labels())[label.substr(0, equals)] = label.substr(equals + 1);
+  }
+  request.set_limit(kKatibRowsMost);
+  call_for<v1::ListKatibResourcesReply>(
+      "Katib/ListKatibResources", call, request, respond,
+      [wanted = *wanted](const v1::ListKatibResourcesReply& found) { return page_of(wanted, found.resources()); });
+}
+
+void Api::list_katib_algorithms(const Call& call, const Respond& respond) {
+  call_for<v1::ListKatibAlgorithmsReply>(
+      "Katib/ListKatibAlgorithms", call, v1::ListKatibAlgorithmsRequest(), respond,
+      [](const v1::ListKatibAlgorithmsReply& found) { return json_response(text_of_info(found)); });
+}
+
 void Api::list_checkpoints(v1::ListCheckpointsRequest request, const Call& call, const Respond& respond) {
   const auto wanted = RowList::parse(call.query);
   if (!wanted) return respond(problem(wanted.error()));
@@ -127,6 +169,43 @@ void Api::get_checkpoint(const Call& call, const Respond& respond) {
   request.set_id(call.path.at("id"));
   call_for<v1::CheckpointInfo>("Experiments/GetCheckpoint", call, request, respond,
                                [](const v1::CheckpointInfo& found) { return json_response(text_of_info(found)); });
+}
+
+void Api::list_models(const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  v1::ListModelsRequest request;
+  request.set_archived(true);
+  request.set_limit(kDeterminedRowsMost);
+  call_for<v1::ListModelsReply>(
+      "Models/ListModels", call, request, respond,
+      [wanted = *wanted](const v1::ListModelsReply& found) { return page_of(wanted, found.models()); });
+}
+
+void Api::get_model(const Call& call, const Respond& respond) {
+  v1::GetModelRequest request;
+  request.set_model(call.path.at("model"));
+  call_for<v1::Model>("Models/GetModel", call, request, respond,
+                      [](const v1::Model& found) { return json_response(text_of_info(found)); });
+}
+
+void Api::list_model_versions(const Call& call, const Respond& respond) {
+  const auto wanted = RowList::parse(call.query);
+  if (!wanted) return respond(problem(wanted.error()));
+  v1::ListModelVersionsRequest request;
+  request.set_model(call.path.at("model"));
+  request.set_limit(kDeterminedRowsMost);
+  call_for<v1::ListModelVersionsReply>(
+      "Models/ListModelVersions", call, request, respond,
+      [wanted = *wanted](const v1::ListModelVersionsReply& found) { return page_of(wanted, found.versions()); });
+}
+
+void Api::get_model_version(const Call& call, const Respond& respond) {
+  v1::GetModelVersionRequest request;
+  request.set_model(call.path.at("model"));
+  request.set_version(call.path.at("version"));
+  call_for<v1::ModelVersion>("Models/GetModelVersion", call, request, respond,
+                             [](const v1::ModelVersion& found) { return json_response(text_of_info(found)); });
 }
 
 }  // namespace volador::dashboard

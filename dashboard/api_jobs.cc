@@ -6,6 +6,7 @@
 #include "dashboard/api_later.h"
 #include "dashboard/operation_json.h"
 #include "dashboard/row_list.h"
+#include "runtime/base64.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/protocol/volador/v1/users.pb.h"
 
@@ -77,6 +78,17 @@ void Api::list_usage(const Call& call, const Respond& respond) {
 void Api::get_queue(const Call& call, const Respond& respond) {
   call_for<v1::GetQueueReply>("Jobs/GetQueue", call, v1::GetQueueRequest(), respond,
                               [](const v1::GetQueueReply& reply) { return json_response(text_of_row(reply)); });
+}
+
+void Api::put_job_files(const Call& call, const Respond& respond) {
+  const auto& body = *call.json;
+  v1::PutJobFilesRequest request;
+  request.set_sha256(body.value("sha256", ""));
+  request.set_size_bytes(body.value("size_bytes", int64_t{0}));
+  request.set_offset(body.value("offset", int64_t{0}));
+  request.set_data(from_base64(body.value("data", "")).value_or(""));
+  call_for<v1::PutJobFilesReply>("Jobs/PutJobFiles", call, request, respond,
+                                 [](const v1::PutJobFilesReply& reply) { return json_response(text_of_row(reply)); });
 }
 
 }  // namespace volador::dashboard

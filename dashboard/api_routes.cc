@@ -44,6 +44,12 @@ const std::vector<Api::Parameter> kListQuery{
     {"page_size", "rows at a time, 1000 where not given, at most 20000", 1, RowList::kPageMax},
     {"page_token", "next_page_token of the page before", 0, RowList::kTokenMax}};
 
+std::vector<Api::Parameter> with_list_query(std::vector<Api::Parameter> more) {
+  std::vector<Api::Parameter> all = kListQuery;
+  all.insert(all.end(), more.begin(), more.end());
+  return all;
+}
+
 const BodyField kRequestId{"request_id", BodyField::Type::kText,
                            "of your choice: the same one gets the same answer and does nothing twice"};
 
@@ -260,7 +266,7 @@ std::span<const Api::Route> Api::routes() {
          "parameters; a domain is an object with its name: {\"lr\":{\"loguniform\":[0.0001,0.1]}}", true},
         {"objectives", BodyField::Type::kObjectives, "one; several with searchers that take them", true},
         {"searcher", BodyField::Type::kText,
-         "tpe where not given; random, grid, gp, cmaes, nsga2, bohb, sobol, halton, with options as "
+         "tpe where not given; random, grid, gp, trees, cmaes, nsga2, bohb, sobol, halton, with options as "
          "tpe:n_startup_trials=5"},
         {"scheduler", BodyField::Type::kText,
          "asha:max_t=81, median_stopping, percentile or wilcoxon; none where not given"},
@@ -321,6 +327,18 @@ std::span<const Api::Route> Api::routes() {
        {},
        "",
        &Api::get_job},
+      {"POST",
+       "/api/v1/job_files",
+       Access::kUser,
+       "Send a part of the archive of a code folder; the first one at offset 0, the others in order",
+       {},
+       R"({"sha256":"9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"})",
+       &Api::put_job_files,
+       {{"sha256", BodyField::Type::kText, "of the archive, 64 hex digits", true},
+        {"size_bytes", BodyField::Type::kInteger, "of the whole archive"},
+        {"offset", BodyField::Type::kInteger, "where the part begins"},
+        {"data", BodyField::Type::kBytes,
+         "the part, in base64; without it the reply says whether the head has the archive"}}},
       {"GET", "/api/v1/job_usage", Access::kViewer, "What jobs used, by day, project and owner", kListQuery, "",
        &Api::list_usage},
       {"GET",
@@ -340,6 +358,13 @@ std::span<const Api::Route> Api::routes() {
        {},
        "",
        &Api::get_determined_experiment},
+      {"GET",
+       "/api/v1/determined/experiments/{id}/code",
+       Access::kUser,
+       "A piece of the archive of its code folder: at most 1 MiB, in base64",
+       {{"offset", "where it begins, 0 where not given", 0, kCodeBytesMost}},
+       "",
+       &Api::get_experiment_code},
       {"GET", "/api/v1/determined/experiments/{id}/trials", Access::kViewer,
        "Its trials by their number; the first 10000", kListQuery, "", &Api::list_determined_trials},
       {"GET", "/api/v1/determined/experiments/{id}/checkpoints", Access::kViewer,
@@ -365,6 +390,34 @@ std::span<const Api::Route> Api::routes() {
        {},
        "",
        &Api::get_checkpoint},
+      {"GET", "/api/v1/katib/resources", Access::kViewer,
+       "Resources of kind Experiment, Suggestion, Trial, Job, PyTorchJob, TFJob, MPIJob and TrainJob",
+       with_list_query({{"kind", "only of this kind"},
+                        {"namespace", "only of this namespace"},
+                        {"name", "only with this name"},
+                        {"labels", "only with these labels: katib.kubeflow.org/experiment=random,team=a"}}),
+       "", &Api::list_katib_resources},
+      {"GET",
+       "/api/v1/katib/algorithms",
+       Access::kViewer,
+       "Algorithms that a resource of kind Experiment may name, with their settings",
+       {},
+       "",
+       &Api::list_katib_algorithms},
+      {"GET", "/api/v1/models", Access::kViewer,
+       "Models of the registry, the last changed first, also archived ones; 10000 at most", kListQuery, "",
+       &Api::list_models},
+      {"GET", "/api/v1/models/{model}", Access::kViewer, "A model, by its name or id", {}, "", &Api::get_model},
+      {"GET", "/api/v1/models/{model}/versions", Access::kViewer,
+       "Versions of a model with their checkpoints, newest first; the last 10000", kListQuery, "",
+       &Api::list_model_versions},
+      {"GET",
+       "/api/v1/models/{model}/versions/{version}",
+       Access::kViewer,
+       "A version of a model, by its number or an alias",
+       {},
+       "",
+       &Api::get_model_version},
       {"GET", "/api/v1/openapi.json", Access::kViewer, "This description", {}, "", &Api::describe},
       {"GET", "/metrics", Access::kViewer, "For Prometheus", {}, "", &Api::metrics},
   });

@@ -7,6 +7,7 @@
 #include "runtime/log.h"
 #include "runtime/outgoing/form.h"
 #include "runtime/security/sign_on_service.h"
+#include "runtime/text.h"
 
 namespace volador::dashboard {
 namespace {
@@ -76,7 +77,8 @@ void Dashboard::Impl::provider_route(const Target& target, const HttpRequest& re
 void Dashboard::Impl::begin_provider_sign_in(const Target& target, const HttpRequest& request, const Respond& respond) {
   // The provider sends the browser back to the one address that it knows; the cookie must be of the same.
   const std::string here = page_url();
-  if (lower(request.header("host")) != lower(here.substr(here.find("://") + 3)) && query_of(target, "again").empty()) {
+  if (lower_case(request.header("host")) != lower_case(here.substr(here.find("://") + 3)) &&
+      query_of(target, "again").empty()) {
     std::vector<std::pair<std::string, std::string>> fields{{"again", "1"}};
     for (const char* name : {"next", "code"}) {
       if (const std::string value = query_of(target, name); !value.empty()) fields.emplace_back(name, value);

@@ -11,6 +11,7 @@
 
 #include "dashboard/csv_text.h"
 #include "dashboard/request_guard.h"
+#include "runtime/text.h"
 
 namespace volador::dashboard {
 namespace {
@@ -170,7 +171,7 @@ bool reads_otherwise(const std::string& text) {
                                             "on", "off", "y",    "n",    ".nan",  ".inf", "-.inf"};
   char* end = nullptr;
   std::strtod(text.c_str(), &end);
-  return kWords.contains(lower(text)) || end == text.c_str() + text.size();
+  return kWords.contains(lower_case(text)) || end == text.c_str() + text.size();
 }
 
 void emit(YAML::Emitter& out, const nlohmann::ordered_json& value) {

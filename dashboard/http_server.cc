@@ -21,10 +21,12 @@
 #include <set>
 #include <thread>
 
+#include "dashboard/api.h"
 #include "dashboard/request_guard.h"
 #include "runtime/clock.h"
 #include "runtime/log.h"
 #include "runtime/net/guarded_port.h"
+#include "runtime/text.h"
 
 namespace volador::dashboard {
 namespace {
@@ -114,7 +116,7 @@ HttpRequest to_request(const http::request<http::string_body>& message, const St
   out.tls = stream.is_tls();
   out.wants_socket = websocket::is_upgrade(message);
   for (const auto& field : message)
-    out.headers.emplace_back(lower({field.name_string().data(), field.name_string().size()}),
+    out.headers.emplace_back(lower_case({field.name_string().data(), field.name_string().size()}),
                              std::string(field.value()));
   return out;
 }
@@ -338,7 +340,7 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
 
   void on_read(error_code error) {
     if (error == http::error::header_limit) return refuse(431, "the headers are longer than 16 KiB");
-    if (error == http::error::body_limit) return refuse(413, "the body is longer than 64 KiB");
+    if (error == http::error::body_limit) return refuse(413, "the body is longer than 64 KiB", target_read());
     if (error == http::error::end_of_stream || error == beast::error::timeout) return line_->stream.shutdown();
     if (error && error.category() == make_error_code(http::error::bad_method).category())
       return refuse(400, "this is no valid HTTP request");
@@ -346,7 +348,9 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     message_ = parser_->release();
     keep_alive_ = message_.keep_alive();
     head_only_ = message_.method() == http::verb::head;
-    if (message_.target().size() > limits().target_bytes) return refuse(414, "the address is longer than 4 KiB");
+    if (message_.target().size() > limits().target_bytes)
+      return refuse(414, "the address is longer than 4 KiB",
+                    std::string_view(message_.target().data(), message_.target().size()));
     HttpRequest request = to_request(message_, line_->stream, line_->place.peer());
     request.prove = [line = std::weak_ptr(line_)] {
       if (const auto here = line.lock()) here->place.prove();
@@ -382,8 +386,16 @@ class HttpConnection final : public std::enable_shared_from_this<HttpConnection>
     socket->start(std::move(*events), message_);
   }
 
-  void refuse(int status, const std::string& why) {
+  // The target of a request whose body was not read.
+  std::string_view target_read() const {
+    const auto target = parser_->get().target();
+    return {target.data(), target.size()};
+  }
+
+  // `target`: of the request, as far as it is known. Requests of the API get its form of errors.
+  void refuse(int status, const std::string& why, std::string_view target = {}) {
     keep_alive_ = false;
+    if (target.starts_with("/api/")) return answer(problem(status, Error{ErrorCode::kInvalidArgument, why}));
     answer({.status = status, .content_type = "text/plain; charset=utf-8", .body = why + "\n"});
   }
 

@@ -9,6 +9,7 @@
 #include "dashboard/operation_json.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
+#include "runtime/protocol/volador/v1/models.pb.h"
 #include "runtime/version.h"
 
 namespace volador::dashboard {
@@ -148,7 +149,11 @@ OpenApi schemas() {
       {"DeterminedExperiment", schema_of(*v1::ExperimentInfo::descriptor())},
       {"DeterminedTrial", schema_of(*v1::TrialInfo::descriptor())},
       {"Checkpoint", schema_of(*v1::CheckpointInfo::descriptor())},
+      {"Model", schema_of(*v1::Model::descriptor())},
+      {"ModelVersion", schema_of(*v1::ModelVersion::descriptor())},
       {"Metrics", schema_of(*v1::GetMetricsReply::descriptor())},
+      {"CodePiece", schema_of(*v1::GetExperimentFilesReply::descriptor())},
+      {"CodeSent", schema_of(*v1::PutJobFilesReply::descriptor())},
       {"Session", object_of({{"role", kText}, {"cluster", kText}, {"version", kText}, {"expires_ms", kWhole}})},
   };
 }
@@ -176,9 +181,13 @@ const char* schema_name_of(const Api::Route& route) {
                                 Reply{"GET", "/api/v1/studies/{name}", "Study"},
                                 Reply{"GET", "/api/v1/jobs/{job}", "Job"},
                                 Reply{"GET", "/api/v1/determined/experiments/{id}", "DeterminedExperiment"},
+                                Reply{"GET", "/api/v1/determined/experiments/{id}/code", "CodePiece"},
+                                Reply{"POST", "/api/v1/job_files", "CodeSent"},
                                 Reply{"GET", "/api/v1/determined/trials/{id}", "DeterminedTrial"},
                                 Reply{"GET", "/api/v1/determined/trials/{trial}/metrics", "Metrics"},
                                 Reply{"GET", "/api/v1/determined/checkpoints/{id}", "Checkpoint"},
+                                Reply{"GET", "/api/v1/models/{model}", "Model"},
+                                Reply{"GET", "/api/v1/models/{model}/versions/{version}", "ModelVersion"},
                                 Reply{"POST", "/api/v1/studies/{name}:ask", "Asked"},
                                 Reply{"POST", "/api/v1/studies/{name}/trials/{number}:tell", "StudyTrial"},
                                 Reply{"POST", "/api/v1/studies/{name}/trials/{number}:report", "Verdict"}};

@@ -41,7 +41,7 @@ BodyField::Type type_of(const FieldDescriptor& field) {
       return Type::kUnsigned32;
     case FieldDescriptor::CPPTYPE_INT64:
     case FieldDescriptor::CPPTYPE_UINT64:
-      return Type::kInteger;
+      return many ? Type::kIntegers : Type::kInteger;
     case FieldDescriptor::CPPTYPE_MESSAGE:
       return many ? Type::kListOfMembers : Type::kMembers;
     case FieldDescriptor::CPPTYPE_STRING:
@@ -97,6 +97,7 @@ void set(Message& message, const FieldDescriptor& field, const Json& value) {
     for (const Json& one : value) {
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_STRING)
         reflection.AddString(&message, &field, one.get<std::string>());
+      if (field.cpp_type() == FieldDescriptor::CPPTYPE_INT64) reflection.AddInt64(&message, &field, one.get<int64_t>());
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_DOUBLE) reflection.AddDouble(&message, &field, number_of(one));
       if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE)
         set_members(*reflection.AddMessage(&message, &field), one);

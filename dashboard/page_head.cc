@@ -9,18 +9,13 @@
 #include <vector>
 
 #include "dashboard/request_guard.h"
+#include "runtime/text.h"
 
 namespace volador::dashboard {
 namespace {
 
 constexpr std::string_view kOurCookies = "volador_";
 constexpr std::string_view kKeyField = "volador_key=";
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 struct HeadLines {
   std::string_view first;
@@ -55,7 +50,7 @@ std::optional<HeadLines> lines_of(std::string_view head) {
     if (line.empty()) break;
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos || !is_token(line.substr(0, colon))) return std::nullopt;
-    out.fields.emplace_back(lower(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
+    out.fields.emplace_back(lower_case(line.substr(0, colon)), trimmed(line.substr(colon + 1)));
   }
   if (!head.empty() || out.first.empty()) return std::nullopt;
   return out;
@@ -64,7 +59,7 @@ std::optional<HeadLines> lines_of(std::string_view head) {
 bool has_word(std::string_view list, std::string_view word) {
   while (!list.empty()) {
     const size_t comma = std::min(list.find(','), list.size());
-    if (lower(trimmed(list.substr(0, comma))) == word) return true;
+    if (lower_case(trimmed(list.substr(0, comma))) == word) return true;
     list.remove_prefix(std::min(comma + 1, list.size()));
   }
   return false;

@@ -52,6 +52,9 @@ bool is_of(Type type, const Json& value) {
     case Type::kListOfMembers:
       return value.is_array() &&
              std::all_of(value.begin(), value.end(), [](const Json& one) { return one.is_object(); });
+    case Type::kIntegers:
+      return value.is_array() &&
+             std::all_of(value.begin(), value.end(), [](const Json& one) { return is_of(Type::kInteger, one); });
     case Type::kNumbers:
       return value.is_array() && std::all_of(value.begin(), value.end(), is_number);
     case Type::kTexts:
@@ -92,6 +95,8 @@ std::string_view words_of(Type type) {
       return "an object";
     case Type::kListOfMembers:
       return "a list of objects";
+    case Type::kIntegers:
+      return "a list of whole numbers below 2^63";
     case Type::kNumbers:
       return "a list of numbers, null for NaN";
     case Type::kTexts:
@@ -132,6 +137,8 @@ Json schema_of(const BodyField& field) {
       return {{"type", "boolean"}};
     case Type::kObject:
       return {{"type", "object"}};
+    case Type::kIntegers:
+      return {{"type", "array"}, {"items", schema_of(BodyField{.type = Type::kInteger})}};
     case Type::kNumbers:
       return {{"type", "array"}, {"items", {{"type", "number"}, {"nullable", true}}}};
     case Type::kTexts:

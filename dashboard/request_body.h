@@ -21,6 +21,7 @@ struct BodyField {
     kNumber,
     kBoolean,
     kObject,
+    kIntegers,
     kNumbers,
     kTexts,
     kNumbersByName,

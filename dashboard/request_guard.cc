@@ -1,4 +1,5 @@
 #include "dashboard/request_guard.h"
+#include "runtime/text.h"
 
 #include <fmt/format.h>
 
@@ -39,14 +40,6 @@ std::optional<std::string> decoded(std::string_view text, bool plus_is_space) {
 
 }  // namespace
 
-std::string lower(std::string_view text) {
-  std::string out(text);
-  for (char& c : out) {
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
-  }
-  return out;
-}
-
 Result<bool> is_request_head(std::string_view bytes, size_t most) {
   if (bytes.find("\r\n\r\n") != std::string_view::npos) return true;
   const std::string_view begin = bytes.substr(0, kMethodBytesMax + 1);
@@ -75,7 +68,7 @@ Result<Target> parse_target(std::string_view text) {
     begin = end + 1;
   }
   // An escaped slash would turn two segments into one.
-  if (lower(raw_path).find("%2f") != std::string::npos) return wrong();
+  if (lower_case(raw_path).find("%2f") != std::string::npos) return wrong();
   target.path = std::move(*path);
   std::string_view query = question == std::string_view::npos ? std::string_view() : text.substr(question + 1);
   while (!query.empty()) {
@@ -92,7 +85,7 @@ Result<Target> parse_target(std::string_view text) {
 }
 
 std::optional<std::string> host_of(std::string_view text) {
-  const std::string host = lower(text);
+  const std::string host = lower_case(text);
   std::string_view rest;
   std::string name;
   if (host.starts_with('[')) {
@@ -116,10 +109,10 @@ HostGuard::HostGuard(std::vector<std::string> names, std::string_view public_url
     : names_{"localhost", "127.0.0.1", "[::1]"} {
   for (std::string& name : names) {
     if (name.empty()) continue;
-    names_.push_back(name.find(':') != std::string::npos && !name.starts_with('[') ? "[" + lower(name) + "]"
-                                                                                   : lower(name));
+    names_.push_back(name.find(':') != std::string::npos && !name.starts_with('[') ? "[" + lower_case(name) + "]"
+                                                                                   : lower_case(name));
   }
-  public_origin_ = lower(public_url);
+  public_origin_ = lower_case(public_url);
   const size_t scheme = public_origin_.find("://");
   if (scheme == std::string::npos) {
     public_origin_.clear();
@@ -135,12 +128,14 @@ bool HostGuard::is_ours(std::string_view host) const {
   return name && std::find(names_.begin(), names_.end(), *name) != names_.end();
 }
 
-bool HostGuard::is_public(std::string_view host) const { return !public_host_.empty() && lower(host) == public_host_; }
+bool HostGuard::is_public(std::string_view host) const {
+  return !public_host_.empty() && lower_case(host) == public_host_;
+}
 
 bool HostGuard::same_origin(std::string_view origin, std::string_view host, bool tls) const {
-  const std::string from = lower(origin);
+  const std::string from = lower_case(origin);
   if (!public_origin_.empty() && from == public_origin_) return true;
-  return is_ours(host) && from == (tls ? "https://" : "http://") + lower(host);
+  return is_ours(host) && from == (tls ? "https://" : "http://") + lower_case(host);
 }
 
 std::string_view cookie_of(std::string_view header, std::string_view name) {

@@ -46,8 +46,6 @@ class HostGuard {
   std::string public_host_;
 };
 
-// Lower-cases ASCII letters.
-std::string lower(std::string_view text);
 // The host of "host:port" or "[::1]:port", in lower case; nullopt: another format.
 std::optional<std::string> host_of(std::string_view host_and_port);
 // The value of a cookie; empty: missing.

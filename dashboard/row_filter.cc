@@ -6,8 +6,8 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "dashboard/request_guard.h"
 #include "dashboard/row_scan.h"
+#include "runtime/text.h"
 
 namespace volador::dashboard {
 namespace {
@@ -52,7 +52,7 @@ Result<RowFilter> RowFilter::parse(std::string_view text) {
       return make_error(ErrorCode::kInvalidArgument, fmt::format("filter: at most {} terms", kTermsMax));
     const size_t at = term.find_first_of("=<>");
     if (at == std::string_view::npos || at == 0) {
-      filter.terms_.push_back({.value = lower(term)});
+      filter.terms_.push_back({.value = lower_case(term)});
       continue;
     }
     Term made{
@@ -80,7 +80,7 @@ bool RowFilter::holds(std::string_view text, const std::vector<std::string_view>
   size_t compared = 0;
   return std::all_of(terms_.begin(), terms_.end(), [&](const Term& term) {
     if (term.comparison == 0) {
-      if (lowered.empty()) lowered = lower(text);
+      if (lowered.empty()) lowered = lower_case(text);
       return lowered.find(term.value) != std::string::npos;
     }
     const std::string_view value = values[compared++];

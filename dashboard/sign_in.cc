@@ -5,21 +5,12 @@
 
 #include "runtime/security/digest.h"
 #include "runtime/security/secret.h"
+#include "runtime/text.h"
 
 namespace volador::dashboard {
 namespace {
 
 constexpr size_t kSecretBytes = 24;
-
-std::string hex_of(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out;
-  for (const char c : bytes) {
-    out += kDigits[static_cast<uint8_t>(c) >> 4];
-    out += kDigits[static_cast<uint8_t>(c) & 15];
-  }
-  return out;
-}
 
 // The timing of a look-up by hash reveals nothing about the secret.
 std::string hash_of(std::string_view text) { return security::hex(security::sha256(text)); }
@@ -35,7 +26,7 @@ void make_room(Sessions& sessions, size_t most, WallTime now) {
 
 }  // namespace
 
-std::string new_secret() { return hex_of(security::Secret::random(kSecretBytes).reveal()); }
+std::string new_secret() { return hex_text(security::Secret::random(kSecretBytes).reveal()); }
 
 std::string_view to_string(Access access) {
   switch (access) {

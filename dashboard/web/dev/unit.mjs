@@ -11,7 +11,7 @@ const out = mkdtempSync(join(tmpdir(), "volador-web-"));
 try {
   const tests = readdirSync(join(root, "test")).filter((name) => name.endsWith(".test.ts"));
   await build({
-    entryPoints: tests.map((name) => join(root, "test", name)), outdir: out, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", platform: "node",
+    entryPoints: tests.map((name) => join(root, "test", name)), outdir: out, outExtension: { ".js": ".mjs" }, bundle: true, format: "esm", platform: "browser",
     jsx: "automatic", jsxImportSource: "preact", external: ["node:*"], logLevel: "error",
   });
   const run = spawnSync(process.execPath, ["--test", ...tests.map((name) => join(out, name.replace(/\.ts$/, ".mjs")))], { stdio: "inherit", cwd: root });

@@ -44,6 +44,7 @@ function View() {
       if (part === "trials" && id) return <TrialPage key={one + id} name={one} id={id} />;
       if (part === "compare") return <CompareTrials key={one} name={one} />;
       return one ? <ExperimentPage key={one} name={one} /> : <Experiments />;
+    case "new_experiment": return <Later key="new_experiment" load={() => import("./pages/new_experiment").then((part) => part.NewExperiment)} />;
     case "compare": return <Compare />;
     case "nodes": return one ? <NodePage key={one} name={one} /> : <Nodes />;
     case "actors": return one ? <ActorPage key={one} id={one} /> : <Actors />;
@@ -59,6 +60,7 @@ function View() {
     case "events": return <Events />;
     case "drivers": return one ? <DriverPage key={one} id={one} /> : <Drivers />;
     case "tokens": return <Tokens />;
+    case "models": return <Later key="models" load={() => import("./pages/models").then((part) => part.Models)} />;
     case "users": return <Later key="users" load={() => import("./pages/users").then((part) => part.Users)} />;
     case "audit": return <Audit />;
     default: return <><Head title={t("page.unknown", { page })} /><Empty icon="search" title={t("page.unknown", { page })}><a href={link([])}>{t("page.unknown.next")}</a></Empty></>;

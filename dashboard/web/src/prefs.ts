@@ -4,14 +4,14 @@ import { computed, effect, signal } from "@preact/signals";
 export type Theme = "system" | "light" | "dark";
 export type Language = "en" | "zh";
 
-const read = (key: string) => {
+export const read = (key: string) => {
   try {
     return localStorage.getItem("volador." + key);
   } catch {
     return null;  // Storage may be blocked; preferences then last as long as the tab.
   }
 };
-const write = (key: string, value: string) => {
+export const write = (key: string, value: string) => {
   try {
     localStorage.setItem("volador." + key, value);
   } catch {

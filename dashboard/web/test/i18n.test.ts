@@ -40,9 +40,10 @@ test("one and many are chosen by n", () => {
 test("every event of the head, of jobs and of experiments has a Chinese text, and no other", () => {
   const root = "../../";
   const texts = new Set<string>();
-  const folders = ["jobs", "experiments/core", ...readdirSync(root + "head").filter((name) => !name.includes(".")).map((name) => `head/${name}`)];
+  const folders = ["jobs", "experiments/core", "experiments/models", "experiments/katib", ...readdirSync(root + "head").filter((name) => !name.includes(".")).map((name) => `head/${name}`)];
   for (const file of folders.flatMap((folder) => readdirSync(root + folder).filter((name) => name.endsWith(".cc")).map((name) => `${folder}/${name}`))) {
     for (const [, call] of readFileSync(root + file, "utf8").matchAll(/\bevent(?:_of)?\(([^;{]*?)\{/g)) for (const [, text] of call.matchAll(/"([^"]+)"/g)) texts.add(text);
+    for (const [, text] of readFileSync(root + file, "utf8").matchAll(/\bevent\(\*?held, "([^"]+)"/g)) texts.add(text);
   }
   assert.deepEqual(Object.keys(events).sort(), [...texts].sort());
   assert.deepEqual(Object.values(events).filter((text) => !/[\u4e00-\u9fff]/.test(text)), []);

@@ -152,7 +152,7 @@ test("a job as YAML has what is not the default", () => {
 
 test("a job's labels, resources, policies and times are in what is sent and in its YAML", () => {
   const form = {
-    ...kForm, command: "make", nodes: "4", min_nodes: "2", grow: "1", labels: "zone=a, disk=ssd", node_names: "heron，osprey", resources: "licence=2", shm: "8", teardown: "rm -rf /tmp/x", max_resumes: "3", debug: "90", graceful: "60",
+    ...kForm, command: "make", nodes: "4", min_nodes: "2", grow: "1", share_nodes: "1", labels: "zone=a, disk=ssd", node_names: "heron，osprey", resources: "licence=2", shm: "8", teardown: "rm -rf /tmp/x", max_resumes: "3", debug: "90", graceful: "60",
     log_policies: "notify: loss is nan\nmove CUDA error: (.*)", access: "none", note: "of mei", notify: "mei@example.org, ops", parameter_servers: "2",
   };
   const spec = spec_of(form);
@@ -166,6 +166,7 @@ teardown: "rm -rf /tmp/x"
 nodes: 4
 min_nodes: 2
 grow: true
+share_nodes: true
 shm: 8GiB
 graceful: 60s
 debug: 5400s

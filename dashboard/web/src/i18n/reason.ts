@@ -6,26 +6,41 @@ import catalogue from "./reasons.json";
 export type Why = [string, ...Part[]] | [];
 export type Part = string | number | Why | { word: string } | { amounts: Resources };
 
-const kSentences: Record<string, { zh: string } | undefined> = catalogue;
+export type Sentences = Record<string, string | undefined>;
+// How a language writes what is no sentence.
+interface Writing { sentences: Sentences; word: (of: string) => string; amounts: (of: Resources) => string }
 
-// Returns the reason in Chinese; null: the catalogue lacks a sentence (a newer head). `word` translates a state such as "running".
-export function said(why: Why, word: (of: string) => string): string | null {
-  const [key, ...parts] = why;
-  if (key === undefined) return "";
-  const sentence = Object.hasOwn(kSentences, key) ? kSentences[key] : undefined;
-  if (!sentence) return null;
-  const words = parts.map((part) => part_said(part, word));
-  if (words.includes(null)) return null;
-  return sentence.zh.replace(/\{(\d+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_: string, place: string, one?: string, many?: string) => (one === undefined ? words[+place] ?? "" : parts[+place] === 1 ? one : many ?? ""));
+const kChinese: Sentences = Object.fromEntries(Object.entries(catalogue as Record<string, { zh: string }>).map(([key, { zh }]) => [key, zh]));
+
+function amounts_zh(amounts: Resources): string {
+  const all = Object.entries(amounts);
+  return all.length === 0 ? "无" : all.map(([name, amount]) => (name === "memory" ? `${bytes(amount, "zh-CN")} 内存` : `${amount} ${name === "cpus" ? "CPU" : name === "gpus" ? "GPU" : name}`)).join("，");
+}
+function amounts_en(amounts: Resources): string {
+  const all = Object.entries(amounts);
+  return all.length === 0 ? "nothing" : all.map(([name, amount]) => `${name} ${name === "memory" ? bytes(amount, "en") : amount}`).join(", ");
 }
 
-function part_said(part: Part, word: (of: string) => string): string | null {
+// Returns the reason in Chinese; null: the catalogue lacks a sentence (a newer head). `word` translates a state such as "running".
+export const said = (why: Why, word: (of: string) => string): string | null => written(why, { sentences: kChinese, word, amounts: amounts_zh });
+// The same in English, of which most of the page has the text already (reasons_en.ts).
+export const said_en = (why: Why, sentences: Sentences): string | null => written(why, { sentences, word: (of) => of, amounts: amounts_en });
+
+function written(why: Why, by: Writing): string | null {
+  const [key, ...parts] = why;
+  if (key === undefined) return "";
+  const sentence = Object.hasOwn(by.sentences, key) ? by.sentences[key] : undefined;
+  if (sentence === undefined) return null;
+  const words = parts.map((part) => part_written(part, by));
+  if (words.includes(null)) return null;
+  return sentence.replace(/\{(\d+)(?:\|([^|}]*)\|([^}]*))?\}/g, (_: string, place: string, one?: string, many?: string) => (one === undefined ? words[+place] ?? "" : parts[+place] === 1 ? one : many ?? ""));
+}
+
+function part_written(part: Part, by: Writing): string | null {
   if (typeof part === "string") return part;
   if (typeof part === "number") return String(part);
-  if (Array.isArray(part)) return said(part, word);
-  if ("word" in part) return word(part.word);
-  const amounts = Object.entries(part.amounts);
-  return amounts.length === 0 ? "无" : amounts.map(([name, amount]) => (name === "memory" ? `${bytes(amount, "zh-CN")} 内存` : `${amount} ${name === "cpus" ? "CPU" : name === "gpus" ? "GPU" : name}`)).join("，");
+  if (Array.isArray(part)) return written(part, by);
+  return "word" in part ? by.word(part.word) : by.amounts(part.amounts);
 }
 
 // Returns whether the reason contains the sentence `key`, at any depth.

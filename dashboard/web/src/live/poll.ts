@@ -4,10 +4,12 @@ import { ApiError, call } from "../api";
 
 const kEvery = 3000;  // In ms.
 
-// Polls a route while the page is visible; null: nothing is polled. `again` polls at once, for example after a change.
+// Polls a route while the page is visible; null: nothing is polled. Another `every_ms` counts from the next poll. `again` polls at once, for example after a change.
 export function use_answer<T>(path: string | null, every_ms = kEvery): { answer: T | null; error: unknown; again: () => void } {
   const [state, set_state] = useState<{ answer: T | null; error: unknown }>({ answer: null, error: null });
   const load_now = useRef(() => {});
+  const pause = useRef(every_ms);
+  pause.current = every_ms;
   useEffect(() => {
     if (path === null) return undefined;
     let gone = false;
@@ -18,11 +20,13 @@ export function use_answer<T>(path: string | null, every_ms = kEvery): { answer:
     load_now.current = load;
     set_state({ answer: null, error: null });
     load();
-    const timer = setInterval(load, every_ms);
+    let timer = 0;
+    const wait = () => { timer = window.setTimeout(() => { load(); wait(); }, pause.current); };
+    wait();
     return () => {
       gone = true;
-      clearInterval(timer);
+      clearTimeout(timer);
     };
-  }, [path, every_ms]);
+  }, [path]);
   return { ...state, again: () => load_now.current() };
 }

@@ -7,7 +7,9 @@ export interface Configured {
   description: string;
   labels: string[];
   state: string;
+  phase: string;  // While ACTIVE: QUEUED, STARTING, RUNNING.
   archived: boolean;
+  progress: number;
   created_ms: number;
   ended_ms: number;
   user: string;
@@ -16,7 +18,12 @@ export interface Configured {
   project: string;
   searcher: string;
   metric: string;
+  smaller_is_better: boolean;
+  trials: number;
+  best_trial: number;
+  best_metric?: number | null;
   parent: number;
+  files_sha256: string;
   notes: string;
   reason: string;
   checkpoints: number;
@@ -24,6 +31,7 @@ export interface Configured {
   run: string;
   config?: Record<string, unknown>;
   original_config: string;
+  katib: string;  // "<namespace>/<name>" of the resource of kind Experiment that it runs; empty: none.
   storage: string;
 }
 

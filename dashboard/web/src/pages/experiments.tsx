@@ -1,12 +1,13 @@
 // The list of experiments, and the page of an experiment.
 import { useMemo, useState } from "preact/hooks";
+import { may, session } from "../api";
 import { date_time, day_time } from "../format";
 import { locale, reason_of, t, word } from "../i18n";
 import type { Experiment, Trial } from "../live/protocol";
 import { head_now, use_tick, use_topic } from "../live/use";
 import { use_answer } from "../live/poll";
 import { go, link, query, set_query } from "../router";
-import { use_loaded } from "../ui/loaded";
+import { Later, use_loaded } from "../ui/loaded";
 import { Card, Copy, Empty, Facts, Head, Missing, RowLink, Rows, State, StateBar, Tabs, Toggle, count, num, span } from "../ui/parts";
 import { looks, kTrialStates } from "../ui/states";
 import { program_name } from "../ui/names";
@@ -33,7 +34,23 @@ import { is_event, is_training } from "./training_rows";
 import { TrialTable } from "./trial_table";
 import { differs, ended_count, flatten, left_ms, shown_name } from "./trials";
 
+const kKinds = ["all", "configured"] as const;
+
+// All runs, or those of a configuration with columns of their own.
 export function Experiments() {
+  const kind = query("of", "all");
+  if (session.value?.view) return <Runs />;
+  return (
+    <>
+      <Head title={t("nav.experiments")} actions={may("user") && <a class="button primary" href={link(["new_experiment"])}>{t("experiment.new")}</a>}>
+        <Tabs now={kind} tabs={kKinds.map((key) => ({ key, text: t(`experiments.${key}`), href: link(["experiments"], key === "all" ? {} : { of: key }) }))} />
+      </Head>
+      {kind === "configured" ? <div class="page-body fill"><Later load={() => import("./experiment_list").then((part) => part.ExperimentList)} /></div> : <Runs bare />}
+    </>
+  );
+}
+
+function Runs({ bare }: { bare?: boolean }) {
   use_tick(5000);
   const experiments = use_topic("experiments", {}, 200);
   const [chosen, set_chosen] = useState<Set<string>>(new Set());
@@ -53,7 +70,7 @@ export function Experiments() {
   ];
   return (
     <>
-      <Head title={t("nav.experiments")} />
+      {!bare && <Head title={t("nav.experiments")} />}
       <div class="page-body fill">
         <Rows of={experiments}>
           {(rows) => <Table label={t("nav.experiments")} rows={running_first(archived ? rows : rows.filter((row) => !row.archived))} columns={columns} id={(row) => row.id} open={(row) => go(["experiments", row.name])}
@@ -82,13 +99,13 @@ export function ExperimentPage({ name }: { name: string }) {
   const configured = answer?.run === name ? answer : null;
   const view = use_loaded(configured && (() => import("./configured_view")));
   const training = experiment !== undefined && is_training(experiment);
-  const tab = query("tab", training ? "training" : "curves");
+  const tab = query("tab", training ? "training" : configured?.katib ? "katib" : "curves");
   const trail = [{ text: t("nav.experiments"), path: ["experiments"] }];
   if (!experiment) {
     return <Missing of={experiments} trail={trail} title={name} what={t("experiment.unknown", { name })} next={t("experiment.unknown.next")} />;
   }
-  const keys = training ? (["training", "curves", "metrics"] as const) : (["curves", "metrics", "trials", ...(configured ? (["configuration", "checkpoints"] as const) : []), "rungs", "parallel", "scatter", "contour", "slice", "history", "pareto", "edf", "importance", "gantt"] as const);
-  const own = configured && (tab === "configuration" || tab === "checkpoints");
+  const keys = training ? (["training", "curves", "metrics"] as const) : ([...(configured?.katib ? (["katib"] as const) : []), "curves", "metrics", "trials", ...(configured ? (["configuration", "checkpoints", "code"] as const) : []), "rungs", "parallel", "scatter", "contour", "slice", "history", "pareto", "edf", "importance", "gantt"] as const);
+  const own = configured && ["katib", "configuration", "checkpoints", "code"].includes(tab);
   const fills = tab === "trials" || tab === "checkpoints";
   return (
     <>
@@ -100,7 +117,7 @@ export function ExperimentPage({ name }: { name: string }) {
         </div>
       </Head>
       <div class={`page-body${fills ? " fill" : ""}`}>
-        {own ? view && (tab === "checkpoints" ? <view.Checkpoints of={configured} /> : <view.Configuration of={configured} />) : <Rows of={trials}>
+        {own ? view && <view.Part of={configured} tab={tab} /> : <Rows of={trials}>
           {(all) => {
             const rows = training && tab !== "training" ? all.filter((one) => !is_event(one)) : all;
             if (!rows.length) return <Empty icon="experiments" title={t("trials.none")}>{t("trials.none.next")}</Empty>;

@@ -6,13 +6,13 @@ import { yaml_bytes, yaml_list, yaml_text, yaml_value } from "./yaml_text";
 export const kForm = {
   command: "", name: "", project: "", pool: "default", nodes: "1", cpus: "1", gpus: "0", memory: "0", mode: "single", minutes: "0", restarts: "0", priority: "normal", directory: "",
   environment: "", setup: "", env: "", isolated: "", mounts: "", output: "", stop_signal: "TERM", notify: "", array: "1",
-  min_nodes: "0", grow: "", labels: "", node_names: "", resources: "", parameter_servers: "0", shm: "0", teardown: "", max_resumes: "0", debug: "0", graceful: "30", log_policies: "", access: "read", note: "", alternatives: "",
+  min_nodes: "0", grow: "", share_nodes: "", labels: "", node_names: "", resources: "", parameter_servers: "0", shm: "0", teardown: "", max_resumes: "0", debug: "0", graceful: "30", log_policies: "", access: "read", note: "", alternatives: "",
 };
 export type Form = typeof kForm;
 export const kStopSignals = ["TERM", "INT", "USR1", "USR2", "HUP"];
 // Fields that the form shows only on demand.
 export const kFurther: (keyof Form)[] = [
-  "env", "setup", "teardown", "mounts", "isolated", "shm", "output", "min_nodes", "grow", "labels", "node_names", "resources", "parameter_servers", "stop_signal", "graceful", "max_resumes", "debug", "log_policies", "access", "notify", "note", "array", "alternatives",
+  "env", "setup", "teardown", "mounts", "isolated", "shm", "output", "min_nodes", "grow", "share_nodes", "labels", "node_names", "resources", "parameter_servers", "stop_signal", "graceful", "max_resumes", "debug", "log_policies", "access", "notify", "note", "array", "alternatives",
 ];
 export const kAccess = ["none", "read", "write"];
 
@@ -54,7 +54,7 @@ export const spec_of = (form: Form): Given => ({
   ...without_empty({
     name: form.name.trim(), directory: form.directory.trim(), project: form.project.trim(), environment: form.environment.trim(), output: form.output.trim(), note: form.note.trim(),
     setup: form.setup.trim() && form.setup, teardown: form.teardown.trim() && form.teardown, env: variables_of(form.env), isolated: Boolean(form.isolated), mounts: lines_of(form.mounts), shm_bytes: gib(form.shm),
-    min_nodes: whole(form.min_nodes), grow: Boolean(form.grow), labels: pairs_of(form.labels) ?? {}, node_names: names_of(form.node_names), resources: amounts_of(form.resources) ?? {}, parameter_servers: form.mode === "tensorflow" ? whole(form.parameter_servers) : 0,
+    min_nodes: whole(form.min_nodes), grow: Boolean(form.grow), share_nodes: Boolean(form.share_nodes), labels: pairs_of(form.labels) ?? {}, node_names: names_of(form.node_names), resources: amounts_of(form.resources) ?? {}, parameter_servers: form.mode === "tensorflow" ? whole(form.parameter_servers) : 0,
     max_resumes: whole(form.max_resumes), debug_s: seconds(form.debug), graceful_s: whole(form.graceful), log_policies: lines_of(form.log_policies).map(policy_of), access: form.access, notify: names_of(form.notify),
   }),
   command: ["bash", "-c", form.command], nodes: whole(form.nodes), cpus: number(form.cpus), gpus: number(form.gpus), memory_bytes: gib(form.memory), mode: form.mode,
@@ -157,7 +157,7 @@ export function job_yaml(spec: Given, alternatives: string[] = []): string {
   if (spec.command?.length) put("command", shell === "bash" && flag === "-c" && spec.command.length === 3 ? yaml_value(script, 1) : yaml_list(spec.command));
   for (const key of ["name", "project", "pool", "environment", "mode", "priority", "directory", "output", "stop_signal", "access", "note"] as const) if (given(key)) put(key, yaml_text(String(spec[key])));
   for (const key of ["setup", "teardown"] as const) if (given(key)) put(key, yaml_value(spec[key]!, 1));
-  for (const key of ["nodes", "min_nodes", "grow", "parameter_servers", "cpus", "gpus"] as const) if (given(key)) put(key, String(spec[key]));
+  for (const key of ["nodes", "min_nodes", "grow", "share_nodes", "parameter_servers", "cpus", "gpus"] as const) if (given(key)) put(key, String(spec[key]));
   if (given("memory_bytes")) put("memory", yaml_bytes(spec.memory_bytes!));
   if (given("shm_bytes")) put("shm", yaml_bytes(spec.shm_bytes!));
   for (const key of ["duration", "graceful", "debug"] as const) if (given(`${key}_s`)) put(key, `${spec[`${key}_s`]}s`);

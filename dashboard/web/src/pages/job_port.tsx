@@ -1,10 +1,10 @@
 // The page of a server in a rank of a running job, such as a notebook: its port, and a tab that opens it.
 import { useState } from "preact/hooks";
-import { call } from "../api";
 import { t } from "../i18n";
 import { use_act } from "../ui/confirm";
 import { Amount } from "../ui/fields";
 import { Code } from "../ui/parts";
+import { open_job_page } from "./job_page";
 
 const kServers = (port: string) => `jupyter lab --no-browser --port=${port}\ntensorboard --logdir=. --port=${port}`;
 
@@ -14,11 +14,7 @@ export function JobPort({ job, rank }: { job: string; rank: number }) {
   const open = async () => {
     const tab = window.open("about:blank");  // Within the click: browsers block it later.
     const well = await run(async () => {
-      const opened = await call<{ port: number; path: string }>("POST", `/api/v1/jobs/${encodeURIComponent(job)}/page`, { port: Number(port), rank });
-      if (tab) {
-        tab.opener = null;
-        tab.location.href = `${location.protocol}//${location.hostname}:${opened.port}${opened.path}`;
-      }
+      await open_job_page(tab, job, Number(port), rank);
       return t("job.port.opened", { port });
     });
     if (!well) tab?.close();

@@ -39,6 +39,7 @@ export interface JobSpec {
   notify?: string[];
   min_nodes?: number;
   grow?: boolean;
+  share_nodes?: boolean;
   parameter_servers?: number;
   shm_bytes?: number;
   graceful_s?: number;
@@ -106,7 +107,7 @@ export const job_name = (job: Job): string => job.spec.name || job.id;
 export const resources_of = (spec: JobSpec): Resources => ({ cpus: spec.cpus, gpus: spec.gpus, memory: spec.memory_bytes, ...spec.resources });
 // Running time of the newest attempt in ms; null: it has not started.
 export const time_run = (job: Job): number | null => (job.started_ms ? (job.ended_ms || head_now()) - job.started_ms : null);
-export const nodes_of = (job: Job): string[] => job.ranks.map((rank) => rank.node).filter(Boolean);
+export const nodes_of = (job: Job): string[] => [...new Set(job.ranks.map((rank) => rank.node).filter(Boolean))];
 
 // Text such as "starts now", "about 14:20" or "never: …".
 export function start_text(start: JobStart | undefined): string {

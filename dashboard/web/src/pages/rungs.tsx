@@ -10,6 +10,7 @@ import { round_ticks } from "../charts/axes";
 import { Canvas, type Paper } from "../charts/canvas";
 import { css, with_alpha } from "../charts/colors";
 import { ChartFrame, DataTable } from "../charts/frame";
+import { closest, ring } from "../charts/marks";
 import { Tip } from "../charts/tip";
 import { Card, Empty, Loading, count, num, share } from "../ui/parts";
 import { parameters, rungs, shown_name, varying, type Rung } from "./trials";
@@ -146,14 +147,6 @@ function paint({ canvas, width, height }: Paper, found: Rung[], dots: Dot[], met
   }
 }
 
-function ring({ canvas }: Paper, dot: Dot): void {
-  canvas.strokeStyle = css("text");
-  canvas.lineWidth = 1.5;
-  canvas.beginPath();
-  canvas.arc(dot.x, dot.y, 6, 0, 2 * Math.PI);
-  canvas.stroke();
-}
-
 // Draws the path of a trial through the rungs.
 function trace({ canvas }: Paper, dots: Dot[]): void {
   canvas.strokeStyle = css("text");
@@ -163,16 +156,6 @@ function trace({ canvas }: Paper, dots: Dot[]): void {
   dots.forEach((dot, i) => (i ? canvas.lineTo(dot.x, dot.y) : canvas.moveTo(dot.x, dot.y)));
   canvas.stroke();
   canvas.globalAlpha = 1;
-}
-
-function closest(dots: Dot[], x: number, y: number): Dot | null {
-  let best: Dot | null = null;
-  let best_far = 14;
-  for (const dot of dots) {
-    const far = Math.hypot(dot.x - x, dot.y - y);
-    if (far < best_far) [best, best_far] = [dot, far];
-  }
-  return best;
 }
 
 function RungTable({ of }: { of: Rung[] }) {

@@ -10,6 +10,7 @@ import { css, ramp, status_color, with_alpha } from "../charts/colors";
 import { surface } from "../charts/surface";
 import { ChartFrame, DataTable } from "../charts/frame";
 import { LegendEntry, turned } from "../charts/line_chart";
+import { closest, ring } from "../charts/marks";
 import { Tip } from "../charts/tip";
 import { chart_height, dark } from "../prefs";
 import { Card, Select, Toggle, count, num } from "../ui/parts";
@@ -93,22 +94,8 @@ export function Scatter({ trials: all, experiment, preset = "scatter" }: { trial
     const best = marks.find((mark) => mark.trial.id === best_id);
     if (best) named(paper, best.x, best.y, shown_name(best.trial, 28));
   }, [line, marks, axes, wide, chart_height.value, best_id, with_surface]);
-  const over = useCallback(({ canvas }: Paper) => {
-    if (!hover) return;
-    canvas.strokeStyle = css("text");
-    canvas.lineWidth = 1.5;
-    canvas.beginPath();
-    canvas.arc(hover.x, hover.y, 7, 0, 2 * Math.PI);
-    canvas.stroke();
-  }, [hover]);
-  const move = (x: number, y: number) => {
-    let [best, far]: [Mark | null, number] = [null, 16];
-    for (const mark of marks) {
-      const distance = Math.hypot(mark.x - x, mark.y - y);
-      if (distance < far) [best, far] = [mark, distance];
-    }
-    set_hover(best);
-  };
+  const over = useCallback((paper: Paper) => { if (hover) ring(paper, hover); }, [hover]);
+  const move = (x: number, y: number) => set_hover(closest(marks, x, y));
   const pairs = trials.map((trial) => [value(trial, along), value(trial, up)]).filter((pair) => pair.every((one) => typeof one === "number" && Number.isFinite(one))) as [number, number][];
   const correlation = rank_correlation(pairs);
   const choices = [...params.map((one) => one.path), ...names, "step", kOrder].map((name): [string, string] => [name, name === "step" ? t("col.step") : name === kOrder ? t("scatter.order") : name]);

@@ -96,7 +96,7 @@ export function SubmitForm({ on_close, on_done }: { on_close: () => void; on_don
   };
   const pools = [...new Set(["default", ...(queue?.pools.map((one) => one.pool.name) ?? [])])];
   const yaml = job_yaml(spec_of(form), lines_of(form.alternatives));
-  const check = (key: "isolated" | "grow", label: string) => <label class="check wide"><input type="checkbox" checked={Boolean(form[key])} onChange={(event) => of(key).on_change(event.currentTarget.checked ? "1" : "")} />{label}</label>;
+  const check = (key: "isolated" | "grow" | "share_nodes", label: string) => <label class="check wide"><input type="checkbox" checked={Boolean(form[key])} onChange={(event) => of(key).on_change(event.currentTarget.checked ? "1" : "")} />{label}</label>;
   return (
     <Dialog title={t("job.submit.title")} on_close={on_close} wide>
       <div class="form-beside">
@@ -130,6 +130,7 @@ export function SubmitForm({ on_close, on_done }: { on_close: () => void; on_don
               <Amount label={t("job.min_nodes")} {...of("min_nodes")} />
               <Text label={t("job.resources")} {...of("resources")} hint="licence=2" />
               {check("grow", t("job.grow"))}
+              {check("share_nodes", t("job.share_nodes.what"))}
               {form.mode === "tensorflow" && <Amount label={t("job.parameter_servers")} wide {...of("parameter_servers")} />}
               <Text label={t("job.labels")} {...of("labels")} hint="zone=a, disk=ssd" />
               <Text label={t("job.only_nodes")} {...of("node_names")} hint="heron, osprey" />

@@ -49,7 +49,7 @@ function Found({ trial, experiment, trail }: { trial: Trial; experiment: Experim
             </Card>
             {files && <Media experiment={experiment} trial={trial} files={files} />}
             {!session.value?.view && <UsageCharts of={{ experiment: name, trial: trial.id }} ended={has_ended(trial)} />}
-            {!session.value?.view && <Card title={t("trial.history")}><Explained id={trial.id} version={trial.status + (has_ended(trial) ? "" : Math.floor(trial.step / 10))} known={trial.error ? `error: ${trial.error}` : trial.reason} /></Card>}
+            {!session.value?.view && <Card title={t("trial.history")}><Explained id={trial.id} version={trial.status + (has_ended(trial) ? "" : Math.floor(trial.step / 10))} known={trial.error ? undefined : trial.reason} with_error={Boolean(trial.error)} /></Card>}
           </div>
           <div class="stack side">
             <ConfigCard trial={trial} experiment={experiment} />

@@ -10,13 +10,15 @@ import { word } from "../i18n";
 import { Table, type Column } from "../ui/table";
 import { ManyTrials } from "./many";
 import { TagList } from "./notes";
-import { flat, metrics, parameters, shown_name } from "./trials";
+import { flat, metrics, parameters, rungs_reached, shown_name } from "./trials";
 
 export function TrialTable({ trials, experiment }: { trials: Trial[]; experiment: Experiment }) {
   const shape = useMemo(() => ({ params: parameters(trials), names: metrics(trials, experiment) }), [trials.length, experiment.metric, Math.floor((experiment.updated_ms ?? 0) / 5000)]);
   const language_now = locale();
   const [named, tagged] = [trials.some((one) => one.name), trials.some((one) => one.tags?.length)];
-  const columns = useMemo(() => columns_of(shape.params.filter((one) => one.varies), shape.names, experiment, named, tagged), [shape, experiment.name, named, tagged, language_now]);
+  const own = experiment.scheduler?.rungs;
+  const reached = useMemo(() => rungs_reached(own), [own]);
+  const columns = useMemo(() => columns_of(shape.params.filter((one) => one.varies), shape.names, experiment, named, tagged, reached), [shape, experiment.name, named, tagged, reached, language_now]);
   const [chosen, set_chosen] = useState<Set<string>>(new Set());
   const status = /(^| )status:(\w+)/.exec(query("q"))?.[2] ?? "";
   const choose = (state: string) => {
@@ -32,7 +34,7 @@ export function TrialTable({ trials, experiment }: { trials: Trial[]; experiment
   );
 }
 
-function columns_of(params: ReturnType<typeof parameters>, names: string[], experiment: Experiment, named: boolean, tagged: boolean): Column<Trial>[] {
+function columns_of(params: ReturnType<typeof parameters>, names: string[], experiment: Experiment, named: boolean, tagged: boolean, reached: Map<string, number>): Column<Trial>[] {
   const metric_column = (name: string): Column<Trial> => ({
     key: name, title: name, width: 100, right: true, small: name === experiment.metric,
     look: (row) => row.metrics?.[name],
@@ -44,6 +46,7 @@ function columns_of(params: ReturnType<typeof parameters>, names: string[], expe
     ...(named ? [{ key: "name", title: t("col.name"), width: 170, look: (row: Trial) => row.name, cell: (row: Trial) => <span title={row.name}>{row.name ?? "–"}</span> }] : []),
     { key: "status", card: "side", title: t("col.status"), width: 176, small: true, look: (row) => row.status, cell: (row) => <State of={row.status} /> },
     { key: "step", title: t("col.step"), width: 58, right: true, small: true, look: (row) => row.step, cell: (row) => <span class="num">{count(row.step)}</span> },
+    ...(reached.size ? [{ key: "rung", title: t("col.rung"), width: 58, right: true, look: (row: Trial) => reached.get(row.id), cell: (row: Trial) => <span class="num">{count(reached.get(row.id))}</span> }] : []),
     ...names.slice(0, 1).map(metric_column),
     ...params.slice(0, 16).map((param): Column<Trial> => ({
       key: param.path, title: param.path, width: 100, right: param.numeric, look: (row) => cell_of(flat(row)[param.path]),

@@ -101,6 +101,13 @@ export function rungs(trials: Trial[], curves: (id: string) => Points | undefine
   });
 }
 
+// The highest rung that each trial has reached, as its scheduler records it.
+export function rungs_reached(own: SchedulerRung[] | undefined): Map<string, number> {
+  const reached = new Map<string, number>();
+  for (const rung of own ?? []) for (const { trial } of rung.members) reached.set(trial, Math.max(rung.step, reached.get(trial) ?? 0));
+  return reached;
+}
+
 function fate_of(act: string, trial: Trial, step: number): "on" | "stopped" | "here" {
   if (act === "stopped") return "stopped";
   return act === "paused" || (trial.step <= step && trial.status === "running") ? "here" : "on";

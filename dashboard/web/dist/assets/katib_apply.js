@@ -1,0 +1,31 @@
+const __vite__mapDeps=(i,m=__vite__mapDeps,d=(m.f||(m.f=["assets/katib_form.js","assets/app.js","assets/app.css","assets/new_experiment.js","assets/code_archive.js","assets/part.js","assets/configured.css"])))=>i.map(i=>d[i]);
+import{d as f,A as O,h as L,c as b,r as v,f as T,g as K,n as M,e as B,_ as G,u as e,L as V,C as J,S,T as U,p as z,j as D,v as C}from"./app.js";import{S as W,F as H,C as Q,a as X,f as j,s as Y,r as Z}from"./new_experiment.js";/* empty css          */import{t as ee}from"./part.js";import{a as ne}from"./katib_resource.js";import"./code_archive.js";const s=ee({text:"Resources",about:"Experiments of Katib, and jobs: Job, PyTorchJob, TFJob, MPIJob, TrainJob. Several documents are separated by ---.",open:"Open a file",apply:"Apply",checking:"The head checks the resources…",errors:"{n} error|{n} errors",warnings:"{n} warning|{n} warnings","action.created":"{kind} {name} will be created","action.configured":"{kind} {name} will be changed","action.unchanged":"{kind} {name} stays as it is",nothing:"There is no resource in the text.",done:"{n} resource is applied.|{n} resources are applied.",namespace:"Namespace of resources that name none",terminal:"In a terminal:",result:"What it does"},{text:"资源文本",about:"支持 Katib 实验，以及 Job、PyTorchJob、TFJob、MPIJob、TrainJob 作业。多个文档用 --- 分隔。",open:"打开文件",apply:"应用",checking:"头节点正在检查资源…",errors:"{n} 个错误",warnings:"{n} 个警告","action.created":"将创建 {kind} {name}","action.configured":"将修改 {kind} {name}","action.unchanged":"{kind} {name} 保持不变",nothing:"文本中没有资源。",done:"已应用 {n} 个资源。",namespace:"未写命名空间的资源归入",terminal:"在终端中：",result:"应用结果"}),te=`apiVersion: kubeflow.org/v1beta1
+kind: Experiment
+metadata:
+  name: random
+spec:
+  objective:
+    type: minimize
+    goal: 0.01
+    objectiveMetricName: loss
+  algorithm:
+    algorithmName: random
+  parallelTrialCount: 2
+  maxTrialCount: 6
+  parameters:
+    - {name: lr, parameterType: double, feasibleSpace: {min: "0.001", max: "0.1"}}
+  trialTemplate:
+    primaryContainerName: training
+    trialParameters:
+      - {name: learningRate, reference: lr}
+    trialSpec:
+      apiVersion: batch/v1
+      kind: Job
+      spec:
+        template:
+          spec:
+            restartPolicy: Never
+            containers:
+              - name: training
+                command: [python3, -c, "print('loss=' + str(\${trialParameters.learningRate}))"]
+`,ae=400,ie=300,se=20,k="resources.yaml",q=(t,n)=>({yaml:t,file_name:k,...n.trim()?{namespace:n.trim()}:{}});function re(t,n){const[o,r]=f(null),d=JSON.stringify([t,n]);return L(()=>{let u=!1;const m=c=>{u||r({of:d,findings:[],resources:[],other:"",...c})},x=setTimeout(()=>{b("POST","/api/v1/katib/resources",{...q(t,n),dry_run:!0}).then(c=>m({resources:c.resources,findings:c.warnings.flatMap(g=>j(g,!1))}),c=>m(c instanceof D&&c.code==="kInvalidArgument"?{findings:j(c.detail,!0)}:{other:T(c).what}))},ae);return()=>{u=!0,clearTimeout(x)}},[d]),{checked:o?.of===d?o:null}}async function oe({namespace:t,name:n}){const o=new URLSearchParams({kind:"Experiment",namespace:t,name:n});for(let r=0;r<se;++r){const{rows:d}=await b("GET",`/api/v1/katib/resources?${o}`),u=d[0]?.experiment;if(u)return(await b("GET",`/api/v1/determined/experiments/${u}`)).run;await new Promise(m=>setTimeout(m,ie))}return null}function fe({of:t}){const[n,o]=f(t?"":te),[r,d]=f(t.split("/")[0]),[u,m]=f(null),[x,c]=f(!1),[g,P]=f("form"),$=O(!1);L(()=>{if(!t)return;const[a,l]=t.split("/"),p=new URLSearchParams({kind:"Experiment",namespace:a,name:l});b("GET",`/api/v1/katib/resources?${p}`).then(({rows:h})=>{h[0]&&!$.current&&o(ne(h[0].object))},h=>v(T(h).what,"bad"))},[t]);const _=a=>{$.current=!0,o(a)},{checked:i}=re(n,r),N=K(()=>i?i.findings.filter(a=>a.file===k):[],[i]),y=i!==null&&(i.other!==""||i.findings.some(a=>a.bad)),R=a=>{const l=Y(n,a);l&&(P("text"),m({offset:l[0]}))},I=async()=>{c(!0);try{const{resources:a}=await b("POST","/api/v1/katib/resources",{...q(n,r),request_id:Z()});v(s("done",{n:a.length}));const l=a.find(h=>h.kind==="Experiment"),p=l&&await oe(l);p?C(["experiments",p],{tab:"katib"}):C([l?"experiments":"jobs"])}catch(a){const{what:l,next:p}=T(a);v(`${l} ${p}`,"bad")}finally{c(!1)}},w=!M.value,E=B(()=>G(()=>import("./katib_form.js"),__vite__mapDeps([0,1,2,3,4,5,6])));return e(S,{children:[!w&&e(W,{side:g,set:P}),e("div",{class:"config-sides katib-apply",children:[(w||g==="form")&&e("div",{class:"stack",children:E?e(E.KatibForm,{text:n,set:_,findings:i?.findings??[],namespace:r}):e(V,{})}),(w||g==="text")&&e("section",{class:"card config-text","aria-label":s("text"),children:[e("header",{children:[e("h2",{children:s("text")}),e(H,{text:s("open"),on_text:_})]}),e(Q,{text:n,on_change:_,findings:N,go_to:u,label:s("text")}),e(X,{findings:i?.findings??[],file:k,show:R})]}),e("div",{class:"stack katib-result",children:[e(J,{title:s("result"),children:i?i.other?e("p",{class:"tone-bad",children:i.other}):y?e(F,{findings:i.findings}):e(S,{children:[e("ul",{class:"plain-list",children:i.resources.map(a=>e("li",{children:s(`action.${a.action}`,{kind:a.kind,name:`${a.namespace}/${a.name}`})},a.kind+a.namespace+a.name))}),!i.resources.length&&e("p",{class:"quiet-line",children:s("nothing")}),e(F,{findings:i.findings})]}):e("p",{class:"quiet-line",children:s("checking")})}),e(J,{children:[e(U,{label:s("namespace"),value:r,hint:"default",on_change:d}),e("p",{class:"quiet-line katib-part",children:s("about")}),e("p",{class:"quiet-line katib-part",children:s("terminal")}),e(z,{text:`volador apply -f ${k}${r.trim()?` -n ${r.trim()}`:""}`})]})]})]}),e("footer",{class:"config-acts",children:[e("span",{class:`prediction${y?" tone-bad":""}`,role:"status",children:ce(i)}),e("button",{type:"button",class:"button primary",disabled:x||!i||y||!i.resources.length,onClick:()=>void I(),children:s("apply")})]})]})}function F({findings:t}){const n=A(t);return n?e("p",{class:"quiet-line",children:n}):null}function A(t){const n=t.filter(r=>r.bad).length,o=t.length-n;return[n>0&&s("errors",{n}),o>0&&s("warnings",{n:o})].filter(Boolean).join(", ")}function ce(t){if(!t)return s("checking");const[n,...o]=t.resources,r=n&&s(`action.${n.action}`,{kind:n.kind,name:n.name})+(o.length?` (+${o.length})`:"");return t.other||[r,A(t.findings)].filter(Boolean).join(" · ")||s("nothing")}export{fe as KatibApply};
