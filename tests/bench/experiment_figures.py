@@ -2,8 +2,9 @@
 
 Environment: VOLADOR_BIN, the folder of the programs; PYTHONPATH with the package volador. PyTorch is needed.
   experiment_create  `volador experiment create` to the first batch of its trial, p50, in s, beside a plain PyTorch loop in `python3 train.py`
-  trial_turnaround   end of a trial to the first batch of the next one, p50, in s: a trial class with PyTorch, and a Core API program without
-  experiment_asha    seconds for TRIALS trials (200) of adaptive_asha with 0.1 s of work for each batch of 16 on 16 slots, beside that work alone
+  trial_turnaround   end of a trial to the first batch of the next one, p50, in s, warm and in a new process: a trial class with PyTorch, and a Core API program
+  experiment_asha    seconds for TRIALS trials (200) of adaptive_asha with 0.1 s of work for 16 batches on 16 slots, warm and in new processes, beside that work
+                     alone, and the CPU time of a run: of all processes of the cluster (cluster_cpu.py)
 """
 
 import json
@@ -14,6 +15,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+import cluster_cpu
 
 BIN = pathlib.Path(os.environ.get("VOLADOR_BIN", "build/bin")).resolve()
 
@@ -139,11 +142,21 @@ def plain(home, times=7):
     return statistics.median(waits)
 
 
-def turnaround(home, entrypoint, trials=6):
-    _, stamps, _ = run(home, "turnaround", entrypoint, {"name": "random", "max_trials": trials, "max_concurrent_trials": 1})
+def turnaround(home, entrypoint, more, trials=6):
+    _, stamps, _ = run(home, "turnaround", entrypoint, {"name": "random", "max_trials": trials, "max_concurrent_trials": 1}, more)
     gaps = [later[1] - earlier[1] for earlier, later in zip(stamps, stamps[1:], strict=False) if (earlier[0], later[0]) == ("end", "begin")]
     assert len(gaps) == trials - 1, stamps
     return statistics.median(gaps)
+
+
+COLD = {"VOLADOR_WARM_START": "0"}
+
+
+def asha(home, trials, more):
+    used = cluster_cpu.seconds(home)
+    began, stamps, ended = run(home, "asha", "python3 train.py", {"name": "adaptive_asha", "max_trials": trials, "max_concurrent_trials": 16}, {"WORK": "0.00625", **more})
+    runs = sum(what == "end" for what, _ in stamps)
+    return ended - began, runs, (cluster_cpu.seconds(home) - used) / runs
 
 
 def main():
@@ -152,16 +165,19 @@ def main():
         home = pathlib.Path(name)
         os.environ.update(VOLADOR_HOME=name, HOME=name)
         os.environ.pop("VOLADOR_BIN", None)  # No setting.
+        cluster_cpu.adopt()
         subprocess.run([BIN / "volador", "start", "--head", "--port=0", "--num-cpus=16", "--no-dashboard"], check=True, stdout=subprocess.DEVNULL)
         try:
             run(home, "warm", "model_def:Trial", {"name": "single"})  # The first job starts the template.
             made, bare = create(home), plain(home)
             print(f"experiment_create    {made:6.2f} s    plain loop  {bare:5.2f} s    more {made - bare:5.2f} s")
-            print(f"trial_turnaround     {turnaround(home, 'model_def:Trial'):6.2f} s    start of a plain loop {bare:5.2f} s")
-            print(f"trial_turnaround     {turnaround(home, 'python3 train.py'):6.2f} s    Core API program without PyTorch")
-            began, stamps, ended = run(home, "asha", "python3 train.py", {"name": "adaptive_asha", "max_trials": trials, "max_concurrent_trials": 16}, {"WORK": "0.00625"})
+            for entrypoint, what in (("model_def:Trial", "class with PyTorch"), ("python3 train.py", "Core API program without PyTorch")):
+                warm, cold = turnaround(home, entrypoint, {}), turnaround(home, entrypoint, COLD)
+                print(f"trial_turnaround     {warm:6.3f} s    in new processes {cold:6.3f} s    {what}", flush=True)
             work = 0.00625 * 16 * trials / 16  # If every trial trained in full.
-            print(f"experiment_asha      {ended - began:6.1f} s    {trials} trials, {sum(what == 'end' for what, _ in stamps)} runs; at most {work:.1f} s of work on each slot")
+            for what, more in (("warm", {}), ("in new processes", COLD)):
+                seconds, runs, cpu = asha(home, trials, more)
+                print(f"experiment_asha      {seconds:6.1f} s    {what}: {trials} trials, {runs} runs, {cpu:.3f} CPU-s each; at most {work:.1f} s of work on each slot", flush=True)
         finally:
             subprocess.run([BIN / "volador", "stop"], check=True, stdout=subprocess.DEVNULL)
 

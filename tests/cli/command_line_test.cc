@@ -39,8 +39,8 @@ TEST_F(CommandLine, HelpHasExamplesAndExitCodes) {
   EXPECT_EQ(output.code, 0);
   EXPECT_THAT(output.out, HasSubstr("volador start --head"));
   EXPECT_THAT(output.out, HasSubstr("4 head unreachable"));
-  for (const char* command : {"start", "stop", "status", "list", "logs", "explain", "stack", "timeline", "drain",
-                              "kill", "tune", "completion"}) {
+  for (const char* command : {"start", "stop", "status", "list", "logs", "explain", "stack", "debug", "timeline",
+                              "drain", "kill", "tune", "completion"}) {
     const Output help = run({command, "--help"});
     EXPECT_EQ(help.code, 0) << command;
     EXPECT_THAT(help.out, HasSubstr("Examples:")) << command;

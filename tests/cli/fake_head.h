@@ -34,8 +34,7 @@ class FakeHead {
   template <class Request, class Reply>
   void on(const std::string& operation, std::function<Result<Reply>(const Request&)> answer) {
     const std::scoped_lock lock(mutex_);
-    answers_["/volador.v1." + operation] = [answer =
-                                                std::move(answer)](const std::string& bytes) -> Result<std::string> {
+    answers_[path_of(operation)] = [answer = std::move(answer)](const std::string& bytes) -> Result<std::string> {
       Request request;
       if (!request.ParseFromString(bytes)) return make_error(ErrorCode::kInternal, "the request cannot be parsed");
       auto reply = answer(request);
@@ -87,11 +86,15 @@ class FakeHead {
     FakeHead& head_;
   };
 
+  // "/volador.v1.Jobs/GetJob". DBManager is a service of Katib.
+  static std::string path_of(const std::string& operation) {
+    return (operation.starts_with("DBManager/") ? "/api.v1.beta1." : "/volador.v1.") + operation;
+  }
   Result<std::string> answer(const std::string& method, const std::string& bytes) {
     Answer found;
     {
       const std::scoped_lock lock(mutex_);
-      called_.push_back(method.substr(std::string_view("/volador.v1.").size()));
+      called_.push_back(method.substr(method.find_last_of('.') + 1));
       if (const auto at = answers_.find(method); at != answers_.end()) found = at->second;
     }
     if (!found) return make_error(ErrorCode::kInternal, method + " has no answer in this test");

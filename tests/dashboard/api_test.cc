@@ -17,6 +17,8 @@
 #include "dashboard/study_text.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
+#include "runtime/protocol/volador/v1/katib.pb.h"
+#include "runtime/protocol/volador/v1/models.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
 #include "runtime/protocol/volador/v1/users.pb.h"
 
@@ -143,6 +145,16 @@ TEST(Api, EveryMemberOfARowIsKnown) {
   checkpoint.set_metrics("{}");
   checkpoint.set_metric(1);
   EXPECT_EQ(unknown("/api/v1/determined/trials/{trial}/checkpoints", json_of(checkpoint).dump()), "");
+  v1::KatibResource resource;
+  resource.set_object("{}");
+  EXPECT_EQ(unknown("/api/v1/katib/resources", json_of(resource).dump()), "");
+  v1::Model model;
+  model.set_metadata("{}");
+  EXPECT_EQ(unknown("/api/v1/models", json_of(model).dump()), "");
+  v1::ModelVersion version;
+  version.set_metadata("{}");
+  *version.mutable_checkpoint_info() = checkpoint;
+  EXPECT_EQ(unknown("/api/v1/models/{model}/versions", json_of(version).dump()), "");
   EXPECT_EQ(unknown("/api/v1/users", json_of(v1::User()).dump()), "");
   EXPECT_EQ(unknown("/api/v1/user_groups", json_of(v1::UserGroup()).dump()), "");
   for (const Api::Route& route : Api::routes()) {

@@ -205,6 +205,16 @@ class Hostile(Cluster):
                 self.assertIn(answer.status, (400, 404))
                 self.assertNotIn(b"root:", answer.text)
 
+    def test_oversized_requests_of_the_api_get_its_errors(self):
+        head = b"Host: localhost\r\nConnection: close\r\n"
+        for status, request in ((414, b"GET /api/v1/logs?id=" + b"a" * 5000 + b" HTTP/1.1\r\n" + head + b"\r\n"),
+                                (413, b"POST /api/v1/session HTTP/1.1\r\n" + head + b"Content-Length: 1000000\r\n\r\n" + b"a" * 70_000)):
+            with self.subTest(status=status):
+                got, _ = raw(self.port, request)
+                self.assertEqual(int(got.split()[1]), status)
+                self.assertIn(b"application/problem+json", got)
+                self.assertIn(b'"code":"kInvalidArgument"', got)
+
     def test_oversized_requests(self):
         head = b"Host: localhost\r\nConnection: close\r\n"
         self.assertEqual(self.status(b"GET /" + b"a" * 5000 + b" HTTP/1.1\r\n" + head + b"\r\n")[0], 414)

@@ -147,7 +147,7 @@ class Foreign(set_up.Cluster):
         self.volador("token", "revoke", guest["id"])
         self.assertEqual(self.refused(lambda: list(watch)), grpc.StatusCode.UNAUTHENTICATED)
 
-    READING = ("List", "Get", "Watch", "Status", "Explain", "Logs", "Read", "Stack", "Timeline", "WhoAmI")
+    READING = ("List", "Get", "Watch", "Status", "Explain", "Logs", "Read", "Stack", "Timeline", "WhoAmI", "Preview")
 
     OF_TRIALS = ("GetSearcherEvents", "PostSearcherOperations", "StartTrialRun", "GetTrialOperation", "CompleteTrialOperation", "ReportMetrics", "ReportProgress",
                  "ReportTrialExit", "ReportCheckpoint", "WaitPreemption", "AcknowledgePreemption", "GetGarbage", "ReportGarbage")
@@ -157,7 +157,7 @@ class Foreign(set_up.Cluster):
         database = ProtoReflectionDescriptorDatabase(channel)
         pool = descriptor_pool.DescriptorPool(database)
         services = [pool.FindServiceByName(name) for name in sorted(database.get_services()) if name.startswith("volador.v1.")]
-        self.assertGreaterEqual({service.name for service in services}, {"Cluster", "Experiments", "Jobs", "Live", "Studies"})
+        self.assertGreaterEqual({service.name for service in services}, {"Cluster", "Experiments", "Jobs", "Live", "Models", "Studies"})
         return [(service.full_name, method) for service in services for method in service.methods]
 
     def test_what_changes_something_has_a_request_id_and_what_has_none_is_for_viewers(self):
@@ -174,7 +174,7 @@ class Foreign(set_up.Cluster):
                 if method.name in ("Login", "Logout", "ChangePassword", "CreateUserToken", "StartProviderLogin", "PollProviderLogin"):  # About the caller, viewers too; replies with secrets are not kept.
                     continue
                 self.assertEqual(changes, not method.name.startswith(self.READING))
-                if method.server_streaming or method.name in ("ListTokens", "ListAudit", "ListUsers", "ListUserGroups", "GetExperimentFiles"):  # Not for viewers.
+                if method.server_streaming or method.name in ("ListTokens", "ListAudit", "ListUsers", "ListUserGroups", "GetExperimentFiles", "WatchKatibResources", "PreviewSearch"):  # Not for viewers.
                     continue
                 call = channel.unary_unary(f"/{service}/{method.name}", request_serializer=bytes, response_deserializer=bytes)
                 try:
@@ -188,7 +188,7 @@ class Foreign(set_up.Cluster):
         program = subprocess.Popen([BIN / "tune_sleep", "--num-samples=1", "--seconds=300", "--reports=3000"], env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         self.addCleanup(program.wait)
         self.addCleanup(program.kill)
-        calls = {of: self.methods("operator", of="volador.v1." + of)[1] for of in ("Cluster", "Experiments", "Studies", "Jobs", "Users", "Live")}
+        calls = {of: self.methods("operator", of="volador.v1." + of)[1] for of in ("Cluster", "Experiments", "Models", "Studies", "Jobs", "Users", "Live", "Katib", "TensorBoards")}
         until = time.monotonic() + 40
         rows = lambda topic: json.loads(calls["Live"]("List", topic=topic, page_size=20_000).json)["rows"]
         while not [row for row in rows("experiments") if row["state"] == "running"]:
@@ -213,9 +213,10 @@ class Foreign(set_up.Cluster):
         trial = calls["Experiments"]("CreateExperiment", config=config).experiment.id
         (trial,) = [row.id for row in calls["Experiments"]("ListTrialInfos", experiment=trial).trials]
         calls["Experiments"]("StartTrialRun", trial=trial, run=1)
-        checkpoint = "0b5f1c62-7d3c-4a53-9d6e-1f2a3b4c5d6e"
-        for batches, name in ((1, checkpoint), (2, "1b5f1c62-7d3c-4a53-9d6e-1f2a3b4c5d6e")):  # The trial goes on from the second.
+        checkpoint, newest = "0b5f1c62-7d3c-4a53-9d6e-1f2a3b4c5d6e", "1b5f1c62-7d3c-4a53-9d6e-1f2a3b4c5d6e"
+        for batches, name in ((1, checkpoint), (2, newest)):  # The trial goes on from the second.
             calls["Experiments"]("ReportCheckpoint", trial=trial, run=1, checkpoint={"id": name, "batches": batches})
+        resource = "{apiVersion: batch/v1, kind: Job, metadata: {name: %s}, spec: {template: {spec: {containers: [{name: main, command: ['true']}]}}}}"
         # For each call a request, and a different one that must not be sent with the same id.
         requests = {
             "StartCommand": ({"job": runs, "command": ["true"]}, {"job": runs, "command": ["false"]}),
@@ -223,10 +224,19 @@ class Foreign(set_up.Cluster):
             "SetJobPriority": ({"job": "a", "priority": "urgent"}, {"job": "a", "priority": "normal"}),
             "ExtendJob": ({"job": "a", "duration_s": 60}, {"job": "a", "duration_s": 70}),
             "CreateExperiment": ({"config": config, "paused": True}, {"config": config}),
+            "StartTensorBoard": ({"experiments": [made]}, {"experiments": [made], "idle_s": 60}),
             "EditExperiment": ({"id": made, "notes": "a"}, {"id": made, "notes": "b"}),
             "KillTrial": ({"id": 1}, {"id": 2}),
             "ChangeExperiment": ({"id": made, "command": "kill"}, {"id": made, "command": "cancel"}),
+            "CreateModel": ({"model": {"name": "digits"}}, {"model": {"name": "letters"}}),
+            "RegisterModelVersion": ({"model": "digits", "version": {"checkpoint": newest}}, {"model": "digits", "version": {"checkpoint": checkpoint}}),
+            "EditModel": ({"model": "digits", "notes": "a"}, {"model": "digits", "notes": "b"}),
+            "EditModelVersion": ({"model": "digits", "version": 1, "comment": "a"}, {"model": "digits", "version": 1, "comment": "b"}),
+            "DeleteModelVersion": ({"model": "digits", "version": 1}, {"model": "digits", "version": 2}),
+            "DeleteModel": ({"model": "digits"}, {"model": "letters"}),
             "DeleteCheckpoints": ({"ids": [checkpoint]}, {"ids": ["00000000"]}),
+            "ApplyKatibResources": ({"yaml": resource % "ids"}, {"yaml": resource % "other"}),
+            "DeleteKatibResource": ({"kind": "Job", "namespace": "default", "name": "ids"}, {"kind": "Job", "namespace": "default", "name": "other"}),
             "StopJob": ({"job": "a"}, {"job": "a", "now": True}),
             "DeleteJob": ({"job": "a"}, {"job": "b"}),
             "SetQueue": ({"settings": {"preemption": "never"}}, {"settings": {"preemption": "urgent"}}),

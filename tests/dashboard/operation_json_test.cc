@@ -9,6 +9,7 @@
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
 #include "runtime/protocol/volador/v1/studies.pb.h"
+#include "runtime/protocol/volador/v1/tensorboards.pb.h"
 
 namespace volador::dashboard {
 namespace {
@@ -148,6 +149,24 @@ TEST(OperationJson, WholeNumbersInThePathAndUnsignedOnesInTheBody) {
   const auto negative = parse_body(R"({"operations":[{"seed":-1}]})", fields);
   ASSERT_FALSE(negative);
   EXPECT_EQ(negative.error().message, "operations[0].seed: expected a whole number from 0, below 2^32, got -1");
+}
+
+TEST(OperationJson, ListsOfWholeNumbers) {
+  const operations::Entry& start = *operations::find("TensorBoards/StartTensorBoard");
+  const auto& route = route_of(start, "/api/v1/tensorboards");
+  const auto fields = body_fields_of(start, route);
+  const auto body = parse_body(R"({"experiments":[7,4611686018427387904]})", fields);
+  ASSERT_TRUE(body) << body.error().message;
+  const auto request = request_of(start, route, {}, *body);
+  ASSERT_TRUE(request) << request.error().message;
+  const auto& made = static_cast<const v1::StartTensorBoardRequest&>(**request);
+  ASSERT_EQ(made.experiments_size(), 2);
+  EXPECT_EQ(made.experiments(1), int64_t{1} << 62);
+  for (const char* wrong : {"1", "[1.5]", "[null]", "[\"1\"]"}) {
+    const auto refused = parse_body(std::string(R"({"experiments":)") + wrong + "}", fields);
+    ASSERT_FALSE(refused) << wrong;
+    EXPECT_NE(refused.error().message.find("experiments: expected a list of whole numbers"), std::string::npos);
+  }
 }
 
 TEST(OperationJson, WholeNumbersByName) {

@@ -9,6 +9,7 @@ the machine interleaves it: --round=SEED runs one round again.
   campaign.py --minutes=600 --seed=random  a night
   campaign.py --round=1234567              one round again
   campaign.py --work=counters --fault=HeadKilledOnFullDisk --rounds=10
+  campaign.py --python --rounds=50         Python programs
   campaign.py --list                       the kinds of faults
 
 Exit code 77: network namespaces cannot be made here (needs root).
@@ -57,7 +58,7 @@ class Round:
         try:
             cluster = clusters.Cluster(self.log)
             cluster.start(self.store, self.options.clock_shim)
-            work = works.make(cluster, self.kind, self.rng)
+            work = works.make(cluster, self.kind, self.rng, self.options.python)
             work.start()
             self.log(f"the program runs on {work.machine.name}")
             self.inject_faults(cluster, work)
@@ -133,6 +134,7 @@ def main():
     parser.add_argument("--store", choices=("sqlite", "redis"))
     parser.add_argument("--fault", action="append", dest="fault", help="only this kind; repeated: these kinds")
     parser.add_argument("--clock-shim", help="the compiled clock_shim.c; without it no clocks are stepped")
+    parser.add_argument("--python", action="store_true", help="the programs are workload.py, for which PYTHONPATH names the package")
     parser.add_argument("--list", action="store_true", help="print the kinds of faults")
     parser.add_argument("--keep-going", action="store_true", help="go on after a round that failed")
     options = parser.parse_args()
@@ -146,7 +148,8 @@ def main():
 
     seed = random.SystemRandom().randrange(1 << 31) if options.seed == "random" else int(options.seed)
     end = time.monotonic() + 60 * options.minutes if options.minutes else None
-    most = 1 if options.round is not None else None if end else options.rounds or len(WORK)
+    kinds_of_work = [kind for kind in WORK if kind != "tune"] if options.python else WORK
+    most = 1 if options.round is not None else None if end else options.rounds or len(kinds_of_work)
     print(f"campaign of seed {seed}", flush=True)
     counts, not_run, failed = collections.Counter(), {}, []
     number = 0
@@ -154,7 +157,7 @@ def main():
     while (most is None or number < most) and (end is None or time.monotonic() < end):
         round_seed = options.round if options.round is not None else 1000 * seed + number
         if options.round is None and not given_work:
-            options.work = WORK[number % len(WORK)]
+            options.work = kinds_of_work[number % len(kinds_of_work)]
         one = Round(round_seed, options)
         wrong = one.run()
         counts.update(one.counts)
@@ -164,6 +167,7 @@ def main():
             failed.append(round_seed)
             print(f"round {round_seed} FAILED: {wrong}", flush=True)
             print(f"again: {sys.argv[0]} --round={round_seed} --work={one.kind} --store={one.store} --faults={options.faults}"
+                  + " --python" * options.python
                   + "".join(f" --fault={name}" for name in options.fault or []), flush=True)
             if not options.keep_going:
                 break

@@ -1,7 +1,9 @@
 """What runs while faults happen, and what must be true of it afterwards."""
 
 import collections
+import pathlib
 import subprocess
+import sys
 import unittest
 
 import machines
@@ -19,9 +21,10 @@ class Work:
 
     kinds = ("counters", "tasks", "objects")
 
-    def __init__(self, cluster, kind, rng):
+    def __init__(self, cluster, kind, rng, in_python=False):
         self.cluster = cluster
         self.kind = kind
+        self.program = [sys.executable, pathlib.Path(__file__).with_name("workload.py")] if in_python else [machines.BIN / "fault_workload"]
         self.machine = rng.choice(cluster.lan.machines[:2])
         self.rng = rng
         directory = cluster.directory
@@ -33,7 +36,7 @@ class Work:
 
     def arguments(self):
         actors = self.rng.choice([3, 6, 9])
-        return [machines.BIN / "fault_workload", f"kind={self.kind}", f"ledger={self.ledger}", f"results={self.results}", f"stop={self.stop_file}",
+        return [*self.program, f"kind={self.kind}", f"ledger={self.ledger}", f"results={self.results}", f"stop={self.stop_file}",
                 f"actors={actors}", f"work_ms={self.rng.choice([0, 2, 20])}", f"bound_s={BOUND_SECONDS}"]
 
     def start(self):
@@ -181,5 +184,5 @@ class Tune(Work):
         return f"{self.TRIALS} trials of {self.STEPS} steps, {again} steps executed again"
 
 
-def make(cluster, kind, rng):
-    return Tune(cluster, kind, rng) if kind == "tune" else Work(cluster, kind, rng)
+def make(cluster, kind, rng, in_python):
+    return Tune(cluster, kind, rng) if kind == "tune" else Work(cluster, kind, rng, in_python)

@@ -100,6 +100,30 @@ TEST_F(RunningActors, WhatPrometheusWouldNotTakeIsLeftOutAndCounted) {
   EXPECT_EQ(told.actor_metrics(0).left_out(), 5u);
 }
 
+TEST_F(RunningActors, OneThatWaitsInADebuggerSaysWhere) {
+  core->change_feed().watch();
+  hello();
+  join(kNode1, 1, 1);
+  spawn(1);
+  ready(kNode1, last_start());
+  changes();
+  const auto breakpoint = [&](double value) {
+    auto message = measured(1, "breakpoint", value);
+    (*message.mutable_metrics()->mutable_series(0)->mutable_labels())["place"] = "train.py:41";
+    take(core->on_node_message(now, kNode1, message));
+    return changes();
+  };
+  const auto stopped = breakpoint(1);
+  ASSERT_EQ(stopped.actors_size(), 1);
+  EXPECT_EQ(stopped.actors(0).reason(),
+            "waits in a debugger at train.py:41; volador debug " + id(1).substr(0, 8) + " attaches to it");
+  EXPECT_THAT(*core->explainer().text(now, id(1)), HasSubstr("waits in a debugger at train.py:41"));
+  EXPECT_EQ(breakpoint(1).actors_size(), 0);
+  const auto gone_on = breakpoint(0);
+  ASSERT_EQ(gone_on.actors_size(), 1);
+  EXPECT_EQ(gone_on.actors(0).reason(), "");
+}
+
 TEST_F(RunningActors, OneThatIsNotWellRestartsByItsPolicyWithTheCause) {
   join(kNode1, 1, 1);
   hello();

@@ -87,7 +87,8 @@ class Experiments(unittest.TestCase):
 
     def notes(self, what):
         file = self.notes_folder / "notes"
-        rows = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        lines = file.read_text().splitlines(keepends=True) if file.exists() else []
+        rows = [json.loads(line) for line in lines if line.endswith("\n")]  # The last one may be half written.
         return [row for row in rows if row["what"] == what]
 
     def wait_note(self, what, count=1):

@@ -2,7 +2,7 @@
 
 It takes what it needs from the environment: DET_MASTER, VOLADOR_TOKEN, VOLADOR_TRIAL and VOLADOR_TRIAL_RUN; and NOTES, a folder in which it notes what
 it does. With GATE it waits at this number of batches until the file "open" is there. With CRASH it ends with exit code 7 at this number of batches,
-as often as CRASHES says.
+as often as CRASHES says. STEP_S is the time of a batch in seconds.
 """
 
 import json
@@ -89,6 +89,7 @@ def main():
                     file.write("x")
                 sys.exit(7)
             batches += 1
+            time.sleep(float(os.environ.get("STEP_S", 0)))
             post("/metrics", group="training", batches=batches, metrics={"loss": lr / batches})
             if should_end(storage, batches):
                 return

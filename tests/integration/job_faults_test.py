@@ -19,18 +19,22 @@ TRAIN = """
 import os, pathlib, signal, sys, time
 file = pathlib.Path(sys.argv[1])
 step = int(file.read_text()) if file.exists() else 0
+rank = os.environ.get("RANK", "0")
+def write():
+    file.with_suffix(".new").write_text(str(step))
+    file.with_suffix(".new").rename(file)
 def save(*_):
+    if rank == "0":  # The signal may have come between a step and its writing.
+        write()
     print("saved", step, flush=True)
     sys.exit(0)
 signal.signal(signal.SIGUSR1, save)
-rank = os.environ.get("RANK", "0")
 print("step", step, "of", os.environ.get("WORLD_SIZE", "1"), flush=True)
 while step < int(sys.argv[2]):
     time.sleep(0.02)
     if rank == "0":
         step += 1
-        file.with_suffix(".new").write_text(str(step))
-        file.with_suffix(".new").rename(file)
+        write()
         print("did", step, flush=True)
     else:
         step = int(file.read_text()) if file.exists() else 0

@@ -351,5 +351,159 @@ class JobFaults(unittest.TestCase):
         wait_until("nothing is left", lambda: not self.cluster.home.pids())
 
 
+class OneWorker(Cluster):
+    """A head with a worker of 4 CPUs."""
+
+    def __init__(self):
+        self.home = Home()
+        self.work = self.home.path / "work"
+        self.work.mkdir()
+        self.start_head()
+
+    def start_head(self):
+        self.must("start", "--head", "--cluster=heron", "--port=0", "--name=west", "--num-cpus=4", "--num-gpus=0", "--no-dashboard")
+
+    def add_worker(self, name):
+        token = json.loads(self.must("token", "create", "--role=join", "--json"))["token"]
+        self.must("start", f"--address={self.head_address()}", f"--token={token}", "--num-cpus=4", "--num-gpus=0", f"--name={name}")
+
+
+# Rank 0 listens at MASTER_ADDR:MASTER_PORT and answers each other rank with the sum of all ranks.
+SUM_OF_RANKS = """
+import os, socket, time
+rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+place = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
+if rank == 0:
+    with socket.create_server(place) as server:
+        others = [server.accept()[0] for _ in range(world - 1)]
+        total = sum(int(other.recv(16)) for other in others)
+        for other in others:
+            other.sendall(b"%d" % total)
+else:
+    while True:
+        try:
+            link = socket.create_connection(place)
+            break
+        except ConnectionRefusedError:
+            time.sleep(0.05)
+    link.sendall(b"%d" % rank)
+    total = int(link.recv(16))
+print(f"rank {rank} of {world}: {total}", flush=True)
+"""
+
+PYTORCH_JOB = """
+apiVersion: kubeflow.org/v1
+kind: PyTorchJob
+metadata: {name: summing}
+spec:
+  pytorchReplicaSpecs:
+    Master:
+      replicas: 1
+      restartPolicy: Never
+      template: {spec: {containers: [{name: pytorch, image: example, command: [bash, -c, "exec python3 sum_of_ranks.py"]}]}}
+    Worker:
+      replicas: 2
+      restartPolicy: Never
+      template: {spec: {containers: [{name: pytorch, image: example, command: [bash, -c, "exec python3 sum_of_ranks.py"]}]}}
+"""
+
+
+class SharedNodes(unittest.TestCase):
+    """Jobs of three ranks on a cluster with one worker."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.cluster = OneWorker()
+        (cls.cluster.work / "sum_of_ranks.py").write_text(SUM_OF_RANKS)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.cluster.close()
+
+    def follow(self, *arguments):
+        return self.cluster.run("job", "submit", "--follow", *arguments)
+
+    def test_ranks_of_one_node_have_variables_folders_and_logs_of_their_own(self):
+        script = ("echo own > made-by-$RANK; echo $RANK/$WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $VOLADOR_JOB_NODE $VOLADOR_JOB_HOSTS "
+                  "$(readlink -f .) $VOLADOR_JOB_DIR $(ls -d made-by-*)")
+        ran = self.follow("--nodes=3", "--share-nodes", "--name=three", "--", "bash", "-c", script)
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        lines = sorted(ran.stdout.splitlines())
+        self.assertEqual(len(lines), 3, ran.stdout)
+        seen = {"places": set(), "folders": set(), "job folders": set()}
+        for rank, line in enumerate(lines):
+            prefix, of, place, node, hosts, folder, job_folder, made = line.split()
+            self.assertEqual((prefix, of, node, hosts), (f"[{rank}]", f"{rank}/3", "west", "127.0.0.1,127.0.0.1,127.0.0.1"))
+            self.assertEqual(made, f"made-by-{rank}", "it sees what another rank made")
+            seen["places"].add(place)
+            seen["folders"].add(folder)
+            seen["job folders"].add(job_folder)
+        self.assertEqual({what: len(values) for what, values in seen.items()}, {"places": 1, "folders": 3, "job folders": 3})
+        shown = self.cluster.must("job", "show", "three")
+        self.assertIn("ranks may share a node", shown)
+        self.assertEqual({rank["node"] for rank in self.cluster.job("three")["ranks"]}, {"west"})
+        self.assertEqual({rank["state"] for rank in self.cluster.job("three")["ranks"]}, {"ended"})
+
+    def test_ranks_of_tensorflow_have_ports_of_their_own(self):
+        ran = self.follow("--no-code", "--nodes=3", "--share-nodes", "--mode=tensorflow", "--", "bash", "-c", "echo $TF_CONFIG")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        configs = [json.loads(line.split(" ", 1)[1]) for line in ran.stdout.splitlines()]
+        self.assertEqual(sorted(one["task"]["index"] for one in configs), [0, 1, 2])
+        self.assertEqual({len(set(one["cluster"]["worker"])) for one in configs}, {3})
+
+    def test_a_launcher_starts_processes_on_the_other_ranks_of_its_node(self):
+        (self.cluster.work / "where.sh").write_text("echo $1 $VOLADOR_JOB_RANK\n")
+        ran = self.follow("--nodes=3", "--share-nodes", "--mode=mpi", "--", "bash", "-c",
+                          "for i in 1 2 3; do ssh server$i \"cd $PWD && sh where.sh server$i\"; done; : mpirun")
+        self.assertEqual(ran.returncode, 0, ran.stderr)
+        self.assertEqual([line.split(" ", 1)[-1] for line in ran.stdout.splitlines()], ["server1 0", "server2 1", "server3 2"])
+
+    def test_what_does_not_fit_is_refused_with_the_way_out(self):
+        alone = self.follow("--no-code", "--nodes=3", "--", "true")
+        self.assertNotEqual(alone.returncode, 0)
+        self.assertIn("it needs 3 nodes, and 1 could hold it; with --share-nodes", alone.stderr)
+        many = self.follow("--no-code", "--nodes=5", "--share-nodes", "--", "true")
+        self.assertIn("it needs room for 5 ranks, and the nodes have room for 4", many.stderr)
+
+    def test_a_failing_rank_ends_the_others(self):
+        script = "if [ $RANK = 1 ]; then exit 9; fi; trap 'echo saved; exit 0' TERM; sleep 100 & wait"
+        ran = self.follow("--no-code", "--nodes=3", "--share-nodes", "--", "bash", "-c", script)
+        self.assertEqual(ran.returncode, 9, ran.stderr)
+        self.assertIn("rank 1 on node west: exited with code 9", ran.stderr)
+
+    def test_replicas_of_a_pytorch_job_talk_to_their_master_on_one_node(self):
+        file = self.cluster.work / "summing.yaml"
+        file.write_text(PYTORCH_JOB)
+        self.cluster.must("apply", "-f", str(file), "--code=.")
+        job = wait_until("it ended", lambda: [one for one in json.loads(self.cluster.must("job", "list", "--json"))["jobs"]
+                                              if one["spec"]["name"] == "summing" and one["state"] in ("succeeded", "failed")])[0]
+        self.assertEqual(job["state"], "succeeded", self.cluster.must("job", "logs", job["id"]))
+        self.assertEqual(sorted(line.split("] ", 1)[-1] for line in self.cluster.must("job", "logs", job["id"]).splitlines()),
+                         ["rank 0 of 3: 3", "rank 1 of 3: 3", "rank 2 of 3: 3"])
+        self.assertEqual({rank["node"] for rank in job["ranks"]}, {"west"})
+
+
+class SharedNodesFaults(unittest.TestCase):
+    def setUp(self):
+        self.cluster = OneWorker()
+        self.addCleanup(self.cluster.close)
+
+    def test_all_ranks_of_a_killed_worker_run_again_together(self):
+        go_on = self.cluster.work / "go-on"
+        job = self.cluster.submit("--no-code", "--nodes=3", "--share-nodes", "--", "bash", "-c",
+                                  f"echo up; until [ -e {go_on} ]; do sleep 0.1; done")
+        self.cluster.wait_state(job, "running")
+        self.cluster.kill(self.cluster.pid_of("worker", "west"))
+        self.cluster.add_worker("north")
+        again = self.cluster.wait_state(job, "running", seconds=120)
+        again = wait_until("it runs there", lambda: (found := self.cluster.job(job))["state"] == "running"
+                           and {rank["node"] for rank in found["ranks"]} == {"north"} and found, 120)
+        self.assertEqual([rank["attempt"] for rank in again["ranks"]], [2, 2, 2])
+        self.assertEqual([rank["node"] for rank in again["earlier"]], ["west", "west", "west"])
+        go_on.touch()
+        ended = self.cluster.wait_state(job, "succeeded", "failed")
+        self.assertEqual((ended["state"], ended["restarts"]), ("succeeded", 0), ended["reason"])
+
+
 if __name__ == "__main__":
     unittest.main()

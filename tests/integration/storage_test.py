@@ -320,7 +320,7 @@ class Storages(unittest.TestCase):
 
     def test_a_killed_run_goes_on_on_another_machine_from_its_copy(self):
         endpoint = f"?endpoint=http://127.0.0.1:{self.moto.port}"
-        arguments = [f"ledger={self.home.path / 'ledger'}", "trials=2", "step_ms=100", "steps=60", "every=5"]
+        arguments = [f"ledger={self.home.path / 'ledger'}", "trials=2", "step_ms=100", "steps=150", "every=5"]  # Long enough to be killed before their end on a busy machine.
         process = self.home.start(BIN / "oracle_trials", *arguments, f"storage=s3://models/killed{endpoint}", output=self.home.path / "out", **self.s3)
         wait_until("checkpoints of both trials are in the copy",
                    lambda: len({key.split("/")[2] for key in self.keys("killed") if key.endswith("/checkpoint.json")}) == 2)
@@ -340,7 +340,7 @@ class Storages(unittest.TestCase):
         directory = self.home.path / "volador_results" / key
         self.assertIn(f"directory {directory}", ran.stdout)
         for path in directory.glob("*/result.json"):
-            self.assertEqual([json.loads(line)["training_iteration"] for line in path.read_text().splitlines()], list(range(1, 61)))
+            self.assertEqual([json.loads(line)["training_iteration"] for line in path.read_text().splitlines()], list(range(1, 151)))
         # Trials went on from checkpoints, not from the beginning.
         first = min(int(line.split()[3]) for line in (self.home.path / "ledger").read_text().splitlines())
         self.assertGreater(first, 1)

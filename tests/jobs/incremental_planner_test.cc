@@ -126,6 +126,7 @@ class RandomHistory {
     if (below(12) == 0) job.avoids = {"n1", "n2"};
     if (job.nodes > 1 && below(2) == 0) job.min_nodes = 1 + below(static_cast<unsigned>(job.nodes));
     if (below(12) == 0) job.per_node.set(below(2) == 0 ? "licence" : "tape", kUnit);
+    job.shares_nodes = job.nodes > 1 && below(2) == 0;
     queue_.push_back(job);
     planner_.put(job);
   }

@@ -358,4 +358,15 @@ class JobCoreTest : public testing::Test {
   std::vector<std::string> removals_;  // Request ids that the head has not answered.
 };
 
+// Two nodes with 4 GPUs each.
+class JobCoreOnTwoNodesTest : public JobCoreTest {
+ protected:
+  explicit JobCoreOnTwoNodesTest(JobLimits limits = {}) : JobCoreTest(limits) {
+    node("oak", 4);
+    node("elm", 4);
+    look();
+    sent_.clear();
+  }
+};
+
 }  // namespace volador::jobs

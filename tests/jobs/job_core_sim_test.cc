@@ -64,6 +64,7 @@ struct SimActor {
 struct SimGroup {
   std::vector<ResourceSet> bundles;
   std::vector<int> nodes;
+  bool shares = false;  // Bundles may be on one node.
   bool ready = false;
   bool removed = false;
   std::vector<std::pair<int, std::string>> waiting;  // Connection and request id.
@@ -301,6 +302,7 @@ class JobSimulation {
     spec.set_nodes(chance(60) ? 1 : static_cast<int>(between(2, 3)));
     if (spec.nodes() > 1 && chance(50)) spec.set_min_nodes(static_cast<int>(between(1, spec.nodes() - 1)));
     spec.set_grow(spec.min_nodes() > 0 && chance(50));
+    spec.set_share_nodes(spec.nodes() > 1 && chance(40));
     spec.set_gpus(static_cast<double>(between(0, 4)));
     spec.set_cpus(static_cast<double>(between(1, 4)));
     if (chance(40)) {
@@ -438,6 +440,7 @@ class JobSimulation {
         open_groups_.insert(spec.group_id());
         for (const auto& bundle : spec.bundles()) group.bundles.push_back(volador::resources_of(bundle));
         group.nodes.assign(group.bundles.size(), kSimNowhere);
+        group.shares = spec.strategy() == protocol::PACK;
       }
       answer_group(request.connection, message.create_group().request_id(), spec.group_id());
     } else if (message.has_find_group()) {
@@ -587,7 +590,12 @@ class JobSimulation {
     std::vector<int> places = group.nodes;
     for (size_t i = 0; i < places.size(); ++i) {
       for (int node = 0; node < 4 && places[i] == kSimNowhere; ++node) {
-        if (std::ranges::find(places, node) == places.end() && has_room(node, group.bundles[i])) places[i] = node;
+        ResourceSet wanted = group.bundles[i];
+        for (size_t other = 0; other < places.size(); ++other) {
+          if (places[other] == node && group.nodes[other] == kSimNowhere) wanted += group.bundles[other];
+        }
+        const bool may_use = group.shares || std::ranges::find(places, node) == places.end();
+        if (may_use && has_room(node, wanted)) places[i] = node;
       }
     }
     if (std::ranges::find(places, kSimNowhere) != places.end()) return;

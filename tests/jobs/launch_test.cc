@@ -469,6 +469,16 @@ TEST(LaunchTest, TensorFlowGetsBracketsAroundIpv6) {
   EXPECT_THAT(launched(request).env.at("TF_CONFIG"), HasSubstr(R"(["[fd00::1]:2222", "10.0.0.2:2222"])"));
 }
 
+TEST(LaunchTest, RanksOfTensorFlowOnOneHostHaveDifferentPorts) {
+  LaunchRequest request = launch_request(LaunchMode::kTensorFlow, 0, 1, 2, kTrain);
+  request.hosts = {"10.0.0.1", "10.0.0.2", "10.0.0.1", "10.0.0.1"};
+  request.shared_port = 3000;
+  EXPECT_THAT(launched(request).env.at("TF_CONFIG"),
+              HasSubstr(R"(["10.0.0.1:2222", "10.0.0.2:2222", "10.0.0.1:3000", "10.0.0.1:3001"])"));
+  request.shared_port = 65534;
+  EXPECT_EQ(launch_error(make_launch(request)), "shared_port: expected 1 to 65533 for 4 ranks, got 65534");
+}
+
 TEST(LaunchTest, OutOfRangeFieldsAreNamed) {
   const auto error_of = [](LaunchMode mode, auto change) {
     LaunchRequest request = launch_request(mode, 2, 4, 0, kTrain);

@@ -186,6 +186,24 @@ TEST_F(LogPolicyCoreTest, AnExcludedNodeIsAvoidedByLaterAttempts) {
   EXPECT_EQ(spawns()[0].spec().wishes().node(), "n1") << "the head would choose by itself";
 }
 
+TEST_F(LogPolicyCoreTest, AnExcludedNodeIsAvoidedByTheNextRunsOfATrial) {
+  v1::JobSpec spec = with_policy("ECC", "exclude_node");
+  spec.set_trial("57.1");
+  const std::string first = running(spec);
+  ASSERT_EQ(job(first).ranks(0).node(), "n0");
+  matches(first, "ECC error");
+  exits(first, 1);
+  look();
+  spec.set_trial("57.3");  // The second run was never submitted.
+  EXPECT_THAT(job(submit(spec)).avoids(), ElementsAre("n0"));
+  restart();
+  connect();
+  spec.set_trial("57.4");
+  EXPECT_THAT(job(submit(spec)).avoids(), ElementsAre("n0"));
+  spec.set_trial("58.1");
+  EXPECT_THAT(job(submit(spec)).avoids(), IsEmpty()) << "another trial";
+}
+
 TEST_F(LogPolicyCoreTest, AGroupAvoidsTheNodeByARule) {
   v1::JobSpec spec = with_policy("ECC", "exclude_node");
   spec.set_nodes(2);

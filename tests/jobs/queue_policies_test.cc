@@ -418,6 +418,7 @@ class PolicySimulation {
   int limited = 0;
   int blocked_in_both = 0;
   int elastic = 0;  // Jobs that started on fewer nodes than they take.
+  int shared = 0;   // Jobs that started with several ranks on a node.
 
  private:
   int below(unsigned limit) { return static_cast<int>(random_() % limit); }
@@ -431,6 +432,7 @@ class PolicySimulation {
     job.project = fmt::format("p{}", below(static_cast<unsigned>(mode_.projects)));
     job.pool = below(3) == 0 ? "small" : "default";
     if (below(5) == 0) job.nodes = (job.min_nodes = job.nodes) + 1 + below(2);
+    job.shares_nodes = below(3) == 0;
     if (mode_.preempt && below(4) == 0) job.priority = JobPriority::kUrgent;
     run_ms_[job.number] = 1 + below(1500);
     job.limit_ms = run_ms_[job.number] + below(400);
@@ -447,7 +449,7 @@ class PolicySimulation {
     return sum;
   }
 
-  // Nodes of the job's pool on which it fits with what these running jobs hold.
+  // How many ranks of the job fit in its pool with what these running jobs hold.
   int fitting_with(const QueuedJob& job, const std::set<JobNumber>& ended) const {
     int fitting = 0;
     for (const PlanNode& node : cluster_.view.nodes) {
@@ -458,7 +460,11 @@ class PolicySimulation {
           if (name == node.name) free += held;
         }
       }
-      if (node.pool == job.pool && job.per_node.fits_in(free)) ++fitting;
+      if (node.pool != job.pool) continue;
+      for (int ranks = 0; ranks < (job.shares_nodes ? job.nodes : 1) && job.per_node.fits_in(free); ++ranks) {
+        free -= job.per_node;
+        ++fitting;
+      }
     }
     return fitting;
   }
@@ -561,8 +567,10 @@ class PolicySimulation {
     const auto at = std::ranges::find(cluster_.queue, number, &QueuedJob::number);
     const QueuedJob job = *at;
     cluster_.queue.erase(at);
-    const auto count = static_cast<int>(std::set(placement.nodes.begin(), placement.nodes.end()).size());
-    ASSERT_EQ(static_cast<size_t>(count), placement.nodes.size());
+    const auto count = static_cast<int>(placement.nodes.size());
+    const std::set different(placement.nodes.begin(), placement.nodes.end());
+    ASSERT_TRUE(job.shares_nodes || different.size() == placement.nodes.size());
+    shared += different.size() < placement.nodes.size() ? 1 : 0;
     ASSERT_GE(count, job.least_nodes());
     ASSERT_LE(count, job.nodes);
     elastic += count < job.nodes ? 1 : 0;
@@ -621,7 +629,7 @@ class PolicySimulation {
 };
 
 TEST(QueuePolicies, RandomClustersKeepTheRules) {
-  int preemptions = 0, limited = 0, blocked_in_both = 0, elastic = 0;
+  int preemptions = 0, limited = 0, blocked_in_both = 0, elastic = 0, shared = 0;
   for (unsigned seed = 1; seed <= 200; ++seed) {
     SCOPED_TRACE(fmt::format("seed {}", seed));
     PolicySimulation simulation(
@@ -632,8 +640,10 @@ TEST(QueuePolicies, RandomClustersKeepTheRules) {
     limited += simulation.limited;
     blocked_in_both += simulation.blocked_in_both;
     elastic += simulation.elastic;
+    shared += simulation.shared;
   }
   EXPECT_GT(elastic, 200);
+  EXPECT_GT(shared, 100);
   EXPECT_GT(preemptions, 100);
   EXPECT_GT(limited, 1000);
   EXPECT_GT(blocked_in_both, 500);

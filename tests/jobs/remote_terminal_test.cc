@@ -173,6 +173,16 @@ TEST_F(UserCommandTest, ASecondReaderTakesThePlaceOfTheFirst) {
   EXPECT_EQ(second.get_future().get().front().bytes.data, "got word\n");
 }
 
+TEST_F(UserCommandTest, OutputForAReaderThatIsGoneStaysForTheNextOne) {
+  ASSERT_TRUE(start({"bash", "-c", "read -r line; echo \"got $line\"; read -r line"}, false));
+  std::promise<RemoteCommands::Events> first;
+  commands_->take(
+      "c", [&](RemoteCommands::Events events) { first.set_value(std::move(events)); }, 1h, [] { return true; });
+  type("word\n");
+  EXPECT_TRUE(first.get_future().get().empty());
+  EXPECT_EQ(take().front().bytes.data, "got word\n");
+}
+
 TEST_F(UserCommandTest, UsersRunALimitedNumberOfCommands) {
   commands_.emplace(surroundings_, RemoteCommands::Limits{.commands = 2});
   ASSERT_TRUE(start({"sleep", "1000"}, false, "a"));

@@ -94,6 +94,11 @@ TEST(SshArgumentsTest, ANodeIsFoundByEachOfItsNames) {
   std::vector<Peer> shared = kPeers;
   shared[1].address = shared[0].address;
   EXPECT_EQ(find_peer(shared, 0, "10.0.0.1"), std::nullopt);
+  shared[1].node = shared[0].node;  // Ranks of one node.
+  EXPECT_EQ(find_peer(shared, 0, "10.0.0.1"), 0);
+  EXPECT_EQ(find_peer(shared, 1, "10.0.0.1"), 1);
+  EXPECT_EQ(find_peer(shared, 1, "west"), 1);
+  EXPECT_EQ(find_peer(shared, 1, "server1"), 0);
   EXPECT_EQ(list_of_peers(kPeers), "server1 (west, 10.0.0.1), server2 (east, 10.0.0.2)");
 }
 

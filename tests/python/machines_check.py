@@ -4,6 +4,8 @@ import importlib.util
 import json
 import os
 import pathlib
+import pty
+import select
 import signal
 import subprocess
 import sys
@@ -50,6 +52,50 @@ class Python(machines.LanTest):
         self.assertEqual(said, ["m2", "True", "True", "m1", "m2"])
         self.stop_all()
 
+    def test_a_debugger_on_another_machine_is_attached_to(self):
+        program = subprocess.Popen(
+            self.program(
+                """
+                import sys, volador
+                volador.init()
+                class There(volador.Actor):
+                    def double(self, value):
+                        breakpoint()
+                        return 2 * value
+                actor = There.options(name="there", node="m2").remote()
+                print(actor.double.remote(20).result(timeout=80), flush=True)
+                sys.stdin.readline()
+                """
+            ),
+            env=self.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(lambda: program.poll() is not None or program.kill())
+        for line in program.stderr:
+            if "attach with `volador debug there`" in line:
+                break
+        master, slave = pty.openpty()
+        debug = subprocess.Popen(self.head.command(machines.BIN / "volador", "debug", "there"), env=self.environment(), stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
+        os.close(slave)
+        self.assertIn("(Pdb) ", self.text_until(master, "(Pdb) "))
+        os.write(master, b"value = 4\n")
+        self.text_until(master, "(Pdb) ")
+        os.write(master, b"c\n")
+        self.assertIn("the call goes on", self.text_until(master, "the call goes on"))
+        self.assertEqual(debug.wait(30), 0)
+        os.close(master)
+        self.assertEqual(program.communicate("\n", timeout=60)[0].split(), ["8"])
+        self.stop_all()
+
+    def text_until(self, terminal, end):
+        text = ""
+        while end not in text:
+            self.assertTrue(select.select([terminal], [], [], 60)[0], text)
+            try:
+                text += os.read(terminal, 65536).decode()
+            except OSError:
+                self.fail(f"the terminal was closed after {text!r}")
+        return text
+
     def test_a_lost_machine_ends_no_program_whose_actors_may_restart(self):
         program = subprocess.Popen(
             self.program(
@@ -76,6 +122,31 @@ class Python(machines.LanTest):
         program.stdin.flush()
         self.assertEqual(program.stdout.readline(), "4 m1\n")
         self.assertEqual(program.wait(30), 0)
+
+    def test_a_large_result_that_is_lost_with_its_machine_is_made_again(self):
+        program = subprocess.Popen(
+            self.program(
+                """
+                import sys, numpy, volador
+                volador.init()
+                @volador.task(num_cpus=0.5)
+                def make(seed): return numpy.arange(50_000) + seed
+                @volador.task(num_cpus=0.5)
+                def total(array): return int(array.sum())
+                made = make.options(prefer_node="m2").remote(1)
+                volador.wait([made])
+                print("made", flush=True)
+                sys.stdin.readline()
+                print(total.options(node="m1").remote(made).result(timeout=60) == sum(range(1, 50_001)), flush=True)
+                """
+            ),
+            env=self.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )
+        self.addCleanup(lambda: program.poll() is not None or program.kill())
+        self.assertEqual(program.stdout.readline(), "made\n")
+        self.lan.machines[1].signal_all(signal.SIGKILL)
+        said, _ = program.communicate("\n", timeout=80)
+        self.assertEqual((said, program.returncode), ("True\n", 0))
 
     def test_modules_and_files_of_the_program_travel_with_it(self):
         # The program's folder is in mounts of its own, as on a machine of its own.

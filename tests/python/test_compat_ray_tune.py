@@ -9,8 +9,10 @@ import tempfile
 import pytest
 
 from volador.compat.ray import train, tune
-from volador.compat.ray.tune.schedulers import ASHAScheduler, PopulationBasedTraining
-from volador.compat.ray.tune.search import ConcurrencyLimiter
+from volador.compat.ray.tune.experiment import Trial
+from volador.compat.ray.tune.logger import LoggerCallback
+from volador.compat.ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
+from volador.compat.ray.tune.search import ConcurrencyLimiter, Searcher
 from volador.compat.ray.tune.search.optuna import OptunaSearch
 
 
@@ -135,3 +137,162 @@ def test_errors_are_kept_and_what_is_not_there_is_refused(tmp_path):
         tune.Tuner(objective, run_config=tune.RunConfig(callbacks=[object()])).fit()
     with pytest.raises(ValueError, match="time_attr"):
         ASHAScheduler(time_attr="time_total_s")
+
+
+class Steps(Searcher):
+    """A search of a user's, with a state of its own."""
+
+    def __init__(self):
+        super().__init__(metric="loss", mode="min")
+        self.next = 0
+        self.results = []
+        self.completed = {}
+
+    def set_search_properties(self, metric, mode, config, **spec):
+        self.space = config
+        return super().set_search_properties(metric, mode, config, **spec)
+
+    def suggest(self, trial_id):
+        if self.next == 5:
+            return Searcher.FINISHED
+        if self.next > len(self.completed) + 1:
+            return None
+        self.next += 1
+        return {"x": self.next}
+
+    def on_trial_result(self, trial_id, result):
+        self.results.append((trial_id, result["training_iteration"]))
+
+    def on_trial_complete(self, trial_id, result=None, error=False):
+        self.completed[trial_id] = None if error else result[self.metric]
+
+    def save(self, checkpoint_path):
+        with open(checkpoint_path, "w") as file:
+            json.dump([self.next, self.completed], file)
+
+    def restore(self, checkpoint_path):
+        with open(checkpoint_path) as file:
+            self.next, self.completed = json.load(file)
+
+
+def slope(config):
+    for step in range(1, 5):
+        tune.report({"loss": config["x"] / step})
+
+
+def test_a_searcher_of_a_user_and_its_state(tmp_path):
+    def fit(searcher, samples, directory=None):
+        config = tune.TuneConfig(metric="loss", mode="min", num_samples=samples, search_alg=ConcurrencyLimiter(searcher, max_concurrent=2))
+        run = tune.RunConfig(name="steps", storage_path=str(tmp_path), verbose=0)
+        if directory is None:
+            return tune.Tuner(slope, param_space={"kept": 1}, tune_config=config, run_config=run).fit()
+        assert tune.Tuner.can_restore(directory)
+        return tune.Tuner.restore(directory, slope, param_space={"kept": 1}, tune_config=config, run_config=run).fit()
+
+    first = Steps()
+    results = fit(first, 3)
+    assert [result.config for result in results] == [{"x": i, "kept": 1} for i in (1, 2, 3)]
+    assert first.space == {"kept": 1} and first.completed == {str(i): (i + 1) / 4 for i in range(3)}
+    assert sorted(first.results) == [(str(i), step) for i in range(3) for step in range(1, 5)]
+    second = Steps()
+    more = fit(second, 10, results.experiment_path)
+    assert [result.config["x"] for result in more] == [1, 2, 3, 4, 5]
+    assert second.completed == {str(i): (i + 1) / 4 for i in range(5)}
+    assert len(second.results) < 20  # It was not told again what its state includes.
+
+
+class Cutoff(FIFOScheduler):
+    def on_trial_result(self, tune_controller, trial, result):
+        assert trial in tune_controller.get_trials() and trial.status == Trial.RUNNING
+        return self.STOP if result["loss"] > 1 and result["training_iteration"] == 2 else self.CONTINUE
+
+
+class Turns(TrialScheduler):
+    """One step of each trial in turn."""
+
+    def __init__(self):
+        self.order = []
+
+    def on_trial_result(self, tune_controller, trial, result):
+        self.order.append(trial.config["x"])
+        return TrialScheduler.PAUSE if result["training_iteration"] < 3 else TrialScheduler.CONTINUE
+
+    def choose_trial_to_run(self, tune_controller):
+        paused = [trial for trial in tune_controller.get_live_trials() if trial.status == Trial.PAUSED]
+        return min(paused, key=lambda trial: (trial.last_result["training_iteration"], trial.config["x"])) if len(paused) == 2 else None
+
+
+def test_schedulers_of_users(tmp_path):
+    run = tune.RunConfig(storage_path=str(tmp_path), verbose=0)
+    space = {"x": tune.grid_search([1, 2, 4])}
+    results = tune.Tuner(slope, param_space=space, tune_config=tune.TuneConfig(metric="loss", mode="min", scheduler=Cutoff()), run_config=run).fit()
+    assert [result.metrics["training_iteration"] for result in results] == [4, 4, 2]
+
+    class Walk(tune.Trainable):
+        def setup(self, config):
+            self.count = 0
+
+        def step(self):
+            self.count += 1
+            return {"loss": self.count, "done": self.count == 3}
+
+        def save_checkpoint(self, checkpoint_dir):
+            with open(os.path.join(checkpoint_dir, "count"), "w") as file:
+                file.write(str(self.count))
+
+        def load_checkpoint(self, checkpoint_dir):
+            with open(os.path.join(checkpoint_dir, "count")) as file:
+                self.count = int(file.read())
+
+    turns = Turns()
+    walked = tune.Tuner(Walk, param_space={"x": tune.grid_search([1, 2])}, tune_config=tune.TuneConfig(metric="loss", mode="max", scheduler=turns), run_config=run).fit()
+    assert [result.metrics["loss"] for result in walked] == [3, 3] and sorted(turns.order) == [1, 1, 1, 2, 2, 2]
+
+    class Mine(ASHAScheduler):
+        def on_trial_result(self, tune_controller, trial, result):
+            return self.STOP
+
+    with pytest.raises(ValueError, match="Mine has its own on_trial_result.*FIFOScheduler"):
+        tune.Tuner(slope, param_space=space, tune_config=tune.TuneConfig(metric="loss", mode="min", scheduler=Mine()), run_config=run).fit()
+
+
+def test_callbacks_of_users(tmp_path):
+    class Tells(tune.Callback):
+        def __init__(self):
+            self.lines = []
+
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            assert trial in trials and result["trial_id"] == trial.trial_id
+            self.lines.append(result["loss"])
+
+        def on_trial_complete(self, iteration, trials, trial, **info):
+            assert trial.status == Trial.TERMINATED
+            self.lines.append("complete")
+
+        def on_experiment_end(self, trials, **info):
+            self.lines.append(len(trials))
+
+    class Log(LoggerCallback):
+        def __init__(self):
+            self.lines = []
+
+        def log_trial_start(self, trial):
+            self.lines.append("start")
+
+        def log_trial_result(self, iteration, trial, result):
+            self.lines.append(result["training_iteration"])
+
+        def log_trial_end(self, trial, failed=False):
+            self.lines.append(failed)
+
+    tells, log = Tells(), Log()
+    tune.Tuner(slope, param_space={"x": 1}, run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0, callbacks=[tells, log])).fit()
+    assert tells.lines == [1, 1 / 2, 1 / 3, 1 / 4, "complete", 1]
+    assert log.lines == ["start", 1, 2, 3, 4, False]
+
+    class Broken(tune.Callback):
+        def on_trial_result(self, iteration, trials, trial, result, **info):
+            raise KeyError("nothing")
+
+    with pytest.raises(KeyError, match="nothing"):
+        tune.Tuner(slope, param_space={"x": 1}, run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0, callbacks=[Broken()])).fit()

@@ -818,8 +818,8 @@ def test_the_alias_gives_the_same_modules_and_yields_to_a_real_package(tmp_path,
 
     assert determined is det and determined.pytorch is pytorch
     assert PyTorchTrial is pytorch.PyTorchTrial and SkipBatchSampler is samplers.SkipBatchSampler
-    with pytest.raises(ModuleNotFoundError, match="determined.keras"):
-        import determined.keras  # noqa: F401
+    with pytest.raises(ModuleNotFoundError, match="determined.estimator"):
+        import determined.estimator  # noqa: F401
     del sys.modules["determined"]
     (tmp_path / "determined" / "__init__.py").write_text("real = True\n")
     import determined

@@ -9,10 +9,14 @@ import pytest
 pytest.importorskip("numpy")
 
 import volador  # noqa: E402
-from volador.compat.determined.experimental import ExperimentState, TrialState, _api, client  # noqa: E402
+from volador.compat.determined.experimental import ExperimentState, ModelSortBy, OrderBy, TrialState, _api, client  # noqa: E402
 
 EXPERIMENT = {"id": "5", "name": "digits", "state": "ACTIVE", "progress": 0.5, "archived": False, "reason": "", "smaller_is_better": True, "config": '{"name":"digits"}'}
 TRIAL = {"id": "9", "experiment": "5", "state": "COMPLETED", "hparams": '{"lr":0.1}', "restarts": "1", "batches": "30", "best_metric": 0.25, "job": "", "latest_checkpoint": "c3"}
+
+
+MODEL = {"id": "3", "name": "digits", "description": "all of them", "notes": "", "labels": ["vision"], "metadata": '{"a":1}', "user": "ada", "archived": False, "created_ms": "1000", "changed_ms": "2000", "newest_version": "2", "aliases": {"production": "1"}}
+VERSION = {"model": "digits", "version": "2", "name": "", "comment": "", "notes": "", "metadata": "{}", "user": "ada", "created_ms": "2000"}
 
 
 def checkpoint(uuid, batches, metric=None, storage="", **metrics):
@@ -26,7 +30,7 @@ class Cluster:
         self.replies = {}
 
     def call(self, operation, text):
-        operation, request = operation.removeprefix("Experiments/"), json.loads(text)
+        operation, request = operation.removeprefix("Experiments/").removeprefix("Models/"), json.loads(text)
         if "request_id" in request:
             assert len(request.pop("request_id")) == 32
         self.calls.append((operation, request))
@@ -110,3 +114,61 @@ def test_metrics_are_united_by_step(cluster):
     assert cluster.calls[-1] == ("GetMetrics", {"trials": [9], "group": "validation", "max_points": -1})
     assert (first.steps_completed, first.metrics) == (10, {"loss": 0.5, "accuracy": 0.75})
     assert first.end_time == datetime.datetime(1970, 1, 1, 0, 0, 1, tzinfo=datetime.timezone.utc) and math.isnan(second.metrics["loss"])
+
+
+def test_models_have_versions_that_are_checkpoints(cluster):
+    version = {**VERSION, "checkpoint_info": checkpoint("c2", 20, 0.5), "aliases": ["staging"]}
+    cluster.replies = {
+        "CreateModel": MODEL,
+        "GetModel": MODEL,
+        "RegisterModelVersion": version,
+        "GetModelVersion": version,
+        "ListModelVersions": {"versions": [version, {**VERSION, "version": "1"}], "total": "2"},
+        "EditModelVersion": {**version, "name": "second", "notes": "n"},
+        "DeleteModelVersion": {},
+        "EditModel": MODEL,
+        "DeleteModel": {},
+    }
+    model = client.create_model("digits", "all of them", metadata={"a": 1}, labels=["vision"])
+    assert cluster.calls == [("CreateModel", {"model": {"name": "digits", "description": "all of them", "metadata": '{"a": 1}', "labels": ["vision"], "workspace": ""}})]
+    assert (model.model_id, model.name, model.metadata, model.labels, model.username, model.aliases) == (3, "digits", {"a": 1}, ["vision"], "ada", {"production": 1})
+    assert model.last_updated_time == datetime.datetime(1970, 1, 1, 0, 0, 2, tzinfo=datetime.timezone.utc)
+    made = model.register_version("c2", comment="all data")
+    assert cluster.calls[-1] == ("RegisterModelVersion", {"model": "3", "version": {"checkpoint": "c2", "name": "", "comment": "all data"}})
+    assert (made.model_version, made.model_name, made.checkpoint.uuid, made.checkpoint.metric, made.aliases) == (2, "digits", "c2", 0.5, ["staging"])
+    assert model.get_version().model_version == 2 and cluster.calls[-1] == ("GetModelVersion", {"model": "3", "version": ""})
+    model.get_version("production")
+    assert cluster.calls[-1] == ("GetModelVersion", {"model": "3", "version": "production"})
+    assert [each.model_version for each in model.get_versions()] == [2, 1] and [each.model_version for each in model.list_versions(OrderBy.ASC)] == [1, 2]
+    made.set_name("second")
+    assert cluster.calls[-1] == ("EditModelVersion", {"model": "3", "version": 2, "name": "second"})
+    made.set_notes("n")
+    assert (made.name, made.notes) == ("second", "n")
+    made.delete()
+    assert cluster.calls[-1] == ("DeleteModelVersion", {"model": "3", "version": 2})
+    edits = {
+        "add_metadata": ({"b": 2}, {"metadata": '{"a": 1, "b": 2}'}),
+        "remove_metadata": (["a"], {"metadata": "{}"}),
+        "set_labels": (["new"], {"add_labels": ["new"], "remove_labels": ["vision"]}),
+        "set_description": ("d", {"description": "d"}),
+    }
+    for method, (argument, change) in edits.items():
+        getattr(model, method)(argument)
+        assert cluster.calls[-1] == ("EditModel", {"model": "3", **change})
+    model.promote(made, "production")
+    assert cluster.calls[-1] == ("EditModel", {"model": "3", "set_aliases": {"production": 2}})
+    for method, archived in (("archive", True), ("unarchive", False)):
+        getattr(model, method)()
+        assert cluster.calls[-1] == ("EditModel", {"model": "3", "archived": archived})
+    model.delete()
+    assert cluster.calls[-1] == ("DeleteModel", {"model": "3"})
+    cluster.replies["GetModel"] = {**MODEL, "newest_version": "0"}
+    assert client.get_model("digits").get_version() is None
+
+
+def test_models_are_listed_with_their_labels(cluster):
+    others = [{**MODEL, "id": "4", "name": "letters", "labels": ["text", "vision"], "description": "of the alphabet"}, MODEL]
+    cluster.replies = {"ListModels": {"models": others, "total": "2"}}
+    assert [each.name for each in client.get_models(ModelSortBy.NUM_VERSIONS, OrderBy.DESCENDING, name="t", description="alphabet")] == ["letters"]
+    assert cluster.calls == [("ListModels", {"name": "t", "labels": [], "order": "-versions", "limit": 10_000})]
+    assert client.get_model_labels() == ["vision", "text"]

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import pickle
+import queue
 import runpy
 import shutil
 import signal
@@ -17,13 +18,13 @@ yaml = pytest.importorskip("yaml")
 
 import volador  # noqa: E402
 from volador.compat import determined as det  # noqa: E402
-from volador.compat.determined import _info, _launch, _session, core, pytorch  # noqa: E402
-from volador.compat.determined.core import _context, _preempt, _train  # noqa: E402
+from volador.compat.determined import _launch, _session, core, pytorch  # noqa: E402
+from volador.compat.determined.core import _context, _events, _preempt, _train  # noqa: E402
 
 TRIALS = pathlib.Path(__file__).parent / "determined_trials"
 sys.path.insert(0, str(TRIALS))
 
-from fake_head import FakeHead, cluster_environment, write_info  # noqa: E402
+from fake_head import FakeHead, join_trial, leave_cluster, metrics_of, write_info  # noqa: E402
 
 CONFIG = {
     "name": "digits",
@@ -49,29 +50,15 @@ def trial(tmp_path, monkeypatch):
     before = signal.getsignal(signal.SIGTERM)
 
     def start(head, config=None, latest=None, hparams=HPARAMS, steps=0):
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
         write_info(tmp_path / "info", {**CONFIG, **(config or {})}, hparams, latest, {"type": "shared_fs", "host_path": str(tmp_path), "storage_path": "store"}, steps)
-        for name, value in cluster_environment(tmp_path / "info").items():
-            monkeypatch.setenv(name, value)
-        monkeypatch.setattr(_session, "_connect", lambda address, token: head)
         monkeypatch.setattr(_session, "_FIRST_PAUSE_S", 0.001)
-        _session._sessions.clear()
-        _info.set_cluster_info(None)
-        _preempt._requested.clear()
-        for name in ("model_def", "data"):
-            sys.modules.pop(name, None)
+        join_trial(monkeypatch, head, tmp_path / "info", ("model_def", "data"))
         return head
 
     yield start
     signal.signal(signal.SIGTERM, before)
-    _session._sessions.clear()
-    _info.set_cluster_info(None)
-    _preempt._requested.clear()
+    leave_cluster()
     _train.listener = None
-
-
-def metrics_of(head, group):
-    return {request["batches"]: json.loads(request["metrics"]) for request in head.of("ReportMetrics") if request["group"] == group}
 
 
 OPERATION = ["GetTrialOperation"]
@@ -304,6 +291,60 @@ def test_checkpoints_pass_through_this_machine_to_an_object_store(trial, tmp_pat
         assert not read.exists()
         (context.train.get_tensorboard_path() / "events").write_text("e")
     assert store.exists("tensorboard/experiment/3/trial/7")
+
+
+class TellingStore:
+    """A storage that tells of each upload."""
+
+    def __init__(self, store):
+        self.store, self.uploads = store, queue.Queue()
+
+    def __getattr__(self, name):
+        return getattr(self.store, name)
+
+    def upload(self, folder, key):
+        self.uploads.put([file.path for file in self.store.upload(folder, key)])
+
+
+def test_event_files_are_stored_while_the_trial_runs(tmp_path):
+    store = TellingStore(volador.storage.open(str(tmp_path / "bucket")))
+    folder = tmp_path / "events"
+    folder.mkdir()
+    events = _events.EventFiles(store, "trial/7", folder)
+    events.start(every_s=0.01)
+    (folder / "plugins").mkdir()
+    (folder / "first").write_text("1")
+    while store.uploads.get(timeout=30) != ["first"]:
+        pass
+    with (folder / "first").open("a") as file:
+        file.write("2")
+    (folder / "plugins" / "profile").write_text("p")
+    while store.uploads.get(timeout=30) != ["first", "plugins/profile"]:
+        pass
+    events.stop()
+    events.upload()
+    while not store.uploads.empty():
+        store.uploads.get()
+    events.upload()
+    assert store.uploads.empty(), "nothing has changed"
+    store.download("trial/7", tmp_path / "back")
+    assert (tmp_path / "back" / "first").read_text() == "12"
+
+
+def test_event_files_of_earlier_runs_stay_stored(tmp_path):
+    store = TellingStore(volador.storage.open(str(tmp_path / "bucket")))
+    for run in ("one", "two"):
+        folder = tmp_path / run  # On another node.
+        folder.mkdir()
+        events = _events.EventFiles(store, "trial/7", folder)
+        events.upload()
+        (folder / run).write_text(run)
+        events.upload()
+    assert [file.path for file in store.describe("trial/7")] == ["one", "two"]
+    (folder / "three").symlink_to("two")
+    (folder / "two").write_text("new")
+    events.upload()
+    assert [file.path for file in store.describe("trial/7")] == ["one", "two"], "without links, which no storage has"
 
 
 def test_what_a_program_sees_of_its_task(trial, tmp_path, monkeypatch):

@@ -137,11 +137,13 @@ def test_submit_takes_each_field_of_a_job(tmp_path):
         debug=0.5,
         log_policies=[policy],
         access="none",
+        share_nodes=True,
         graceful=5,
         note="of a test",
     )
     spec = job.spec
     assert (spec["min_nodes"], spec["grow"], spec["max_resumes"], int(spec["debug_s"]), spec["access"]) == (1, True, 2, 1, "none")
+    assert spec["share_nodes"]
     assert spec["log_policies"] == [{**policy, "ratio_above": 0}]
     assert job.wait(30).state == "succeeded", job.logs()
     assert (tmp_path / "down").exists()

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 
 import numpy
 import pytest
@@ -113,7 +114,12 @@ def test_a_trial_that_is_stopped_runs_its_finally(run, tmp_path):
             (tmp_path / "finally").write_text(str(step))
 
     run(endless, metric="step", stop={"training_iteration": 3})
-    assert (tmp_path / "finally").read_text() == "3"
+    # The run has ended when its trials are told to end; their processes end after that.
+    written = tmp_path / "finally"
+    end = time.monotonic() + 30
+    while not (written.exists() and written.read_text()) and time.monotonic() < end:
+        time.sleep(0.01)
+    assert written.read_text() == "3"
 
 
 def test_parameters_reach_functions_and_classes(run):

@@ -134,5 +134,29 @@ TEST(TrialPoints, StepsGrowAndBeginAboveZero) {
   EXPECT_EQ(all[0].step(), 200);
 }
 
+TEST(ExperimentRows, UpdatesHaveTheRungsAndTheTimeLeft) {
+  protocol::ExperimentUpdate update;
+  fill(update, {.rungs = {{.bracket = 1,
+                           .length = 16,
+                           .trials = 3,
+                           .passed = 1,
+                           .awaited = 2,
+                           .cutoff = 0.5,
+                           .members = {{17, 0.25, "passed"}, {18, 0.75, "paused"}}}},
+                .left = {{.seconds = 60, .low = 30, .high = 90}}});
+  ASSERT_EQ(update.rungs_size(), 1);
+  EXPECT_EQ(update.rungs(0).milestone(), 16);
+  EXPECT_EQ(update.rungs(0).bracket(), 1);
+  EXPECT_EQ(update.rungs(0).trials(), 3);
+  EXPECT_EQ(update.rungs(0).awaited(), 2);
+  EXPECT_EQ(update.rungs(0).state(), "open");
+  EXPECT_EQ(update.rungs(0).members(1).trial(), "trial-18");
+  EXPECT_EQ(update.rungs(0).members(1).act(), "paused");
+  EXPECT_EQ(update.left().high(), 90);
+  protocol::ExperimentUpdate unknown;
+  fill(unknown, {});
+  EXPECT_FALSE(unknown.has_left());
+}
+
 }  // namespace
 }  // namespace volador

@@ -104,7 +104,7 @@ struct AddedParts {
   std::unique_ptr<TrialLoop> loop;
   RecordingSearcher* recording = nullptr;
 };
-AddedParts added_parts(const SearcherFactory& factory, std::vector<Config> recorded) {
+AddedParts added_parts(const SearcherFactory& factory, std::vector<RecordedSuggestion> recorded) {
   AddedParts parts;
   auto recording = std::make_unique<RecordingSearcher>(adding(factory, kAddedSpace, 12), std::move(recorded), 12);
   parts.recording = recording.get();

@@ -448,5 +448,54 @@ TEST(DeterminedSearch, ASnapshotOfTwoSearchesDoesNotCrash) {
   EXPECT_THAT(one->restore(mixed.dump()).error().message, HasSubstr("a trial stands in it twice"));
 }
 
+// ---- Rungs.
+
+TEST(DeterminedRungs, HaveTheTrialsThatReachedThem) {
+  const SearchOptions options{
+      .name = "async_halving", .max_length = 16, .max_trials = 8, .smaller_is_better = false, .num_rungs = 2};
+  const auto search = Search::create(options, of(kOne), 7).value();
+  EXPECT_EQ(search->rungs().size(), 2u);
+  EXPECT_EQ(search->rungs()[0].length, 4);
+  simulate_fifo(*search, [](int64_t trial) { return static_cast<double>(trial); });
+  const std::vector<SearchRung> rungs = search->rungs();
+  ASSERT_EQ(rungs.size(), 2u);
+  EXPECT_EQ(rungs[1].length, 16);
+  ASSERT_EQ(rungs[0].members.size(), 8u);
+  EXPECT_EQ(rungs[0].awaited, 0);
+  int64_t passed = 0;
+  for (size_t i = 0; i < rungs[0].members.size(); ++i) {
+    const SearchRung::Member& member = rungs[0].members[i];
+    EXPECT_LE(member.metric, rungs[0].members[i == 0 ? 0 : i - 1].metric);  // Best first: larger is better.
+    EXPECT_TRUE(member.act == Act::kPassed || member.act == Act::kStopped);
+    passed += member.act == Act::kPassed;
+  }
+  EXPECT_EQ(static_cast<size_t>(passed), rungs[1].members.size());
+  EXPECT_GT(passed, 0);
+  for (const SearchRung::Member& member : rungs[1].members) EXPECT_EQ(member.act, Act::kFinished);
+}
+
+TEST(DeterminedRungs, LeaveOutTrialsThatEndedWithoutAMetric) {
+  const SearchOptions options{.name = "async_halving", .max_length = 16, .max_trials = 4, .num_rungs = 2};
+  const auto search = Search::create(options, of(kOne), 7).value();
+  simulate_fifo(*search, [](int64_t trial) { return static_cast<double>(trial); }, {.trial = 1, .operation = 0});
+  EXPECT_EQ(search->rungs()[0].members.size(), 3u);
+}
+
+TEST(DeterminedRungs, AreThoseOfEachBracket) {
+  const SearchOptions options{.name = "adaptive_asha", .max_length = 64, .max_trials = 16};
+  const auto search = Search::create(options, of(kOne), 7).value();
+  const std::vector<Bracket> brackets = adaptive_brackets(options);
+  std::vector<int64_t> lengths, expected;
+  for (const SearchRung& rung : search->rungs()) {
+    EXPECT_LT(rung.bracket, static_cast<int64_t>(brackets.size()));
+    lengths.push_back(rung.length);
+  }
+  for (const Bracket& bracket : brackets)
+    expected.insert(expected.end(), bracket.lengths.begin(), bracket.lengths.end());
+  EXPECT_EQ(lengths, expected);
+  EXPECT_TRUE(
+      Search::create({.name = "random", .max_length = 4, .max_trials = 2}, of(kOne), 1).value()->rungs().empty());
+}
+
 }  // namespace
 }  // namespace volador::tune::determined

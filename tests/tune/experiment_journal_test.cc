@@ -276,7 +276,8 @@ struct Recorded {
   std::string state;  // State at the end.
 };
 
-std::unique_ptr<TrialLoop> make_loop(uint64_t seed, std::vector<Config> suggestions, RecordingSearcher** recording) {
+std::unique_ptr<TrialLoop> make_loop(uint64_t seed, std::vector<RecordedSuggestion> suggestions,
+                                     RecordingSearcher** recording) {
   const Space space = {{"lr", loguniform(1e-4, 1e-1)}};
   const SchedulerContext context{"accuracy", Mode::kMax, seed};
   auto scheduler = (seed % 2 == 0 ? asha({.max_t = 27, .reduction_factor = 3})

@@ -123,6 +123,7 @@ GpData random_data(size_t count, uint64_t seed) {
   }
   return data;
 }
+Criterion improvement(double best) { return {AcquisitionOptions{}, Acquisition::kEi, best}; }
 const GpLengths kSome = {{0.5, -0.4, 1}, -0.2, -4};
 
 TEST_P(GaussianProcessTest, GivesBackWhatItWasToldButForNoise) {
@@ -141,24 +142,27 @@ TEST_P(GaussianProcessTest, HopesForNothingMoreOfWhatIsCertain) {
   data.values.push_back(process.mean(running));
   data.points.push_back(running);
   process.learn(data, noisy);
-  const double uncertain = process.log_improvements({running}, data.values.back())[0];
+  const double uncertain = process.scores({running}, improvement(data.values.back()))[0];
   data.certain = 1;
   process.learn(data, noisy);
-  EXPECT_LT(process.log_improvements({running}, data.values.back())[0], uncertain - 5);
+  EXPECT_LT(process.scores({running}, improvement(data.values.back()))[0], uncertain - 5);
   EXPECT_NEAR(process.mean(running), data.values.back(), 1e-3);
 }
 
-TEST_P(GaussianProcessTest, SlopesAreThoseOfTheImprovement) {
+TEST_P(GaussianProcessTest, SlopesAreThoseOfTheScore) {
   GaussianProcess process(kApart);
   process.learn(random_data(50, 2), kSome);
   SeededRandom random(3);
-  for (const double best : {-1.0, -8.0}) {  // Likely and very unlikely.
+  std::vector<Criterion> criteria;
+  for (const Acquisition function : AcquisitionHedge::kFunctions)
+    for (const double best : {-1.0, -8.0}) criteria.emplace_back(AcquisitionOptions{}, function, best);
+  for (const Criterion& criterion : criteria) {  // Improvements are likely, and very unlikely.
     std::vector<Point> points;
     for (int i = 0; i < 10; ++i) points.push_back(random_point(random));
     std::vector<const Point*> at;
     for (const Point& point : points) at.push_back(&point);
-    const auto slopes = process.slopes(at, best);
-    const auto values = process.log_improvements(points, best);
+    const auto slopes = process.slopes(at, criterion);
+    const auto values = process.scores(points, criterion);
     for (size_t i = 0; i < points.size(); ++i) {
       EXPECT_NEAR(slopes[i].value, values[i], 1e-9);
       for (size_t d = 0; d < kApart.size(); ++d) {
@@ -169,7 +173,7 @@ TEST_P(GaussianProcessTest, SlopesAreThoseOfTheImprovement) {
         Point low = points[i], high = points[i];
         low[d] -= 1e-6;
         high[d] += 1e-6;
-        const auto around = process.log_improvements({low, high}, best);
+        const auto around = process.scores({low, high}, criterion);
         const double slope = (around[1] - around[0]) / 2e-6;
         EXPECT_NEAR(slopes[i].by[d], slope, 1e-4 * std::max(1.0, std::abs(slope))) << i << " " << d;
       }
@@ -177,17 +181,44 @@ TEST_P(GaussianProcessTest, SlopesAreThoseOfTheImprovement) {
   }
 }
 
-TEST_P(GaussianProcessTest, FindsTheMostImprovingWithoutJudgingAll) {
+TEST_P(GaussianProcessTest, FindsTheMostPromisingWithoutJudgingAll) {
   GaussianProcess process(kApart);
   process.learn(random_data(60, 4), kSome);
   SeededRandom random(5);
   std::vector<Point> points;
   for (int i = 0; i < 500; ++i) points.push_back(random_point(random));
-  const auto all = process.most_improving(points, -1, points.size());
-  const auto some = process.most_improving(points, -1, 10);
-  ASSERT_EQ(all.size(), 500U);
-  EXPECT_LT(some.size(), 500U);
-  for (size_t i = 0; i < 10; ++i) EXPECT_EQ(some[i].second, all[i].second);
+  for (const Acquisition function : AcquisitionHedge::kFunctions) {
+    const Criterion criterion({}, function, -1);
+    const auto all = process.most_promising(points, criterion, points.size());
+    const auto some = process.most_promising(points, criterion, 10);
+    ASSERT_EQ(all.size(), 500U);
+    EXPECT_LT(some.size(), 500U);
+    for (size_t i = 0; i < 10; ++i) EXPECT_EQ(some[i].second, all[i].second);
+  }
+}
+
+TEST_P(GaussianProcessTest, KnowsWhatItBelievedBefore) {
+  const GpData data = random_data(40, 9);
+  SeededRandom random(10);
+  std::vector<Point> points;
+  for (int i = 0; i < 20; ++i) points.push_back(random_point(random));
+  GaussianProcess process(kApart);
+  process.learn(data, kSome);
+  const auto past = process.beliefs_so_far(points);
+  ASSERT_EQ(past.size(), 40U);
+  for (const size_t count : {size_t{1}, size_t{17}, size_t{40}}) {
+    GaussianProcess then(kApart);
+    then.learn({{data.points.begin(), data.points.begin() + static_cast<ptrdiff_t>(count)},
+                {data.values.begin(), data.values.begin() + static_cast<ptrdiff_t>(count)}},
+               kSome);
+    const Criterion bound({.kappa = 1}, Acquisition::kLcb, 0);
+    const auto scores = then.scores(points, bound);
+    const PointBeliefs& beliefs = past[count - 1];
+    for (size_t i = 0; i < points.size(); ++i) {
+      EXPECT_NEAR(beliefs.means[i], then.mean(points[i]), 1e-9);
+      EXPECT_NEAR(bound.score(beliefs.means[i], beliefs.variances[i]), scores[i], 1e-9);
+    }
+  }
 }
 
 TEST_P(GaussianProcessTest, OneThatLearntInStepsIsTheOneThatLearntAtOnce) {
@@ -204,7 +235,7 @@ TEST_P(GaussianProcessTest, OneThatLearntInStepsIsTheOneThatLearntAtOnce) {
   }
   in_steps.learn(data, kSome);
   at_once.learn(data, kSome);
-  EXPECT_EQ(in_steps.log_improvements(data.points, -2), at_once.log_improvements(data.points, -2));
+  EXPECT_EQ(in_steps.scores(data.points, improvement(-2)), at_once.scores(data.points, improvement(-2)));
 }
 
 TEST(LikeliestLengths, FollowSlopesThatAreRight) {

@@ -10,6 +10,7 @@
 
 #include "tests/tune/odd_values.h"
 #include "tests/tune/searcher_runs.h"
+#include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
 namespace {
@@ -45,6 +46,43 @@ TEST(Gp, FindsOptionsIntegersAndWhatIsBelowOptions) {
            std::pow(std::log10(config.real("rate")) + 3, 2) / 2;
   };
   for (uint64_t seed = 0; seed < 2; ++seed) EXPECT_LT(least(search(*make_gp({}, space, seed), 50, loss), loss), 0.15);
+}
+
+TEST(Gp, EachAcquisitionFunctionFindsTheLowestRegionOfBranin) {
+  for (const Acquisition function : {Acquisition::kPi, Acquisition::kLcb, Acquisition::kHedge}) {
+    double found = 0, random = 0;
+    for (uint64_t seed = 0; seed < 3; ++seed) {
+      const GpOptions options{.acquisition = {.function = function}};
+      found += least(search(*make_gp(options, kSquare, seed), 40, branin), branin) / 3;
+      const auto drawn = random_search()({.space = kSquare, .num_samples = -1, .seed = seed}).value();
+      random += least(search(*drawn, 40, branin), branin) / 3;
+    }
+    EXPECT_LT(found, 0.45) << static_cast<int>(function);
+    EXPECT_LT(found - 0.3979, (random - 0.3979) / 10) << static_cast<int>(function);
+  }
+}
+
+TEST(Gp, FindsTheLowestRegionByCandidatesAlone) {
+  const auto searcher = make_gp({.optimizer = GpOptimizer::kSampling}, kSquare, 1);
+  EXPECT_LT(least(search(*searcher, 40, branin), branin), 0.45);
+}
+
+// The gains of the functions follow from the trials, not from what was proposed.
+TEST(Gp, OneThatIsToldTheSameTrialsDrawsTheSameFunction) {
+  const GpOptions options{.acquisition = {.function = Acquisition::kHedge}};
+  const auto first = make_gp(options, kSquare, 3);
+  const auto configs = search(*first, 25, branin);
+  const auto second = make_gp(options, kSquare, 3);
+  for (int64_t i = 0; i < 25; ++i) {
+    ASSERT_TRUE(second->skip(i, configs[static_cast<size_t>(i)]));
+    second->on_complete(i, Observation{i, 1, branin(configs[static_cast<size_t>(i)])});
+  }
+  const auto third = make_gp(options, kSquare, 3);
+  ASSERT_TRUE(third->restore(first->snapshot()));
+  const Config next = first->suggest(25).value().config;
+  EXPECT_EQ(third->suggest(25).value().config, next);
+  // It has fitted its lengths once, the first one after each result: nearly the same lengths.
+  EXPECT_NEAR(second->suggest(25).value().config.real("x"), next.real("x"), 0.05);
 }
 
 TEST(Gp, SpreadsABatch) {
@@ -102,6 +140,7 @@ TEST(Gp, RefusesOptionsOutOfRange) {
   EXPECT_EQ(refusal({}), "");
   EXPECT_THAT(refusal({.n_startup_trials = 1}), HasSubstr("gp.n_startup_trials: expected at least 2, got 1"));
   EXPECT_THAT(refusal({.history_max = 19}), HasSubstr("gp.history_max: expected at least 20, got 19"));
+  EXPECT_THAT(refusal({.acquisition = {.kappa = -1}}), HasSubstr("gp.kappa: expected a number of at least 0, got -1"));
 }
 
 }  // namespace

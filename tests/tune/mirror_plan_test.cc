@@ -20,12 +20,15 @@ TEST(MirrorPlan, WritesInProgressAndRequestsStayHere) {
 
 TEST(MirrorPlan, DataGoesBeforeManifestsBeforeTheJournal) {
   MirrorPlan plan;
-  const std::vector<SeenFile> seen{
-      {"a/checkpoint_000001/archive.vla", 5, 1}, {"a/checkpoint_000001/checkpoint.json", 2, 1}, {"journal.vlj", 9, 1}};
+  const std::vector<SeenFile> seen{{"a/checkpoint_000001/archive.vla", 5, 1},
+                                   {"a/checkpoint_000001/checkpoint.json", 2, 1},
+                                   {"journal.vlj", 9, 1},
+                                   {"searcher.state.json", 3, 1}};
   const MirrorBatch batch = plan.next(seen, false);
   EXPECT_THAT(batch.data, ElementsAre("a/checkpoint_000001/archive.vla"));
   EXPECT_THAT(batch.marks, ElementsAre("a/checkpoint_000001/checkpoint.json"));
   EXPECT_TRUE(batch.journal);
+  EXPECT_THAT(batch.states, ElementsAre("searcher.state.json"));
   plan.stored(seen, batch);
   EXPECT_TRUE(plan.next(seen, false).empty());
 }

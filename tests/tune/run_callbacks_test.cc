@@ -74,7 +74,10 @@ class Throws : public Callback {
   void on_experiment_end(const Analysis&) override { throw 7; }
 };
 
-class RunCallbacksTest : public RunInProcess {};
+class RunCallbacksTest : public RunInProcess {
+ protected:
+  fs::path run_directory_;
+};
 
 TEST_F(RunCallbacksTest, AreToldOfATrialFromItsStartOverAFailureToItsEnd) {
   failures_left = 1;
@@ -125,6 +128,43 @@ TEST_F(RunCallbacksTest, AnExceptionIsSaidOnceAndCostsNothingElse) {
   for (const std::string& notice : loaded.notices()) said += notice.find("no ink") != std::string::npos;
   EXPECT_EQ(said, 1);
   EXPECT_THAT(loaded.notices(), Contains(HasSubstr("on_experiment_end threw: something that is no std::exception")));
+}
+
+// Notes an error once the trial has reported its second step.
+class Fails : public Callback {
+ public:
+  void on_trial_result(const Trial&, const Metrics& result) override {
+    if (result.at("score") >= 2) failed = true;
+  }
+  std::atomic<bool> failed = false;
+};
+
+TEST_F(RunCallbacksTest, AFailureOfTheProgramEndsTheRunWhichCanBeResumed) {
+  failures_left = 0;
+  const auto fails = std::make_shared<Fails>();
+  std::atomic<int> committed{0};
+  RunOptions options{
+      .stop = max_steps(200'000), .checkpoint = {.frequency = 1, .num_to_keep = 1}, .callbacks = {fails}};
+  options.failure = [fails] {
+    return fails->failed ? std::optional(Error{ErrorCode::kApplication, "out of paper"}) : std::nullopt;
+  };
+  options.committed = [&committed, this](const fs::path& directory, bool) {
+    EXPECT_TRUE(fs::exists(directory / "journal.vlj"));
+    run_directory_ = directory;
+    ++committed;
+  };
+  const auto analysis = run(with_parameters<Counts>(), options);
+  ASSERT_FALSE(analysis);
+  EXPECT_EQ(analysis.error().message, "out of paper");
+  EXPECT_GT(committed, 0);
+  EXPECT_EQ(Analysis::load(run_directory_).trials()[0].status, TrialStatus::kInterrupted);
+
+  fails->failed = false;
+  options.resume = run_directory_;
+  const auto again = run(with_parameters<Counts>(), options);
+  ASSERT_FALSE(again);
+  EXPECT_EQ(again.error().message, "out of paper");
+  EXPECT_EQ(Analysis::load(run_directory_).trials()[0].attempt, 2);
 }
 
 TEST_F(RunCallbacksTest, ANullOneIsRefused) {

@@ -14,6 +14,7 @@
 #include "tune/searchers/search_wrappers.h"
 #include "tune/searchers/sobol_searcher.h"
 #include "tune/searchers/tpe_searcher.h"
+#include "tune/searchers/trees_searcher.h"
 #include "tune/searchers/variant_searcher.h"
 
 namespace volador::tune {
@@ -317,8 +318,25 @@ INSTANTIATE_TEST_SUITE_P(
         SearcherCase{"Sobol", sobol_search(), kMixed},
         SearcherCase{"SobolGrid", sobol_search({.scramble = false}), kGrid},
         SearcherCase{"Gp", gp({.n_startup_trials = 12, .history_max = 20}), kPair},
-        SearcherCase{"GpFew", gp({.n_startup_trials = 4}), kFew}, SearcherCase{"Cmaes", cmaes(), kMixed},
-        SearcherCase{"CmaesSmall", cmaes({.population = 4}), kFew},
+        SearcherCase{"GpFew", gp({.n_startup_trials = 4}), kFew},
+        SearcherCase{"GpHedge", gp({.n_startup_trials = 12, .acquisition = {.function = Acquisition::kHedge}}), kPair},
+        SearcherCase{"GpSampled",
+                     gp({.n_startup_trials = 20,
+                         .acquisition = {.function = Acquisition::kLcb},
+                         .optimizer = GpOptimizer::kSampling}),
+                     kPair},
+        SearcherCase{"Trees", trees({.n_startup_trials = 24, .history_max = 20}), kMixed},
+        SearcherCase{"TreesFew",
+                     trees({.kind = TreeKind::kRandomForest,
+                            .n_startup_trials = 4,
+                            .acquisition = {.function = Acquisition::kHedge}}),
+                     kFew},
+        SearcherCase{
+            "TreesGoals",
+            trees({.kind = TreeKind::kBoosted, .n_startup_trials = 4, .acquisition = {.function = Acquisition::kPi}}),
+            kFew,
+            {{{"m", Mode::kMin}, {"size", Mode::kMax}}, {"memory"}}},
+        SearcherCase{"Cmaes", cmaes(), kMixed}, SearcherCase{"CmaesSmall", cmaes({.population = 4}), kFew},
         SearcherCase{"CmaesGrid", cmaes({.population = 4, .restarts = CmaesRestarts::kNone}), kGrid},
         SearcherCase{"Bohb", bohb({.random_fraction = 0.1}), kPair},
         SearcherCase{"BohbMixed", bohb({.max_t = 9}), kMixed},

@@ -43,6 +43,10 @@ TEST(SearcherSpec, OptionsReachTheSearcher) {
   EXPECT_THAT(made("nsga2:mutation_prob=2").error().message, HasSubstr("mutation_prob"));
   EXPECT_THAT(made("bohb:top_n_percent=0").error().message, HasSubstr("top_n_percent"));
   EXPECT_TRUE(made("cmaes:restarts=ipop,population=6"));
+  EXPECT_TRUE(made("gp:acquisition=lcb,kappa=1,xi=0.1,optimizer=sampling"));
+  EXPECT_TRUE(made("trees:kind=gbrt,acquisition=hedge"));
+  EXPECT_THAT(made("gp:acquisition=pi,xi=-1").error().message, HasSubstr("gp.xi"));
+  EXPECT_THAT(made("trees:kappa=-1").error().message, HasSubstr("trees.kappa"));
 }
 
 TEST(SearcherSpec, NamesWhatIsWrongAndWhatIsKnown) {
@@ -51,6 +55,10 @@ TEST(SearcherSpec, NamesWhatIsWrongAndWhatIsKnown) {
   EXPECT_THAT(searcher_of("tpe:gamma=x").error().message, HasSubstr("tpe.gamma: expected"));
   EXPECT_THAT(searcher_of("cmaes:restarts=often").error().message,
               HasSubstr("expected none, ipop, bipop, got \"often\""));
+  EXPECT_THAT(searcher_of("gp:acquisition=ucb").error().message,
+              HasSubstr("gp.acquisition: expected ei, pi, lcb, hedge, got \"ucb\""));
+  EXPECT_THAT(searcher_of("trees:kind=forest").error().message,
+              HasSubstr("trees.kind: expected rf, et, gbrt, got \"forest\""));
   EXPECT_THAT(searcher_of("tpe:gamma").error().message, HasSubstr("tpe: "));
 }
 

@@ -23,7 +23,8 @@ inline JournalContents simulated_journal(const Faults& faults) {
                     .searcher = "random search",
                     .scheduler = "ASHA"};
   auto recording = std::make_unique<RecordingSearcher>(
-      random_search()({.space = kJournalSpace, .num_samples = 12, .seed = 5}).value(), std::vector<Config>(), 12);
+      random_search()({.space = kJournalSpace, .num_samples = 12, .seed = 5}).value(),
+      std::vector<RecordedSuggestion>(), 12);
   recording->on_suggestion = [&](int64_t index, const Config& config) {
     journal.records.push_back(JournalSuggestion{index, config});
   };

@@ -216,8 +216,8 @@ JournalContents recording(const std::string& file) {
 
 // Replays the events of a journal into a loop, as a resumed run does, and checks the estimate along the way.
 void look_at(Covered& covered, const JournalContents& journal, LoopOptions options, const SchedulerFactory& scheduler) {
-  std::vector<Config> configs;
-  for (const Trial& trial : suggested_trials(journal)) configs.push_back(trial.config);
+  std::vector<RecordedSuggestion> configs;
+  for (const Trial& trial : suggested_trials(journal)) configs.push_back({trial.config});
   const int64_t samples = journal.header.total;
   options.metric = journal.header.metric;
   options.mode = journal.header.mode == "min" ? Mode::kMin : Mode::kMax;

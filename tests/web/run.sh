@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# run.sh types|unit|dist|page|views|queue|head|terminal|subscriptions|train: one of the page's tests; 77, which ctest counts as skipped, where Node or its packages are missing.
+# run.sh types|unit|dist|page|views|queue|head|terminal|subscriptions|train|experiments|katib|models: one of the page's tests; 77, which ctest counts as skipped, where Node or its packages are missing.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 web=$root/dashboard/web
@@ -20,5 +20,7 @@ case $1 in
   terminal) exec node "$root/tests/web/terminal_test.mjs" "$2" ;;
   subscriptions) exec node "$root/tests/web/subscriptions_test.mjs" "$2" "$3" ;;
   train) exec node "$root/tests/web/train_test.mjs" "$2" "$3" "$4" ;;
-  *) echo "run.sh: expected types, unit, dist, page, views, queue, head, terminal, subscriptions or train, got \"$1\""; exit 2 ;;
+  experiments) exec node "$root/tests/web/experiments_test.mjs" "$2" ;;
+  katib | models) exec node "$root/tests/web/$1_test.mjs" "$2" ;;
+  *) echo "run.sh: expected types, unit, dist, page, views, queue, head, terminal, subscriptions, train, experiments, katib or models, got \"$1\""; exit 2 ;;
 esac

@@ -153,6 +153,15 @@ TEST(TrialLaunch, TheHeadNamesItsPage) {
   EXPECT_EQ(Json::parse(launch->files.at("cluster.json"))["master_url"], "http://10.0.0.1:8265");
 }
 
+TEST(TrialLaunch, TheAuthorityOfTheHeadsPageIsAFile) {
+  auto run = run_of(R"("true")", {"true"});
+  (*run.mutable_env())[kMasterAuthority] = "-----BEGIN CERTIFICATE-----\n";
+  const auto launch = make_trial_launch(run, node_of());
+  EXPECT_EQ(launch->files.at("master.pem"), "-----BEGIN CERTIFICATE-----\n");
+  EXPECT_EQ(launch->env.at("DET_MASTER_CERT_FILE"), node_of().info_folder + "/master.pem");
+  EXPECT_FALSE(launch->env.contains(kMasterAuthority));
+}
+
 TEST(TrialLaunch, AClassInOneProcessNeedsNoLauncher) {
   auto run = run_of(R"("model_def:Digits")", {}, "model_def:Digits");
   run.set_slots(0);

@@ -32,8 +32,9 @@ void append_to(Model& model, const MetricReport& report) {
   model[report.experiment][report.trial][report.group][report.batches] = row;
 }
 void rewind_in(Model& model, const MetricRewind& rewind) {
-  for (auto& [group, rows] : model[rewind.experiment][rewind.trial])
-    rows.erase(rows.upper_bound(rewind.batches), rows.end());
+  for (auto& [group, rows] : model[rewind.experiment][rewind.trial]) {
+    if (rewind.group.empty() || rewind.group == group) rows.erase(rows.upper_bound(rewind.batches), rows.end());
+  }
 }
 
 std::map<std::string, std::vector<Point>> series_in(const Model& model, int64_t experiment, int64_t trial,
@@ -218,8 +219,12 @@ TEST_F(MetricStores, AreLikeTheirModel) {
           ASSERT_TRUE(store_->flush().has_value());
           break;
         case 2: {
-          const MetricRewind rewind{trial / 100, trial, batches[trial] - below(40)};
-          batches[trial] = rewind.batches;
+          MetricRewind rewind{trial / 100, trial, batches[trial] - below(40)};
+          if (below(2) == 0) {
+            rewind.group = groups[static_cast<size_t>(below(3))];
+          } else {
+            batches[trial] = rewind.batches;
+          }
           ASSERT_TRUE(store_->rewind(rewind).has_value());
           rewind_in(model, rewind);
           break;
@@ -318,6 +323,58 @@ TEST_F(MetricStores, SurviveACrashBetweenFilesAndLog) {
     expect_series(model, 101, "validation");
     ASSERT_TRUE(store_->flush().has_value());
   }
+}
+
+// The process ends while a thread moves the old log to the files: some of them have its reports already.
+TEST_F(MetricStores, SurviveACrashWhileTheOldLogIsMoved) {
+  Model model;
+  open();
+  const auto add = [&](const std::vector<MetricReport>& reports) {
+    append(reports);
+    for (const auto& one : reports) append_to(model, one);
+  };
+  add({report(100, 1, 1), report(100, 2, 2), report(101, 1, 1)});
+  fs::copy_file(folder() / "log", folder() / "copy");
+  ASSERT_TRUE(store_->flush().has_value());
+  fs::remove(folder() / "trials/1/101.metrics");
+  add({report(100, 2, 20), report(101, 2, 2)});
+  store_.reset();
+  fs::rename(folder() / "copy", folder() / "log.old");
+  open();
+  EXPECT_FALSE(fs::exists(folder() / "log.old"));
+  expect_series(model, 100, "validation");
+  expect_series(model, 101, "validation");
+}
+
+TEST_F(MetricStores, ShowWhatAThreadMovesToTheFiles) {
+  Model model;
+  open(400);
+  for (int64_t i = 1; i <= 400; ++i) {
+    const MetricReport one = report(100 + i % 3, i, 0.5 * static_cast<double>(i));
+    append({one});
+    append_to(model, one);
+    if (i % 7 == 0) expect_series(model, 100 + i % 3, "validation");
+  }
+  for (int64_t trial = 100; trial < 103; ++trial) expect_series(model, trial, "validation");
+  open();
+  for (int64_t trial = 100; trial < 103; ++trial) expect_series(model, trial, "validation");
+}
+
+TEST_F(MetricStores, KeepReportsThatAThreadCannotMove) {
+  open(1);
+  append({report(100, 1, 1)});
+  std::ofstream(folder() / "trials/1") << "a file in place of a folder";
+  append({report(100, 2, 2)});  // Its log begins while the thread fails.
+  const std::vector<MetricReport> third{report(100, 3, 3)};
+  const auto refused = store_->append(third);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("trials/1"), std::string::npos) << refused.error().message;
+  fs::remove(folder() / "trials/1");
+  EXPECT_EQ(query(100, "").series(0).batches_size(), 2);
+  append(third);
+  EXPECT_EQ(query(100, "").series(0).batches_size(), 3);
+  open();
+  EXPECT_EQ(query(100, "").series(0).batches_size(), 3);
 }
 
 // Cuts and flips bytes of each file: the store opens, gives only what was reported, and takes new reports.

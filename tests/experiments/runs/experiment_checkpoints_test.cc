@@ -75,11 +75,11 @@ TEST(ExperimentProgress, IsThatOfTheSearch) {
   progress.set_trial(1);
   progress.set_run(1);
   progress.set_progress(15);
-  ASSERT_TRUE(cluster.core().report_progress(progress, kAda));
+  ASSERT_TRUE(cluster.core().report_progress(progress, kAda, cluster.now));
   EXPECT_EQ(cluster.info(1).progress(), 0.5);
   EXPECT_EQ(cluster.trial(1).progress(), 0.5);
   progress.set_progress(-1);
-  EXPECT_FALSE(cluster.core().report_progress(progress, kAda));
+  EXPECT_FALSE(cluster.core().report_progress(progress, kAda, cluster.now));
 }
 
 TEST(ExperimentCheckpoints, HaveTheMetricOfTheirBatches) {
@@ -312,6 +312,40 @@ TEST(ExperimentCheckpoints, UsersDeleteThem) {
 }
 
 // ---- deletion of experiments ----
+
+TEST(ExperimentDeletion, IsNotEndedByAJobThatBeganBeforeIt) {
+  for (const bool succeeds : {true, false}) {
+    ExperimentHarness cluster;
+    end_with_three(cluster);
+    ASSERT_TRUE(cluster.core().garbage_job(1, {"gc-1", "x"}));
+    cluster.settle();
+    ASSERT_TRUE(cluster.change(1, "delete"));
+    cluster.garbage.clear();
+    v1::ReportGarbageRequest report;
+    report.set_experiment(1);
+    if (succeeds) {
+      report.add_deleted("keep-1");
+    } else {
+      report.add_failed("keep-1");
+      report.set_error("no such host");
+    }
+    ASSERT_TRUE(cluster.core().garbage_collected(report, {.token_id = "gc-1"}, cluster.now));
+    cluster.settle();
+    EXPECT_EQ(cluster.info(1).state(), "DELETING");
+    EXPECT_THAT(cluster.garbage, ElementsAre(1));
+
+    ASSERT_TRUE(cluster.core().garbage_job(1, {"gc-2", "x"}));
+    cluster.settle();
+    const auto rest = cluster.core().garbage(1, {.token_id = "gc-2"});
+    EXPECT_TRUE(rest->whole());
+    report.Clear();
+    report.set_experiment(1);
+    for (const std::string& id : rest->ids()) report.add_deleted(id);
+    ASSERT_TRUE(cluster.core().garbage_collected(report, {.token_id = "gc-2"}, cluster.now));
+    cluster.settle();
+    EXPECT_THAT(cluster.deleted, ElementsAre(1));
+  }
+}
 
 TEST(ExperimentDeletion, TakesCheckpointsFirst) {
   ExperimentHarness cluster;

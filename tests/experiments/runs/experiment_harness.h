@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -290,9 +291,11 @@ class ExperimentHarness {
   // Each action is followed by a restart. `loses`: what was to happen after its rows is lost.
   bool restarts_always = false;
   bool loses_actions = false;
+  std::function<void(ExperimentCore& core)> on_core = {};  // Called with each new core, before its rows are loaded.
 
   void restart() {
     core_ = make_core();
+    if (on_core) on_core(*core_);
     for (const auto& [where, value] : rows) {
       const bool loaded = core_->load(where.first, where.second, value);
       EXPECT_TRUE(loaded) << where.first;

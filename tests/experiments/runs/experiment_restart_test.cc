@@ -170,7 +170,7 @@ TEST(ExperimentRestarts, CustomSearchKeepsItsEvents) {
     progress.set_trial(1);
     progress.set_run(1);
     progress.set_progress(0.5);
-    ASSERT_TRUE(cluster.core().report_progress(progress, kAda));
+    ASSERT_TRUE(cluster.core().report_progress(progress, kAda, cluster.now));
     cluster.settle();
     ASSERT_TRUE(cluster.complete(1, 1, 1, 0.25));
     cluster.restart();

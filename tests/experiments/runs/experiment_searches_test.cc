@@ -209,5 +209,66 @@ TEST(ExperimentSearches, CustomProgramDecides) {
   EXPECT_THAT(late.error().message, HasSubstr("COMPLETED"));
 }
 
+// ---- previews and outlooks ----
+
+TEST(ExperimentPreviews, ChangeNothingAndNameEveryError) {
+  ExperimentHarness cluster;
+  v1::PreviewSearchRequest request;
+  request.set_config(asha_config(16, 4));
+  const auto reply = cluster.core().preview(request);
+  ASSERT_TRUE(reply) << reply.error().message;
+  EXPECT_EQ(tune::Config::from_json(reply->preview())->integer("trials"), 16);
+  EXPECT_THAT(reply->text(), HasSubstr("adaptive_asha: 16 trials"));
+  EXPECT_TRUE(cluster.core().take().rows.empty());
+  EXPECT_TRUE(cluster.jobs.empty());
+  request.set_config("entrypoint: a\nsearcher: {name: random, metric: loss, max_trials: ten}\n");
+  request.set_config_name("search.yaml");
+  const auto refused = cluster.core().preview(request);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("(search.yaml:2:"));
+  request.set_config(asha_config(1'000'000, 4));
+  EXPECT_THAT(cluster.core().preview(request).error().message, HasSubstr("the head simulates searches of at most"));
+}
+
+TEST(ExperimentOutlooks, HaveNoTimeBeforeTheFirstReportsAndThenOneFromThem) {
+  ExperimentHarness cluster;
+  cluster.create(single_config());  // 30 batches.
+  cluster.run_job(1);
+  EXPECT_FALSE(cluster.core().outlook(1, cluster.now).left);
+  ASSERT_TRUE(cluster.start_run(1, 1));
+  EXPECT_FALSE(cluster.core().outlook(1, cluster.now).left);
+  for (int64_t batches = 1; batches <= 10; ++batches) {
+    cluster.now += 2000;
+    ASSERT_TRUE(cluster.report(1, 1, "training", batches, R"({"loss": 1})"));
+  }
+  const auto left = cluster.core().outlook(1, cluster.now).left;
+  ASSERT_TRUE(left);
+  EXPECT_NEAR(left->seconds, 40, 8);  // 20 batches of 2 s.
+  EXPECT_LE(left->low, left->seconds);
+  EXPECT_GE(left->high, left->seconds);
+  ASSERT_TRUE(cluster.change(1, "pause"));
+  EXPECT_FALSE(cluster.core().outlook(1, cluster.now).left);
+}
+
+TEST(ExperimentOutlooks, HaveTheRungsOfTheSearchAlsoAfterItsEnd) {
+  ExperimentHarness cluster;
+  cluster.create(asha_config(16, 4));
+  EXPECT_FALSE(cluster.core().outlook(1, cluster.now).rungs.empty());
+  cluster.run_all();
+  const SearchOutlook outlook = cluster.core().outlook(1, cluster.now);
+  ASSERT_FALSE(outlook.rungs.empty());
+  EXPECT_FALSE(outlook.left);
+  int64_t at_the_bottom = 0;
+  std::set<int64_t> brackets;
+  for (const SearchOutlook::Rung& rung : outlook.rungs) {
+    EXPECT_EQ(rung.awaited, 0);
+    EXPECT_EQ(static_cast<int64_t>(rung.members.size()), rung.trials);
+    for (const SearchOutlook::Member& member : rung.members) EXPECT_GT(cluster.trial(member.trial).id(), 0);
+    if (brackets.insert(rung.bracket).second) at_the_bottom += rung.trials;
+  }
+  EXPECT_EQ(at_the_bottom, 16);
+  EXPECT_TRUE(cluster.core().outlook(99, cluster.now).rungs.empty());
+}
+
 }  // namespace
 }  // namespace volador::experiments

@@ -195,6 +195,7 @@ TEST(ExperimentFailures, OnlyThoseOfTheProgramCount) {
   EXPECT_THAT(cluster.events_named("trial of an experiment starts again"), testing::SizeIs(8));
   cluster.end_job(1, "failed", "exited with code 1");
   EXPECT_EQ(cluster.trial(1).state(), "ERROR");
+  EXPECT_EQ(cluster.trial(1).restarts(), 2) << "the last failure was followed by none";
   EXPECT_EQ(cluster.trial(1).reason(), "it has started again 2 times, as often as it may: exited with code 1");
   EXPECT_EQ(cluster.info(1).state(), "ERROR");
   EXPECT_THAT(cluster.info(1).reason(), HasSubstr("all of its trials failed; trial 1, the last one: it has started"));
@@ -363,6 +364,43 @@ TEST(ExperimentSlots, SoManyAtOnce) {
               HasSubstr("must not be above max_slots"));
 }
 
+TEST(ExperimentSlots, ALowerLimitPreemptsTheNewestTrials) {
+  for (const bool restarts : {false, true}) {
+    ExperimentHarness cluster;
+    cluster.restarts_always = restarts;
+    cluster.create(random_config(4, 4));
+    for (int trial = 1; trial <= 3; ++trial) {
+      cluster.run_job(trial);
+      ASSERT_TRUE(cluster.start_run(trial, 1));
+    }
+    const auto preempted = [&](int64_t trial) {
+      return cluster.core().should_preempt(trial, 1, cluster.process_of(trial)).value();
+    };
+    v1::EditExperimentRequest edit;
+    edit.set_id(1);
+    edit.set_max_slots(2);
+    ASSERT_TRUE(cluster.core().edit(edit, kAda, cluster.now));
+    cluster.settle();
+    EXPECT_EQ(cluster.job_of(4).shown.state(), "stopped") << "it was queued";
+    EXPECT_EQ(cluster.trial(4).reason(), "its experiment uses all of the 2 slots that it may use at once");
+    EXPECT_FALSE(preempted(1));
+    EXPECT_FALSE(preempted(2));
+    EXPECT_TRUE(preempted(3));
+    ASSERT_TRUE(cluster.core().edit(edit, kAda, cluster.now));
+    cluster.settle();
+    EXPECT_FALSE(preempted(2)) << "trial 3 leaves already";
+    ASSERT_TRUE(cluster.checkpoint(3, 1, "saved-3", 20));
+    cluster.end_job(3);
+    EXPECT_EQ(cluster.trial(3).state(), "ACTIVE");
+    EXPECT_EQ(cluster.trial(3).restarts(), 0);
+    EXPECT_EQ(cluster.jobs.size(), 4u) << "there is no room for its next run";
+    cluster.run_all();
+    EXPECT_EQ(cluster.info(1).state(), "COMPLETED");
+    EXPECT_EQ(cluster.trial(3).run(), 2);
+    EXPECT_EQ(cluster.trial(4).run(), 2);
+  }
+}
+
 TEST(ExperimentSlots, AreSpreadOverNodes) {
   const auto node = [](double cpus, double gpus, const std::string& pool = "default") {
     return SlotsView::Node{.cpus = cpus, .gpus = gpus, .pool = pool};
@@ -492,6 +530,85 @@ TEST(ExperimentCreation, MountsMakeTheJobIsolated) {
   EXPECT_THAT(spec.mounts(), ElementsAre("/data:/data:ro", "/shared:/shared"));
   EXPECT_EQ(spec.shm_bytes(), int64_t{1} << 30);
   EXPECT_EQ(spec.priority(), "urgent");
+}
+
+TEST(ExperimentCreation, ARepeatedRequestGetsTheSameExperiment) {
+  ExperimentHarness cluster;
+  v1::CreateExperimentRequest request;
+  request.set_config(single_config());
+  request.set_request_id("first");
+  EXPECT_EQ(cluster.create(request).id(), 1);
+  for (const bool restarts : {false, true}) {
+    if (restarts) cluster.restart();
+    EXPECT_EQ(cluster.create(request).id(), 1);
+    EXPECT_EQ(cluster.create(request, {.token_id = "another token", .user = "ada"}).id(), 1);
+  }
+  EXPECT_EQ(cluster.jobs.size(), 1u);
+  EXPECT_THAT(cluster.revoked, ElementsAre("trials-2", "trials-3", "trials-4", "trials-5"));
+  EXPECT_EQ(cluster.create(request, kBob).id(), 2) << "of another user";
+  EXPECT_EQ(cluster.create(request, kNamelessRequester).id(), 3) << "of a token without a user";
+  EXPECT_EQ(cluster.create(request, kNamelessRequester).id(), 3);
+  EXPECT_EQ(cluster.create(request, {.token_id = "token-ada"}).id(), 4) << "of a token without a user";
+  request.set_request_id("second");
+  EXPECT_EQ(cluster.create(request).id(), 5);
+  request.clear_request_id();
+  EXPECT_EQ(cluster.create(request).id(), 6);
+  EXPECT_EQ(cluster.create(request).id(), 7);
+}
+
+TEST(ExperimentCreation, SecretsAreTakenOverFromTheParent) {
+  ExperimentHarness cluster;
+  const std::string secrets =
+      "checkpoint_storage: {type: s3, bucket: b, access_key: AKEY, secret_key: s3cret}\n"
+      "environment: {environment_variables: [PLAIN=1, API_TOKEN=t0ken, INDEX=https://me:pass@host/simple]}\n"
+      "data: {secrets: {mail: sesame}, url: x}\n";
+  cluster.create(single_config(secrets));
+  const auto secret_texts = [&](int64_t id) {
+    const std::string text = cluster.rows.at({"experiments", std::string(7, '\0') + static_cast<char>(id)});
+    protocol::ExperimentDefinition row;
+    EXPECT_TRUE(row.ParseFromString(text));
+    EXPECT_THAT(row.config(), testing::Not(HasSubstr("********")));
+    EXPECT_THAT(row.original_config(), testing::Not(HasSubstr("********")));
+    for (const std::string& config : {row.config(), row.original_config()}) {
+      for (const char* each : {"AKEY", "s3cret", "t0ken", "https://me:pass@host/simple", "sesame"})
+        EXPECT_THAT(config, HasSubstr(each)) << "experiment " << id;
+    }
+  };
+  v1::CreateExperimentRequest request;
+  request.set_parent(1);
+  cluster.create(request);
+  secret_texts(2);
+  const v1::ExperimentInfo shown = cluster.info(1);
+  EXPECT_THAT(shown.original_config(), HasSubstr("********"));
+  request.set_config(shown.original_config());
+  cluster.create(request);
+  secret_texts(3);
+  request.set_config(shown.config());  // As `volador experiment reproduce` sends it.
+  cluster.create(request, kOperator);
+  secret_texts(4);
+  EXPECT_EQ(cluster.job_of(4).shown.spec().secrets().at("API_TOKEN"), "t0ken");
+  std::string config = shown.original_config();
+  config.replace(config.find("name: one"), 9, "name: two");
+  config.replace(config.find("PLAIN=1"), 7, "PLAIN=2");
+  request.set_config(config);
+  cluster.create(request);
+  secret_texts(5);
+  EXPECT_EQ(cluster.info(5).name(), "two");
+  EXPECT_EQ(cluster.job_of(5).shown.spec().env().at("PLAIN"), "2");
+
+  const auto refused = [&](const ExperimentRequester& by) {
+    return cluster.core().create(request, by, {"t", "t"}, cluster.view, cluster.now).error();
+  };
+  EXPECT_EQ(refused(kBob).code, ErrorCode::kPermissionDenied);
+  EXPECT_THAT(refused(kBob).message, HasSubstr("take over the secrets of experiment 1"));
+  request.clear_config();
+  EXPECT_EQ(refused(kBob).code, ErrorCode::kPermissionDenied);
+  request.set_config(single_config());
+  cluster.create(request, kBob);
+  request.set_config(single_config("data: {secrets: {other: \"********\"}}\n"));
+  EXPECT_EQ(refused(kAda).message,
+            "data.secrets.other: it is ********, which stands for a secret, and experiment 1 has none there; give the "
+            "value");
 }
 
 // The queue takes what the core submits.

@@ -103,5 +103,28 @@ TEST(SearchPreviews, AreRefusedWhereAProgramDecides) {
       HasSubstr("searcher.max_trials"));
 }
 
+TEST(SearchPreviews, TheReplyIsThatOfAConfiguration) {
+  const auto config_of = [](const std::string& searcher) {
+    return *read_config({.config = {.name = "preview.yaml",
+                                    .text = "entrypoint: python3 train.py\nhyperparameters:\n"
+                                            "  x: {type: int, minval: 1, maxval: 3, count: 3}\n"
+                                            "searcher: {metric: loss, " +
+                                            searcher + "}\n"}})
+                .config;
+  };
+  const auto grid = preview_reply(config_of("name: grid, max_length: {batches: 10}"), 5);
+  ASSERT_TRUE(grid);
+  const Config shown = Config::from_json(grid->preview()).value();
+  EXPECT_EQ(shown.integer("trials"), 3);
+  EXPECT_EQ(shown.integer("seed"), 5);
+  EXPECT_EQ(shown.text("unit"), "batches");
+  EXPECT_THAT(grid->text(), HasSubstr("grid: 3 trials, 30 batches in total"));
+  EXPECT_THAT(preview_reply(config_of("name: grid, max_length: {batches: 10}"), 0, Language::kChinese)->text(),
+              Not(HasSubstr("in total")));
+  const auto custom = preview_reply(config_of("name: custom"), 0);
+  ASSERT_FALSE(custom);
+  EXPECT_THAT(custom.error().message, HasSubstr("there is no preview"));
+}
+
 }  // namespace
 }  // namespace volador::experiments

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 import threading
 
 from volador import exceptions
@@ -122,3 +123,30 @@ def write_info(folder, config, hparams, latest, storage, steps, addresses=("10.0
     }
     for name, values in files.items():
         (folder / name).write_text(json.dumps(values))
+
+
+def join_trial(monkeypatch, head, folder, modules):
+    """From now on this process is the trial that write_info() described in the folder, and talks to `head`. Forgets these modules of its code."""
+    from volador.compat.determined import _session
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for name, value in cluster_environment(folder).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(_session, "_connect", lambda address, token: head)
+    leave_cluster()
+    for name in modules:
+        sys.modules.pop(name, None)
+
+
+def leave_cluster():
+    from volador.compat.determined import _info, _session
+    from volador.compat.determined.core import _preempt
+
+    _session._sessions.clear()
+    _info.set_cluster_info(None)
+    _preempt._requested.clear()
+
+
+def metrics_of(head, group):
+    """Metrics that a trial reported, by its batches."""
+    return {request["batches"]: json.loads(request["metrics"]) for request in head.of("ReportMetrics") if request["group"] == group}
