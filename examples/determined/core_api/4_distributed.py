@@ -35,3 +35,4 @@ if __name__ == "__main__":
     torch.distributed.init_process_group("gloo")
     with det.core.init(distributed=det.core.DistributedContext.from_torch_distributed()) as core_context:
         main(core_context, det.get_cluster_info().trial.hparams)
+    torch.distributed.destroy_process_group()
