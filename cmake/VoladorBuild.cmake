@@ -25,10 +25,12 @@ if(NOT CMAKE_BUILD_TYPE)
   set(CMAKE_BUILD_TYPE Release)
 endif()
 
+# What one checkout has compiled serves every other: paths count from the tree, and times of files do not count.
 find_program(VOLADOR_CCACHE ccache)
 if(VOLADOR_CCACHE)
-  set(CMAKE_C_COMPILER_LAUNCHER ${VOLADOR_CCACHE})
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${VOLADOR_CCACHE})
+  set(CMAKE_C_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
+                                CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime,time_macros ${VOLADOR_CCACHE})
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
 endif()
 find_program(VOLADOR_MOLD mold)
 if(VOLADOR_MOLD)

@@ -3,7 +3,7 @@
 count_tests.py STEPS-FAILED FOLDER…
 A folder holds ctest.xml (ctest --output-junit) and cases/*.xml, one file a GoogleTest binary, named as its ctest entry. Where a binary
 left its file its cases are counted, else its ctest entry. An entry that failed although no case did (a sanitizer's report at its end,
-a crash) counts as one failure.
+a crash) counts as one failure. Entries that NAME-again has too, the folder of a second run, are counted there and not in NAME.
 """
 
 import pathlib
@@ -23,12 +23,17 @@ def count_cases(file):
     return passed, failed, skipped
 
 
+def entries_of(folder):
+    report = folder / "ctest.xml"
+    return list(tree.parse(report).getroot().iter("testcase")) if report.exists() else []
+
+
 def count_folder(folder):
     passed = failed = skipped = 0
-    report = folder / "ctest.xml"
-    if not report.exists():
-        return 0, 0, 0
-    for entry in tree.parse(report).getroot().iter("testcase"):
+    counted_elsewhere = {entry.get("name") for entry in entries_of(folder.with_name(folder.name + "-again"))}
+    for entry in entries_of(folder):
+        if entry.get("name") in counted_elsewhere:
+            continue
         cases = folder / "cases" / (entry.get("name") + ".xml")
         entry_failed = entry.get("status") == "fail"
         entry_skipped = entry.get("status") in ("notrun", "disabled")

@@ -36,10 +36,17 @@ build() {
 run_tests() {
   mkdir -p "$results/$2/cases"
   GTEST_OUTPUT="xml:$results/$2/cases/" ctest --test-dir "$1" --output-on-failure --output-junit "$results/$2/ctest.xml" \
-    --no-tests=error "${@:3}" >"$results/$2/output" 2>&1
+    --no-tests=error --timeout 300 "${@:3}" >"$results/$2/output" 2>&1
   local code=$?
   grep -vE '^(Internal ctest|Test project|      Start )|^$' "$results/$2/output" | if [ $code -eq 0 ]; then tail -n 80; else cat; fi
   return $code
+}
+# run_tests_and_again BUILD-FOLDER NAME CTEST-ARGUMENT…: what fails beside other tests is run a second time with nothing beside it, and that run
+# counts. Both are printed: a test that passes only alone depends on time, and is to be mended.
+run_tests_and_again() {
+  run_tests "$@" && return
+  echo "--- tests that failed, once more and one at a time"
+  run_tests "$1" "$2-again" --rerun-failed
 }
 
 # build_later PRESET…: builds the sanitizers' tests, one after the other, with what the processors have left beside the tests that run
@@ -79,8 +86,8 @@ cores='^(unit|sim|fuzz)$'  # Labels of the tests of pure cores.
 if step "configure release" configure release && step "build release" build build; then
   step "tests of units" run_tests build release-units --label-regex "$cores" --parallel "$jobs"
   build_later asan tsan
-  # What starts machines, clusters and browsers goes before anything else that runs.
-  step "tests" run_tests build release --label-exclude "$cores"
+  # What starts machines, clusters and browsers goes before anything else that runs. Two of them at once: they wait more than they compute.
+  step "tests" run_tests_and_again build release --label-exclude "$cores" --parallel 2
 else
   build_later asan tsan
 fi

@@ -224,14 +224,14 @@ TEST_F(PlacementTest, ANodeMayBeAskedForByName) {
   never.wishes.node = "n1";
   EXPECT_TRUE(placement.check_feasible(there, "it"));
   EXPECT_THAT(placement.check_feasible(nowhere, "it").error().message,
-              HasSubstr("it asks for node n9; no node of this name has joined"));
+              HasSubstr("it asks for node n9; the cluster has no node of this name"));
   EXPECT_THAT(placement.check_feasible(never, "it").error().message,
               HasSubstr("asks for cpus 3; the largest node named n1 (n1) has 2"));
   for (const PlacementRequest& one : {there, too_much, nowhere}) placement.submit(now, one);
   EXPECT_EQ(schedule(), std::vector{actor(1)});
   EXPECT_EQ(where[actor(1)], node(2)) << "not the fullest one";
   EXPECT_THAT(explain(actor(2)), HasSubstr("waits for cpus 4: 1 of 4 in use on n2"));
-  EXPECT_THAT(explain(actor(3)), HasSubstr("no node of this name has joined: waits for it"));
+  EXPECT_THAT(explain(actor(3)), HasSubstr("the cluster has no node of this name: waits for it"));
   placement.release(actor(1));
   add_node(9, {.cpus = 1});
   EXPECT_EQ(schedule(), (std::vector{actor(2), actor(3)}));

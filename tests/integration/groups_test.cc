@@ -117,7 +117,7 @@ TEST(Nodes, AreChosenByNameByLabelsAndApart) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(refused(volador::actor<Trainer>().node("third")), HasSubstr("no node of this name has joined"));
+  EXPECT_THAT(refused(volador::actor<Trainer>().node("third")), HasSubstr("the cluster has no node of this name"));
   EXPECT_THAT(refused(volador::actor<Trainer>().label("zone", "d")), HasSubstr("--labels=zone=d"));
   EXPECT_THAT(refused(volador::actor<Trainer>().label("zone", volador::label_in({}))),
               HasSubstr("expected at least one value"));
