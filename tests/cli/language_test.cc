@@ -30,9 +30,8 @@ std::set<std::string> texts_of_sources() {
   std::set<std::string> texts;
   const std::regex call(
       R"re(\b(?:tr|fill|translated|fill_translated)\((?:[a-z_.()]*language[()]*, )?((?:"(?:[^"\\]|\\.)*"\s*)+))re");
-  std::vector<fs::path> files{fs::path(VOLADOR_SOURCE_FOLDER) / "tune/display/progress_table.cc",
-                              fs::path(VOLADOR_SOURCE_FOLDER) / "experiments/search/search_preview.cc"};
-  for (const auto& entry : fs::recursive_directory_iterator(fs::path(VOLADOR_SOURCE_FOLDER) / "cli")) {
+  std::vector<fs::path> files{"tune/display/progress_table.cc", "experiments/search/search_preview.cc"};
+  for (const auto& entry : fs::recursive_directory_iterator("cli")) {
     if (entry.path().extension() == ".cc") files.push_back(entry.path());
   }
   for (const fs::path& file : files) {
@@ -84,8 +83,8 @@ TEST(Catalogue, TranslationsHaveThePlaceholdersOfTheirText) {
 }
 
 TEST(Catalogue, SharesTermsWithThePage) {
-  const std::string english = source_text(fs::path(VOLADOR_SOURCE_FOLDER) / "dashboard/web/src/i18n/en.ts");
-  const std::string chinese = source_text(fs::path(VOLADOR_SOURCE_FOLDER) / "dashboard/web/src/i18n/zh.ts");
+  const std::string english = source_text("dashboard/web/src/i18n/en.ts");
+  const std::string chinese = source_text("dashboard/web/src/i18n/zh.ts");
   const auto json = nlohmann::json::parse(catalogue_messages());
   for (const auto& [text, key] : json["page"].items()) {
     const std::string name = "\"" + key.get<std::string>() + "\": \"";

@@ -3,11 +3,15 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
+#include "tests/built_program.h"
+
 namespace volador::worker {
 namespace {
 
+std::string fake_nvml() { return volador::testing::built_program("fake_nvml.so"); }
+
 TEST(GpuMeter, ReadsWhatTheDriverTellsOfThoseThatAnswer) {
-  GpuMeter meter(FAKE_NVML);
+  GpuMeter meter(fake_nvml().c_str());
   for (int time = 0; time < 2; ++time) {
     const auto readings = meter.read();
     ASSERT_EQ(readings.size(), 1U);  // The other one does not report its utilisation.
@@ -22,7 +26,7 @@ TEST(GpuMeter, ReadsWhatTheDriverTellsOfThoseThatAnswer) {
 }
 
 TEST(GpuMeter, InspectsAllDevicesThatWereListed) {
-  GpuMeter meter(FAKE_NVML);
+  GpuMeter meter(fake_nvml().c_str());
   auto found = meter.inspect();
   ASSERT_EQ(found.size(), 2U);
   EXPECT_EQ(found[0].uuid, "GPU-1111");
@@ -39,12 +43,12 @@ TEST(GpuMeter, InspectsAllDevicesThatWereListed) {
 }
 
 TEST(GpuMeter, ALostDeviceSaysWhy) {
-  void* library = ::dlopen(FAKE_NVML, RTLD_NOW);
+  void* library = ::dlopen(fake_nvml().c_str(), RTLD_NOW);
   ASSERT_NE(library, nullptr);
   const auto lose = reinterpret_cast<void (*)(bool)>(::dlsym(library, "fake_nvml_lose"));
   const auto event_sets = reinterpret_cast<int (*)()>(::dlsym(library, "fake_nvml_event_sets"));
   {
-    GpuMeter meter(FAKE_NVML);
+    GpuMeter meter(fake_nvml().c_str());
     lose(true);
     EXPECT_EQ(meter.inspect()[0].error, "GPU is lost");
     lose(false);
@@ -56,11 +60,11 @@ TEST(GpuMeter, ALostDeviceSaysWhy) {
 }
 
 TEST(GpuMeter, TheLibraryIsStartedOnceAndStoppedAtTheEnd) {
-  void* library = ::dlopen(FAKE_NVML, RTLD_NOW);
+  void* library = ::dlopen(fake_nvml().c_str(), RTLD_NOW);
   ASSERT_NE(library, nullptr);
   const auto opened = reinterpret_cast<int (*)()>(::dlsym(library, "fake_nvml_opened"));
   {
-    GpuMeter meter(FAKE_NVML);
+    GpuMeter meter(fake_nvml().c_str());
     meter.read();
     meter.read();
     EXPECT_EQ(opened(), 1);

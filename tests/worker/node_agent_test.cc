@@ -14,6 +14,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tests/built_program.h"
 #include "tests/temporary_directory.h"
 #include "tests/worker/agent_harness.h"
 
@@ -36,7 +37,7 @@ std::vector<std::filesystem::path> files_in(const std::filesystem::path& folder)
 class NodeAgentTest : public ::testing::Test {
  protected:
   explicit NodeAgentTest(std::function<void(AgentOptions&)> adjust = {})
-      : node_(folder_.path(), FAKE_PROGRAM, std::move(adjust)) {
+      : node_(folder_.path(), volador::testing::built_program("fake_program"), std::move(adjust)) {
     node_.join();
   }
 
@@ -537,12 +538,13 @@ TEST_F(SilentTemplateTest, AProgramThatNeverReachesInitIsToldSo) {
 TEST(WorkerDeath, NoHostOutlivesAKilledWorkerByASecond) {
   const volador::TemporaryDirectory folder;
   const std::string folder_text = folder.path().string();
-  std::vector<std::string> words = {FAKE_WORKER, folder_text, FAKE_PROGRAM, "5"};
+  std::vector<std::string> words = {volador::testing::built_program("fake_worker"), folder_text,
+                                    volador::testing::built_program("fake_program"), "5"};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   pid_t worker = 0;
-  ASSERT_EQ(::posix_spawn(&worker, FAKE_WORKER, nullptr, nullptr, argv.data(), environ), 0);
+  ASSERT_EQ(::posix_spawn(&worker, argv.front(), nullptr, nullptr, argv.data(), environ), 0);
   for (int i = 0; i < 1000 && !std::filesystem::exists(folder.path() / "pids"); ++i) std::this_thread::sleep_for(10ms);
   std::vector<pid_t> pids;
   std::ifstream in(folder.path() / "pids");

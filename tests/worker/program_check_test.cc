@@ -9,6 +9,7 @@
 #include <fstream>
 #include <future>
 
+#include "tests/built_program.h"
 #include "tests/temporary_directory.h"
 #include "worker/hosts/program_store.h"
 
@@ -35,14 +36,14 @@ TEST(ProgramCheck, TheLoadersListNamesWhatIsMissing) {
 }
 
 TEST(ProgramCheck, AnElfHeadTellsMachineAndLoader) {
-  const ElfHead head = parse_elf_head(contents(SMALL_PROGRAM));
+  const ElfHead head = parse_elf_head(contents(volador::testing::built_program("small_program")));
   EXPECT_TRUE(head.elf);
   EXPECT_EQ(head.bits, 64);
   EXPECT_FALSE(head.loader.empty());
 }
 
 TEST(ProgramCheck, CutAndDamagedHeadsAreNoTrouble) {
-  const std::string whole = contents(SMALL_PROGRAM).substr(0, 4096);
+  const std::string whole = contents(volador::testing::built_program("small_program")).substr(0, 4096);
   for (size_t size = 0; size < 1024; size += 3) (void)parse_elf_head(whole.substr(0, size));
   for (size_t at = 0; at < 512; ++at) {
     std::string bad = whole;
@@ -68,7 +69,7 @@ TEST(ProgramCheck, AFileThatIsNoProgramIsNamed) {
 TEST(ProgramCheck, AProgramOfAnotherMachineIsNamed) {
   const volador::TemporaryDirectory folder;
   const fs::path file = folder.path() / "prog";
-  std::string bytes = contents(SMALL_PROGRAM);
+  std::string bytes = contents(volador::testing::built_program("small_program"));
   bytes[18] = static_cast<char>(243);  // e_machine: RISC-V.
   std::ofstream(file, std::ios::binary) << bytes;
   fs::permissions(file, fs::perms::owner_all);
@@ -80,7 +81,7 @@ TEST(ProgramCheck, AMissingLibraryIsNamed) {
   // Replaces the name of a required library by one that does not exist.
   const volador::TemporaryDirectory folder;
   const fs::path file = folder.path() / "prog";
-  std::string bytes = contents(SMALL_PROGRAM);
+  std::string bytes = contents(volador::testing::built_program("small_program"));
   const size_t at = bytes.find(std::string("libstdc++.so.6") + '\0');
   ASSERT_NE(at, std::string::npos);
   bytes.replace(at, 14, "libnowhere.so1");
@@ -97,7 +98,7 @@ TEST(ProgramCheck, AMissingLibraryIsNamed) {
 class ProgramStoreTest : public ::testing::Test {
  protected:
   ProgramStoreTest() {
-    source_ = contents(SMALL_PROGRAM);
+    source_ = contents(volador::testing::built_program("small_program"));
     program_.set_sha256(security::raw(security::sha256(source_)));
     program_.set_path("/nowhere/prog");
     program_.set_machine_id("driver's");

@@ -10,6 +10,7 @@
 #include <set>
 #include <thread>
 
+#include "tests/built_program.h"
 #include "tests/temporary_directory.h"
 #include "tests/worker/agent_harness.h"
 
@@ -26,7 +27,7 @@ class SpareHostsTest : public ::testing::Test {
   SpareHostsTest() {
     const auto older = children_of_this_process();  // Children of other tests.
     older_.insert(older.begin(), older.end());
-    node_.emplace(folder_.path(), FAKE_PROGRAM, [](AgentOptions& options) {
+    node_.emplace(folder_.path(), volador::testing::built_program("fake_program"), [](AgentOptions& options) {
       options.hosts.spares.most = 1;
       options.hosts.spares.backoff_min = 1ms;
       options.hosts.spares.kept = 3s;

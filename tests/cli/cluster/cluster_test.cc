@@ -17,6 +17,7 @@
 #include <thread>
 
 #include "runtime/process_file.h"
+#include "tests/built_program.h"
 #include "tests/cli/cluster/run_volador.h"
 #include "tests/contract/redis_server.h"
 
@@ -69,7 +70,7 @@ class Cluster : public ::testing::Test {
   // Starts a program with trials that sleep for minutes; returns once one of its actors runs.
   pid_t start_trials(int64_t count, std::vector<std::string> arguments = {}) {
     arguments.insert(arguments.begin(), {fmt::format("--num-samples={}", count), "--seconds=600"});
-    const pid_t driver = user_.start(TUNE_SLEEP_BINARY, arguments);
+    const pid_t driver = user_.start(built_program("tune_sleep"), arguments);
     for (int i = 0; i < 300; ++i) {
       const Finished run = user_.run({"list", "actors", "--json"});
       const nlohmann::json actors = run.code == 0 ? run.json()["actors"] : nlohmann::json::array();
@@ -286,7 +287,8 @@ TEST_F(Cluster, ANodesLogsAreReadThroughTheHead) {
 TEST_F(Cluster, RunsOfOneSeedAreToldApart) {
   start_head();
   for (int i = 0; i < 2; ++i) {  // Each prints and ends.
-    const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=3", "--seconds=0", "--seed=7", "--print=2"});
+    const pid_t driver =
+        user_.start(built_program("tune_sleep"), {"--num-samples=3", "--seconds=0", "--seed=7", "--print=2"});
     int status = 0;
     ASSERT_EQ(::waitpid(driver, &status, 0), driver);
     ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
@@ -405,7 +407,7 @@ TEST_F(Cluster, ProcessesAreListedWithTheTimeThatTemplatesHaveLeft) {
 
 TEST_F(Cluster, LogsOfAnActorThatEndedAreReadFromItsNodeByAnotherHead) {
   start_head();
-  const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=1", "--seconds=0", "--print=2"});
+  const pid_t driver = user_.start(built_program("tune_sleep"), {"--num-samples=1", "--seconds=0", "--print=2"});
   int status = 0;
   ASSERT_EQ(::waitpid(driver, &status, 0), driver);
   const Finished live = user_.run({"list", "actors"});
@@ -578,7 +580,7 @@ TEST_F(Cluster, AProgramEndsWithItsClusterAndItsRunGoesOnInTheNextOne) {
   const pid_t driver = user_.start(
       "/bin/sh",
       {"-c", fmt::format("exec {} --num-samples=2 --reports=200 --seconds=10 --cpus=0.5 --checkpoint-frequency=10 2>{}",
-                         TUNE_SLEEP_BINARY, error.native())});
+                         built_program("tune_sleep"), error.native())});
   const auto steps = [this] {
     int64_t done = 0;
     const Finished listed = user_.run({"list", "trials", "--json"});
@@ -619,7 +621,7 @@ TEST_F(Cluster, AProgramEndsWithItsPrivateClusterToo) {
     const auto error = user_.home() / (end_head ? "head" : "worker");
     const pid_t driver =
         user_.start("/bin/sh", {"-c", fmt::format("exec {} --num-samples=1 --reports=6000 --seconds=600 2>{}",
-                                                  TUNE_SLEEP_BINARY, error.native())});
+                                                  built_program("tune_sleep"), error.native())});
     // Wait until its display shows a running trial.
     for (int i = 0; i < 600 && text_of(error).find("running") == std::string::npos; ++i)
       std::this_thread::sleep_for(std::chrono::milliseconds(50));

@@ -13,6 +13,7 @@
 #include "experiments/katib/collection.h"
 #include "runtime/protocol/katib/v1beta1/api.pb.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
+#include "tests/built_program.h"
 #include "tests/cli/cluster/run_volador.h"
 #include "tests/cli/fake_head.h"
 #include "tune/results/tensorboard_events.h"
@@ -453,11 +454,12 @@ TEST_F(CollectTrial, PassesSignalsOn) {
     auto variables = environment();
     variables["F"] = started.string();
     // A shell between, since VoladorUser discards the exit codes of what it starts.
+    const std::string program = built_program("volador");
     const pid_t pid = ::fork();
     if (pid == 0) {
       for (const auto& [name, value] : variables) ::setenv(name.c_str(), value.c_str(), 1);
       ::setenv("VOLADOR_HOME", user_.home().c_str(), 1);
-      ::execl(VOLADOR_BINARY, VOLADOR_BINARY, "experiment", "run-trial", nullptr);
+      ::execl(program.c_str(), program.c_str(), "experiment", "run-trial", nullptr);
       ::_exit(127);
     }
     const pid_t child = std::stoi(wait_for(started));

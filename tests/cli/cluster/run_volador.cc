@@ -12,12 +12,15 @@
 #include <iterator>
 
 #include "runtime/process_file.h"
+#include "tests/built_program.h"
 
 namespace volador::testing {
 
 namespace fs = std::filesystem;
 
 namespace {
+
+const std::string kVolador = built_program("volador");
 
 std::string content(const fs::path& file) {
   std::ifstream stream(file);
@@ -51,7 +54,7 @@ Finished VoladorUser::run(std::vector<std::string> arguments,
     std::erase_if(settings, [&](const std::string& setting) { return setting.starts_with(name + "="); });
     settings.push_back(name + "=" + value);
   }
-  arguments.insert(arguments.begin(), VOLADOR_BINARY);
+  arguments.insert(arguments.begin(), kVolador);
 
   Finished result;
   const auto begin = std::chrono::steady_clock::now();
@@ -61,7 +64,7 @@ Finished VoladorUser::run(std::vector<std::string> arguments,
     ::dup2(::open(out.c_str(), O_WRONLY | O_CREAT, 0600), 1);
     ::dup2(::open(error.c_str(), O_WRONLY | O_CREAT, 0600), 2);
     if (::chdir(home().c_str()) != 0) ::_exit(126);
-    ::execve(VOLADOR_BINARY, pointers(arguments).data(), pointers(settings).data());
+    ::execve(kVolador.c_str(), pointers(arguments).data(), pointers(settings).data());
     ::_exit(127);
   }
   int status = 0;
@@ -79,14 +82,14 @@ Finished VoladorUser::run_in_terminal(std::vector<std::string> arguments, int co
   std::vector<std::string> settings = variables();
   settings.push_back("TERM=xterm");
   for (const auto& [name, value] : environment) settings.push_back(name + "=" + value);
-  arguments.insert(arguments.begin(), VOLADOR_BINARY);
+  arguments.insert(arguments.begin(), kVolador);
   winsize size{.ws_row = 40, .ws_col = static_cast<unsigned short>(columns), .ws_xpixel = 0, .ws_ypixel = 0};
   int terminal = -1;
   Finished result;
   const pid_t pid = ::forkpty(&terminal, nullptr, nullptr, &size);
   if (pid == 0) {
     if (::chdir(home().c_str()) != 0) ::_exit(126);
-    ::execve(VOLADOR_BINARY, pointers(arguments).data(), pointers(settings).data());
+    ::execve(kVolador.c_str(), pointers(arguments).data(), pointers(settings).data());
     ::_exit(127);
   }
   if (pid < 0) return result;

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <thread>
 
+#include "tests/built_program.h"
 #include "tests/cli/cluster/run_volador.h"
 
 namespace volador::testing {
@@ -39,7 +40,7 @@ class TuneRuns : public ::testing::Test {
 };
 
 TEST_F(TuneRuns, AnEndedRunIsShownExportedAndCompared) {
-  ASSERT_EQ(wait_for(user_.start(TUNE_QUADRATIC_BINARY, {})), 0);
+  ASSERT_EQ(wait_for(user_.start(built_program("tune_quadratic"), {})), 0);
   const nlohmann::json run = only_run();
   ASSERT_FALSE(run.is_null());
   EXPECT_EQ(run["state"], "finished");
@@ -84,8 +85,8 @@ TEST_F(TuneRuns, AnEndedRunIsShownExportedAndCompared) {
 }
 
 TEST_F(TuneRuns, ARunIsSeenWhileItGoesOnAndAfterItsProgramWasKilled) {
-  const pid_t driver =
-      user_.start(TUNE_SLEEP_BINARY, {"--num-samples=2", "--seconds=600", "--reports=6000", "--cluster-cpus=2"});
+  const pid_t driver = user_.start(built_program("tune_sleep"),
+                                   {"--num-samples=2", "--seconds=600", "--reports=6000", "--cluster-cpus=2"});
   const nlohmann::json running = await_run("running", 0);
   ASSERT_FALSE(running.is_null());
   EXPECT_THAT(user_.run({"tune", "plot", running["directory"], "--kind=gantt", "--out=-"}).out, HasSubstr("goes on"));
@@ -98,8 +99,8 @@ TEST_F(TuneRuns, ARunIsSeenWhileItGoesOnAndAfterItsProgramWasKilled) {
 }
 
 TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
-  const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=8", "--seconds=600", "--reports=6000",
-                                                       "--checkpoint-frequency=100", "--cluster-cpus=2"});
+  const pid_t driver = user_.start(built_program("tune_sleep"), {"--num-samples=8", "--seconds=600", "--reports=6000",
+                                                                 "--checkpoint-frequency=100", "--cluster-cpus=2"});
   const nlohmann::json running = await_run("running", 0);
   ASSERT_FALSE(running.is_null());
   const std::string directory = running["directory"];
@@ -150,8 +151,8 @@ TEST_F(TuneRuns, ATrialAndThenTheRunStopOnRequest) {
 }
 
 TEST_F(TuneRuns, AKilledRunIsResumedByItsOwnProgram) {
-  const pid_t driver = user_.start(TUNE_SLEEP_BINARY, {"--num-samples=4", "--seconds=4", "--reports=8",
-                                                       "--checkpoint-frequency=1", "--cluster-cpus=2"});
+  const pid_t driver = user_.start(built_program("tune_sleep"), {"--num-samples=4", "--seconds=4", "--reports=8",
+                                                                 "--checkpoint-frequency=1", "--cluster-cpus=2"});
   const nlohmann::json running = await_run("running", 0);
   ASSERT_FALSE(running.is_null());
   const std::string directory = running["directory"];

@@ -59,7 +59,7 @@ TEST(ReasonCatalogue, HasBothLanguagesWithTheSamePlaces) {
 TEST(ReasonCatalogue, HasTheSentencesThatTheSourcesSayAndNoOthers) {
   std::string sources;
   for (const char* folder : {"experiments", "head", "jobs", "worker", "runtime", "tune", "volador"}) {
-    for (const auto& entry : fs::recursive_directory_iterator(fs::path(VOLADOR_SOURCE_FOLDER) / folder)) {
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
       if (entry.path().extension() != ".cc" && entry.path().extension() != ".h") continue;
       std::ifstream stream(entry.path());
       sources.append(std::istreambuf_iterator<char>(stream), {});
