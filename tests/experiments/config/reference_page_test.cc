@@ -15,7 +15,7 @@
 namespace volador::experiments {
 namespace {
 
-const std::filesystem::path kPage = std::filesystem::path(VOLADOR_SOURCE_FOLDER) / "docs/experiment-config.md";
+const std::filesystem::path kPage = "docs/experiment-config.md";
 constexpr const char* kBegin =
     "<!-- The tables below are written by tests/experiments/config/reference_page_test.cc. -->\n";
 
