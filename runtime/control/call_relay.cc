@@ -4,8 +4,11 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <algorithm>
-#include <atomic>
 #include <chrono>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -30,19 +33,65 @@ struct Line {
 
   Channel channel;
   grpc::GenericStub stub;
-  std::atomic<int> calls{0};
+  int calls = 0;  // Guarded by RunningCalls.
+};
+
+struct RunningCall;
+
+// The calls that have not ended. A connection ends after them: gRPC must not close it on a thread of its own, where the
+// callback of its last call runs.
+class RunningCalls {
+ public:
+  void begin(RunningCall& call, Line& line) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    calls_.insert(&call);
+    ++line.calls;
+  }
+  void end(RunningCall& call, Line& line) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    calls_.erase(&call);
+    --line.calls;
+    if (calls_.empty()) none_.notify_all();
+  }
+  bool has_room(const Line& line) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    return line.calls < kCallsPerConnection;
+  }
+  // Cancels all and waits for their ends.
+  void cancel();
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable none_;
+  std::unordered_set<RunningCall*> calls_;
 };
 
 struct RunningCall {
-  explicit RunningCall(std::shared_ptr<Line> on) : line(std::move(on)) { line->calls.fetch_add(1); }
-  ~RunningCall() { line->calls.fetch_sub(1); }
-  RunningCall(const RunningCall&) = delete;
-  RunningCall& operator=(const RunningCall&) = delete;
+  RunningCall(RunningCalls& all, Line& on) : membership{all, *this, on}, line(on) {}
 
-  const std::shared_ptr<Line> line;
+  struct Membership {
+    Membership(RunningCalls& all, RunningCall& one, Line& on) : calls(all), call(one), line(on) {
+      calls.begin(call, line);
+    }
+    ~Membership() { calls.end(call, line); }
+    Membership(const Membership&) = delete;
+    Membership& operator=(const Membership&) = delete;
+
+    RunningCalls& calls;
+    RunningCall& call;
+    Line& line;
+  };
+  const Membership membership;  // The first member: it ends after what gRPC uses.
+  Line& line;
   grpc::ClientContext context;
   grpc::ByteBuffer request, reply;
 };
+
+void RunningCalls::cancel() {
+  std::unique_lock<std::mutex> hold(mutex_);
+  for (RunningCall* call : calls_) call->context.TryCancel();
+  none_.wait(hold, [this] { return calls_.empty(); });
+}
 
 grpc::ByteBuffer buffer_of(const std::string& bytes) {
   const grpc::Slice slice(bytes);
@@ -64,6 +113,7 @@ class Relay final : public CallRelay {
       : options_(std::move(options)), authority_(std::move(authority)) {}
   ~Relay() override {
     if (server_) server_->close();
+    calls_.cancel();
   }
 
   Result<void> serve(net::IoLoop& loop) {
@@ -86,7 +136,7 @@ class Relay final : public CallRelay {
       return responder->reply(
           make_error(ErrorCode::kInvalidArgument, "expected an operation of the cluster of this node"));
     }
-    const auto call = std::make_shared<RunningCall>(free_line());
+    const auto call = std::make_shared<RunningCall>(calls_, free_line());
     const auto timeout = std::chrono::duration_cast<std::chrono::milliseconds>(request.timeout);
     set_timeout(call->context, timeout.count() > 0 ? std::min(timeout, kTimeoutMax) : kTimeoutMax);
     if (!asked->bearer.empty()) call->context.AddMetadata("authorization", "Bearer " + asked->bearer);
@@ -95,29 +145,30 @@ class Relay final : public CallRelay {
     responder->on_cancel([waiting = std::weak_ptr(call)] {
       if (const auto running = waiting.lock()) running->context.TryCancel();
     });
-    call->line->stub.UnaryCall(&call->context, asked->path, {}, &call->request, &call->reply,
-                               [call, responder](const grpc::Status& status) {
-                                 RelayedAnswer answer{.code = static_cast<int32_t>(status.error_code()),
-                                                      .message = status.error_message(),
-                                                      .details = {status.error_details()},
-                                                      .reply = {}};
-                                 if (status.ok()) answer.reply.data = bytes_of(call->reply);
-                                 responder->reply(to_bytes(answer));
-                               });
+    call->line.stub.UnaryCall(&call->context, asked->path, {}, &call->request, &call->reply,
+                              [call, responder](const grpc::Status& status) {
+                                RelayedAnswer answer{.code = static_cast<int32_t>(status.error_code()),
+                                                     .message = status.error_message(),
+                                                     .details = {status.error_details()},
+                                                     .reply = {}};
+                                if (status.ok()) answer.reply.data = bytes_of(call->reply);
+                                responder->reply(to_bytes(answer));
+                              });
   }
 
-  std::shared_ptr<Line> free_line() {
-    const auto found = std::ranges::find_if(
-        lines_, [](const std::shared_ptr<Line>& line) { return line->calls.load() < kCallsPerConnection; });
-    if (found != lines_.end()) return *found;
+  Line& free_line() {
+    const auto found =
+        std::ranges::find_if(lines_, [this](const std::unique_ptr<Line>& line) { return calls_.has_room(*line); });
+    if (found != lines_.end()) return **found;
     const security::Credentials credentials{
         .certificate_pem = {}, .key_pem = {}, .authority_pem = options_.authority_pem};
-    return lines_.emplace_back(std::make_shared<Line>(options_.address, credentials));
+    return *lines_.emplace_back(std::make_unique<Line>(options_.address, credentials));
   }
 
   const CallRelayOptions options_;
-  const std::string authority_;  // Its fingerprint.
-  std::vector<std::shared_ptr<Line>> lines_;
+  const std::string authority_;               // Its fingerprint.
+  std::vector<std::unique_ptr<Line>> lines_;  // Loop thread.
+  RunningCalls calls_;
   std::unique_ptr<net::CallServer> server_;
 };
 
