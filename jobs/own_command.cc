@@ -24,6 +24,7 @@ namespace {
 
 // Variables that bash or the loader of programs reads at the start of a process, by their beginnings.
 constexpr std::array<std::string_view, 2> kOfTheShell = {"BASH_", "ENV="};
+constexpr int kLooksMax = 30;  // At other threads, a millisecond apart.
 constexpr std::array<std::string_view, 4> kOfTheLoader = {"LD_", "MALLOC_", "GLIBC_TUNABLES=", "JE_MALLOC_"};
 
 OwnCommand& own_command() {
@@ -106,7 +107,11 @@ pid_t fork_own_command(const std::filesystem::path& directory, std::vector<std::
   for (std::string& pair : variables) entries.push_back(pair.data());
   entries.push_back(nullptr);
   std::fflush(nullptr);
-  if (!others_wait()) return 0;
+  // On a busy machine a thread that has something to do may have to wait for a processor first.
+  for (int looks = 1; !others_wait(); ++looks) {
+    if (looks == kLooksMax) return 0;
+    ::usleep(1000);
+  }
   const pid_t pid = ::fork();
   if (pid == 0) become_own_command(directory, std::move(entries), output);
   if (pid < 0) return 0;
