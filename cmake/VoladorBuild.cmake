@@ -29,7 +29,7 @@ endif()
 find_program(VOLADOR_CCACHE ccache)
 if(VOLADOR_CCACHE)
   set(CMAKE_C_COMPILER_LAUNCHER env CCACHE_BASEDIR=${PROJECT_SOURCE_DIR} CCACHE_NOHASHDIR=1
-                                CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime,time_macros ${VOLADOR_CCACHE})
+                                CCACHE_SLOPPINESS=include_file_mtime,include_file_ctime,time_macros,pch_defines ${VOLADOR_CCACHE})
   set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_C_COMPILER_LAUNCHER})
 endif()
 find_program(VOLADOR_MOLD mold)
