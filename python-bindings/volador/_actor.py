@@ -5,8 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, cast, overload
 
-from volador import _code, _core, _future, _host, _options, _runtime, _values
-from volador.exceptions import InvalidArgumentError
+from volador import _code, _core, _future, _host, _html, _options, _runtime, _values
+from volador.exceptions import InvalidArgumentError, VoladorError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +17,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 S = TypeVar("S")
+
+
+_NO_METHODS = ("__", "_repr_", "_ipython_")  # Prefixes of names that Python and IPython look for in every object.
 
 
 class BoundMethod(Generic[P, R]):
@@ -100,7 +103,7 @@ class ActorHandle:
         object.__setattr__(self, "_methods", methods)  # None: unknown, found by name.
 
     def __getattr__(self, name: str) -> BoundMethod[..., Any]:
-        if name.startswith("__") and name != "__volador_ready__":
+        if name.startswith(_NO_METHODS) and name != "__volador_ready__":
             raise AttributeError(name)
         if self._methods is not None and name not in self._methods and name != "__volador_ready__":
             import difflib
@@ -122,6 +125,20 @@ class ActorHandle:
 
     def __repr__(self) -> str:
         return f"<volador actor {self._class_name} {self._core.id[:8]}>"
+
+    def _repr_html_(self) -> str:
+        try:
+            status = actor_status(self)
+        except VoladorError as error:  # The head is away, or has forgotten it.
+            return _html.page(_html.Page(f"Actor {self._class_name} {self._core.id[:8]}", "unknown", lines=[str(error)]))
+        facts = [
+            f"name {status['name']}" if status["name"] else "",
+            f"node {status['node']}" if status["node"] else "",
+            f"process {status['pid']}" if status["pid"] else "",
+            _html.counted(status["restarts"], "restart") if status["restarts"] else "",
+        ]
+        lines = [str(status["death"] or status["reason"] or "")]
+        return _html.page(_html.Page(f"Actor {self._class_name} {self._core.id[:8]}", str(status["state"]), facts, lines=lines))
 
 
 def _restore_handle(index: int, class_name: str, methods: dict[str, bool] | None) -> ActorHandle:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import atexit
-import html
 import os
 import sys
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from volador import _code, _core
+from volador import _code, _core, _html
 from volador.compat import _alias
 
 if TYPE_CHECKING:
@@ -43,9 +42,17 @@ class Context:
         return f"<volador.Context {'private cluster' if self.is_private else f'cluster {self.cluster} at {self.address}'}>"
 
     def _repr_html_(self) -> str:
-        resources = ", ".join(f"{name} {amount:g}" for name, amount in cluster_resources().items() if name != "memory")
-        title = "Private cluster" if self.is_private else f"Cluster {self.cluster}"
-        return f"<div><strong>Volador · {html.escape(title)}</strong><br>{html.escape(self.address)} · {html.escape(resources)}</div>"
+        title = f"Volador · {'Private cluster' if self.is_private else f'Cluster {self.cluster}'}"
+        if self is not _context:
+            return _html.page(_html.Page(title, "disconnected", facts=[self.address]))
+        used = _core.used_resources()
+        rows = []
+        for name, total in cluster_resources().items():
+            scale, unit = (2**30, " (GiB)") if name == "memory" else (1, "")
+            taken = used.get(name, 0.0)
+            rows.append(_html.Row([name + unit, *(round(amount / scale, 4) for amount in (total, taken, total - taken))]))
+        nodes = _html.counted(_core.node_count(), "node")
+        return _html.page(_html.Page(title, facts=[self.address, nodes], tables=[_html.Table(["resource", "total", "in use", "free"], rows)]))
 
 
 def init(

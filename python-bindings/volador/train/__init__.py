@@ -22,9 +22,9 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from volador import _runtime
+from volador import _notebook, _runtime
 from volador.exceptions import InvalidArgumentError
-from volador.train import _controller, _session
+from volador.train import _controller, _progress, _session
 from volador.train._controller import Result
 from volador.train._session import TrainContext
 from volador.tune import Checkpoint
@@ -51,7 +51,8 @@ class TorchTrainer:
     max_failures: workers that may be lost, -1: any number. retry_user_errors: an exception of the function counts as
     such a loss. backend: "auto" (NCCL where each worker has a whole GPU, else Gloo), "gloo", "nccl". env: variables of the workers.
     start_timeout: seconds without enough workers after which the run fails. hang_timeout: seconds after which a worker
-    that does not answer is ended. collective_timeout: seconds, of torch.distributed. resume_from: a checkpoint to begin with."""
+    that does not answer is ended. collective_timeout: seconds, of torch.distributed. resume_from: a checkpoint to begin with.
+    progress: "auto" shows the run in the cell of a notebook, "silent" does not."""
 
     def __init__(
         self,
@@ -78,6 +79,7 @@ class TorchTrainer:
         hang_timeout: float = 30.0,
         collective_timeout: float = 1800.0,
         resume_from: Checkpoint | str | os.PathLike[str] | None = None,
+        progress: str = "auto",
     ) -> None:
         if not callable(function):
             raise TypeError(f"TorchTrainer: expected a function, got a {type(function).__name__}")
@@ -90,6 +92,8 @@ class TorchTrainer:
             raise InvalidArgumentError(f"TorchTrainer: backend is {backend!r}; expected one of {', '.join(_BACKENDS)}")
         if backend == "nccl" and num_gpus < 1:
             raise InvalidArgumentError(f'TorchTrainer: backend "nccl" needs a whole GPU for each worker, num_gpus is {num_gpus}; give num_gpus=1, or backend="gloo"')
+        if progress not in ("auto", "silent"):
+            raise InvalidArgumentError(f'TorchTrainer: progress is {progress!r}; expected "auto" or "silent"')
         if checkpoints_kept is not None and checkpoints_kept < 1:
             raise InvalidArgumentError(f"TorchTrainer: checkpoints_kept is {checkpoints_kept}; expected at least 1, or None for all")
         for option, value in (("start_timeout", start_timeout), ("hang_timeout", hang_timeout), ("collective_timeout", collective_timeout)):
@@ -108,6 +112,7 @@ class TorchTrainer:
             raise InvalidArgumentError(f"TorchTrainer: the function needs {len(needed)} arguments; expected one (config) or none; functools.partial gives it others")
         takes_config = any(one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD, one.VAR_POSITIONAL) for one in parameters)
         label = str(getattr(getattr(function, "func", function), "__name__", "train"))
+        self._progress = progress
         self._options = _controller.Options(
             function=function,
             arguments=(given,) if takes_config else (),
@@ -139,7 +144,10 @@ class TorchTrainer:
         than max_failures), UnavailableError (not enough workers within start_timeout), InfeasibleError, CancelledError
         (a user stopped the run on the page)."""
         _runtime.ensure()
-        return _controller.Controller(self._options).run()
+        if self._progress == "silent" or not _notebook.is_notebook():
+            return _controller.Controller(self._options).run()
+        with _progress.Watch(self._options.name, self._options.metric) as watch:
+            return _controller.Controller(self._options, watch).run()
 
 
 def _storage_path(storage: str) -> str:

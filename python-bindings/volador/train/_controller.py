@@ -15,7 +15,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import volador
-from volador import _core, _values
+from volador import _core, _html, _values
 from volador.exceptions import ActorDiedError, CancelledError, InfeasibleError, InvalidArgumentError, UnavailableError, VoladorError
 from volador.train import _rank, _session, _store
 from volador.tune import Checkpoint, _trial
@@ -23,9 +23,12 @@ from volador.tune import Checkpoint, _trial
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from volador.train._progress import Watch
+
 _STATUS_SECONDS = 2.0  # Limit for a rank to answer what it does.
 _POLL_SECONDS = 0.5  # Between two looks whether a user asked the run to stop.
 _PARTS_MAX = 256  # Of files on their way to a rank.
+_SHOWN_MAX = 10  # Checkpoints in a notebook.
 _FRUITLESS_MAX = 3  # Groups in a row whose collectives fail although no worker was lost.
 
 
@@ -66,6 +69,22 @@ class Result:
     path: str  # Folder of the results.
     failures: int = 0  # Workers that were lost.
 
+    def _repr_html_(self) -> str:
+        metrics = [_html.Row([name, value]) for name, value in self.metrics.items()]
+        kept = [_html.Row([checkpoint.step, _html.display_path(checkpoint.path)]) for checkpoint, _ in self.best_checkpoints[-_SHOWN_MAX:]]
+        left_out = len(self.best_checkpoints) - len(kept)
+        return _html.page(
+            _html.Page(
+                title="Result of training",
+                facts=[f"{_html.counted(self.failures, 'worker')} lost" if self.failures else ""],
+                tables=[
+                    _html.Table(["metric", "last"], metrics),
+                    _html.Table(["step", "checkpoint"], kept, f"… {left_out} older" if left_out else ""),
+                ],
+                footer=f"results {_html.display_path(self.path)}",
+            )
+        )
+
 
 @dataclasses.dataclass
 class _Member:
@@ -87,8 +106,9 @@ class _Pending:
 
 
 class Controller:
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, display: Watch | None = None) -> None:
         self._options = options
+        self._display = display
         self._policy: Any = _core.ElasticPolicy(
             options.min_workers, options.max_workers, options.max_failures, options.start_timeout, options.hang_timeout
         )
@@ -120,7 +140,7 @@ class Controller:
         options = self._options
         least = options.min_workers
         each = f"{least}" if least == options.max_workers else f"{least} to {options.max_workers}"
-        self._report = _core.RunReport(
+        report = _core.RunReport(
             name=options.name,
             config=json.dumps(options.config, default=repr),
             metric=options.metric,
@@ -128,6 +148,7 @@ class Controller:
             resources=f"{each} workers with {_in_words(options.resources)} each",
             directory=options.storage,
         )
+        self._report: Any = report if self._display is None else self._display.around(report)
         folder = self._report.directory
         self._folder = os.path.join(folder, "checkpoints")
         os.makedirs(self._folder, exist_ok=True)
@@ -497,6 +518,8 @@ class Controller:
         os.rename(_session.pending_folder(self._folder, self._policy.generation, step), folder)
         self._latest = Checkpoint(folder, step)
         self._step = step
+        if self._display is not None:
+            self._display.checkpoint(step)
         self._kept.append((self._latest, pending.metrics))
         self._remove_oldest()
 

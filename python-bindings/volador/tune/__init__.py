@@ -19,9 +19,9 @@ import os
 import shutil
 from typing import TYPE_CHECKING, Any
 
-from volador import _code, _core, _runtime
+from volador import _code, _core, _html, _notebook, _runtime
 from volador.exceptions import InvalidArgumentError
-from volador.tune import _custom, _space, _trial
+from volador.tune import _custom, _progress, _space, _trial
 from volador.tune._custom import CONTINUE, PAUSE, STOP, WAIT, AskTell, Callback, Scheduler, Searcher, sample
 from volador.tune._space import (
     Domain,
@@ -270,12 +270,20 @@ class Trial:
     def __repr__(self) -> str:
         return f"<volador.tune.Trial {self.trial_id} {self.status}>"
 
+    def _repr_html_(self) -> str:
+        values = {**_html.flattened(self.config), **self.last_result}
+        rows = [_html.Row([name, value]) for name, value in values.items()]
+        title = f"Trial {self.trial_id}"
+        errors = [(self.status, self.error)] if self.error else []
+        return _html.page(_html.Page(title, self.status, tables=[_html.Table(["name", "value"], rows)], errors=errors, footer=_html.display_path(self.path)))
+
 
 class Analysis:
     """Results of a run. Methods take another metric and mode than the run's."""
 
     def __init__(self, core: Any) -> None:
         self._core = core
+        self._fields: dict[str, Any] = {}  # Of the run's JSON.
         self._trials: list[Trial] | None = None
 
     @classmethod
@@ -296,7 +304,8 @@ class Analysis:
     def trials(self) -> list[Trial]:
         """All trials, in the order in which they were suggested."""
         if self._trials is None:
-            self._trials = [Trial(fields, self.directory) for fields in json.loads(self._core.as_json())["trials"]]
+            self._fields = json.loads(self._core.as_json())
+            self._trials = [Trial(fields, self.directory) for fields in self._fields["trials"]]
         return self._trials
 
     def best_trial(self, metric: str | None = None, mode: str | None = None) -> Trial:
@@ -336,6 +345,10 @@ class Analysis:
 
     def __repr__(self) -> str:
         return f"<volador.tune.Analysis {len(self.trials)} trials in {self.directory}>"
+
+    def _repr_html_(self) -> str:
+        trials = {trial.trial_id: trial.fields for trial in self.trials}
+        return _html.page(_progress.page_of(_progress.ended(self._core, self._fields, trials)))
 
 
 def run(
@@ -381,12 +394,16 @@ def run(
     your own classes, see Searcher, AskTell, Scheduler; callbacks: see Callback. An exception of these is raised, and the run
     can be resumed. stop: a trial ends when a metric reaches its value. resources_per_trial: num_cpus (default 1), num_gpus, memory, custom ones.
     time_budget, step_timeout, start_timeout: seconds. num_samples=-1: until something stops the run. resume: directory
-    of an earlier run. progress: "auto", "lines" or "silent". The first Ctrl-C lets trials save and stop.
+    of an earlier run. progress: "auto" (a table on a terminal or in a notebook, else lines), "lines" or "silent". The first
+    Ctrl-C lets trials save and stop.
 
     Raises InvalidArgumentError, InfeasibleError, and TaskError if a trial failed for good and raise_on_failed_trial."""
     if progress not in ("auto", "lines", "silent"):
         raise InvalidArgumentError(f'progress is {progress!r}; expected "auto", "lines" or "silent"')
-    custom = _custom.custom_of(space or {}, searcher, scheduler, callbacks)
+    is_watched = progress == "auto" and _notebook.is_notebook()
+    label = _label_of(trainable)
+    watch = _progress.Watch(name or label, space or {}, metric, mode, objectives or ()) if is_watched else None
+    custom = _custom.custom_of(space or {}, searcher, scheduler, callbacks, watch)
     _runtime.ensure()
     options = _core.TuneOptions()
     options.name = name or ""
@@ -421,17 +438,21 @@ def run(
     options.raise_on_failed_trial = raise_on_failed_trial
     options.step_timeout_s = float(step_timeout or 0)
     options.start_timeout_s = float(start_timeout)
-    options.progress = progress
+    options.progress = "silent" if is_watched else progress
     options.trial_name = trial_name
     options.tags = list(tags)
     options.tensorboard = tensorboard
     options.log_to_file = log_to_file
-    target = trainable
-    while isinstance(target, functools.partial):
-        target = target.func
-    label = getattr(target, "__name__", "trial")
-    with _custom.resumable(custom):
-        return Analysis(_core.tune_run(_code.Portable(trainable).packed(), label if label.isidentifier() else "trial", options, custom))
+    packed = _code.Portable(trainable).packed()
+    with _custom.resumable(custom), contextlib.nullcontext() if watch is None else watch:
+        return Analysis(_core.tune_run(packed, label, options, custom))
+
+
+def _label_of(trainable: Any) -> str:
+    while isinstance(trainable, functools.partial):
+        trainable = trainable.func
+    label = str(getattr(trainable, "__name__", "trial"))
+    return label if label.isidentifier() else "trial"
 
 
 __all__ = [

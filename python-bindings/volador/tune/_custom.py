@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from volador.tune import Analysis, Checkpoint, Trial
+    from volador.tune._progress import Watch
 
 
 class _Wait:
@@ -586,15 +587,17 @@ class Custom:
     name = "Custom"
     hooks: set[str] = set()
 
-    def __init__(self, space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks: Any) -> None:
+    def __init__(self, space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks: Any, watch: Watch | None) -> None:
         self.searcher = SearcherBridge(searcher, dict(space)) if isinstance(searcher, Searcher) else None
         self.scheduler = SchedulerBridge(scheduler) if isinstance(scheduler, Scheduler) else None
         self.directory = ""
-        self.callbacks: list[CallbackBridge] = []
+        self.callbacks: list[CallbackBridge | Watch] = []
         for callback in callbacks:
             if not isinstance(callback, Callback):
                 raise InvalidArgumentError(f"callbacks: {callback!r} is no object of a class that derives from tune.Callback")
             self.callbacks.append(CallbackBridge(callback))
+        if watch is not None:
+            self.callbacks.append(watch)
 
     def committed(self, directory: str, last: bool) -> None:
         """The journal has everything that led to the present states."""
@@ -617,8 +620,9 @@ def resumable(custom: Custom | None) -> Iterator[None]:
         raise
 
 
-def custom_of(space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks: Any) -> Custom | None:
-    """None: the run has no Python code but its trainable. Raises InvalidArgumentError."""
+def custom_of(space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks: Any, watch: Watch | None) -> Custom | None:
+    """None: the run has no Python code but its trainable. watch: told of the trials beside the callbacks. Raises
+    InvalidArgumentError."""
     for option, given, base in (("searcher", searcher, Searcher), ("scheduler", scheduler, Scheduler)):
         if isinstance(given, (str, base)):
             continue
@@ -629,6 +633,6 @@ def custom_of(space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks
             f"{option}: expected one of volador.tune, its text form, or an object of a class that derives from tune.{base.__name__}, got a {type(given).__name__}{more}"
         )
     callbacks = list(callbacks)
-    if isinstance(searcher, str) and isinstance(scheduler, str) and not callbacks:
+    if isinstance(searcher, str) and isinstance(scheduler, str) and not callbacks and watch is None:
         return None
-    return Custom(space, searcher, scheduler, callbacks)
+    return Custom(space, searcher, scheduler, callbacks, watch)

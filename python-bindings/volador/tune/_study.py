@@ -10,12 +10,16 @@ import random
 import time
 from typing import TYPE_CHECKING, Any
 
-from volador import _core, _future, _options, _task
+from volador import _core, _future, _html, _options, _task
 from volador.exceptions import InvalidArgumentError
 from volador.tune import _space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+
+
+_SHOWN_MAX = 20  # Trials in a notebook,
+_ERRORS_MAX = 5  # and errors of trials.
 
 
 class TrialPruned(Exception):
@@ -453,6 +457,32 @@ class Study:
 
     def __repr__(self) -> str:
         return f"<volador.tune.Study of {len(self.trials)} trials, {self._searcher}>"
+
+    def _repr_html_(self) -> str:
+        complete = any(trial.state == "complete" for trial in self.trials)
+        best = {trial.number for trial in self.best_trials} if complete else set()
+        chosen = sorted(self.trials, key=lambda trial: (trial.number not in best, -trial.number))[:_SHOWN_MAX]  # The best, then the newest.
+        names = list(dict.fromkeys(name for trial in chosen for name in trial.params))
+        values = ["value"] if len(self._modes) == 1 else [f"value {index}" for index in range(len(self._modes))]
+        unknown: list[float | None] = [None] * len(values)
+        rows = [
+            _html.Row(
+                [trial.number, _html.State(trial.state), *(trial.values or unknown), *(trial.params.get(name) for name in names)],
+                is_best=trial.number in best,
+            )
+            for trial in chosen
+        ]
+        left_out = len(self.trials) - len(chosen)
+        failed = [(f"trial {trial.number}", trial.error) for trial in self.trials if trial.error]
+        return _html.page(
+            _html.Page(
+                title="Study",
+                facts=[f"{_html.counted(len(self.trials), 'trial')}: {_html.counts(trial.state for trial in self.trials)}" if self.trials else "no trials", self._searcher],
+                tables=[_html.Table(["trial", "state", *values, *names], rows, f"… {left_out} more" if left_out else "")],
+                errors=failed[-_ERRORS_MAX:],
+                errors_left_out=len(failed) - _ERRORS_MAX,
+            )
+        )
 
 
 class _Objective:

@@ -36,6 +36,9 @@ class Study:
         self.study_name = name
         self.directions = directions
 
+    def _repr_html_(self) -> str:
+        return self._core._repr_html_()
+
     @property
     def direction(self) -> str:
         return self.directions[0]

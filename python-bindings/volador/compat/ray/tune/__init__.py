@@ -180,6 +180,9 @@ class ResultGrid:
         rows = [{**trial.last_result, "trial_id": trial.trial_id, **{f"config/{key}": value for key, value in trial.config.items()}} for trial in self._analysis.trials]
         return pandas.DataFrame(rows)
 
+    def _repr_html_(self) -> str:
+        return self._analysis._repr_html_()
+
     def __len__(self) -> int:
         return len(self._results)
 
