@@ -6,7 +6,7 @@
 #                  page (scripts/setup_web.sh), of the gRPC API (setup_grpcio.sh), of event files (setup_tensorboard.sh), of mail
 #                  (setup_aiosmtpd.sh), of sign-in by a provider (setup_oidc.sh), of storages (setup_storage.sh) and of the HTTP API
 #                  (setup_schemathesis.sh) what these scripts install, and for the Python package and its tests (setup_nanobind.sh,
-#                  setup_pytorch.sh, setup_keras.sh, setup_basedpyright.sh)
+#                  setup_pytorch.sh, setup_keras.sh, setup_nbclient.sh, setup_basedpyright.sh)
 #   VOLADOR_TORCH=DIR   use the LibTorch in DIR (the torch folder of a wheel) and install none
 #   VOLADOR_TORCH=OFF   do without LibTorch: tune_digits is not built then
 set -euo pipefail
@@ -133,5 +133,6 @@ if [ "$purpose" = develop ]; then
   "$here/setup_nanobind.sh"
   "$here/setup_pytorch.sh"
   "$here/setup_keras.sh"
+  "$here/setup_nbclient.sh"
   "$here/setup_basedpyright.sh"
 fi

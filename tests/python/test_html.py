@@ -170,6 +170,56 @@ def test_a_training_run_shows_its_metrics_and_ranks():
     assert "waits for" not in Parsed(_html.page(_training.page_of(run))).text
 
 
+class Report:
+    """Records the calls that a run's report gets."""
+
+    directory = "/results/digits"
+
+    def __init__(self):
+        self.calls = []
+
+    def stop_requested(self):
+        return False
+
+    def __getattr__(self, name):
+        return lambda *arguments: self.calls.append((name, *arguments))
+
+
+def test_what_follows_a_training_run_passes_everything_on(monkeypatch):
+    published = []
+    monkeypatch.setattr(_notebook, "publish", lambda data, display_id, is_first: published.append((data["text/plain"], display_id, is_first)))
+    report = Report()
+    with _training.Watch("digits", "loss") as watch:
+        assert watch.around(report).directory == "/results/digits"
+        assert not watch.stop_requested()
+        watch.activity("waits for 1 worker")
+        watch.ranks([(None, "heron", 4711, "cpu")], 0)
+        watch.metrics(3, {"loss": 0.5})
+        watch.fault(0, "it was killed")
+        watch.event("goes on")
+        watch.checkpoint(2)
+        watch.end("finished", "")
+    assert [call[0] for call in report.calls] == ["activity", "ranks", "metrics", "fault", "event", "end"]
+    assert report.calls[2] == ("metrics", 3, {"loss": 0.5})
+    assert published[0][2] and not any(is_first for _, _, is_first in published[1:])
+    assert len({display_id for _, display_id, _ in published}) == 1
+    last = published[-1][0]
+    assert last.startswith("digits · finished · step 3 · 1 worker · 1 fault · 0:00\nlast checkpoint after step 2\nrank 0: it was killed\ngoes on")
+    with pytest.raises(KeyError), _training.Watch("digits", "loss"):
+        raise KeyError("lost")
+    assert "failed" in published[-1][0]
+
+
+def test_a_page_that_cannot_be_made_ends_no_run(monkeypatch):
+    monkeypatch.setattr(_notebook, "publish", lambda *arguments: None)
+
+    def page():
+        raise ValueError("no page")
+
+    with pytest.warns(RuntimeWarning, match="ValueError: no page"), _notebook.LiveOutput(page):
+        pass
+
+
 def climb(config):
     for step in range(3):
         tune.report({"score": config["x"] + step})
