@@ -21,6 +21,7 @@
 #include "python-bindings/core/held.h"
 #include "python-bindings/core/host.h"
 #include "python-bindings/core/tune_custom.h"
+#include "python-bindings/core/tune_stop.h"
 #include "tune/schedulers/scheduler_spec.h"
 #include "tune/searchers/searcher_spec.h"
 #include "tune/space/space_json.h"
@@ -136,7 +137,7 @@ struct TuneOptions {
   // mutations: a space, of the parameters that pbt and pb2 change.
   std::string name, space = "{}", mutations = "{}", metric, mode = "max", searcher, scheduler, storage_path, resume,
                     progress = "auto", trial_name, checkpoint_score;
-  std::vector<std::pair<std::string, double>> stop;
+  std::vector<tune::Stop> stop;
   std::vector<std::pair<std::string, std::string>> objectives;
   std::vector<std::string> constraints, tags, warm_start;
   int64_t num_samples = 1, max_concurrent_trials = 0, max_failures = 0, max_t = 100, checkpoint_frequency = 0,
@@ -150,10 +151,16 @@ struct TuneOptions {
        wait_if_infeasible = false, tensorboard = true, log_to_file = false;
 };
 
-tune::RunOptions run_options_of(const TuneOptions& given) {
+using Functions = std::vector<tune::FunctionDomain>;
+
+tune::Space space_of(const std::string& json, const Functions& functions) {
+  return value_or_raise(tune::space_with_functions(value_or_raise(tune::Config::from_json(json)), functions));
+}
+
+tune::RunOptions run_options_of(const TuneOptions& given, const Functions& functions) {
   tune::RunOptions options;
   options.name = given.name;
-  options.space = value_or_raise(tune::space_from_json(value_or_raise(tune::Config::from_json(given.space))));
+  options.space = space_of(given.space, functions);
   options.metric = given.metric;
   options.mode = mode_of(given.mode, "mode");
   options.strict_metric = given.strict_metric;
@@ -163,11 +170,10 @@ tune::RunOptions run_options_of(const TuneOptions& given) {
   options.num_samples = given.num_samples;
   if (!given.searcher.empty()) options.searcher = value_or_raise(tune::searcher_of(given.searcher));
   if (!given.scheduler.empty()) {
-    const auto mutations =
-        value_or_raise(tune::space_from_json(value_or_raise(tune::Config::from_json(given.mutations))));
+    const auto mutations = space_of(given.mutations, functions);
     options.scheduler = value_or_raise(tune::simulated_scheduler_of(given.scheduler, given.max_t, mutations)).factory;
   }
-  for (const auto& [metric, value] : given.stop) options.stop = tune::any_of({options.stop, {{metric, value}}});
+  for (const tune::Stop& one : given.stop) options.stop = tune::any_of({options.stop, one});
   options.resources_per_trial = {
       .cpus = given.cpus, .gpus = given.gpus, .memory = given.memory, .custom = given.resources};
   options.max_concurrent_trials = given.max_concurrent_trials;
@@ -205,8 +211,10 @@ tune::RunOptions run_options_of(const TuneOptions& given) {
 tune::Analysis run(const nb::handle& trainable, const std::string& label, const TuneOptions& options,
                    const nb::object& custom) {
   const Value packed = Pack(trainable).value("Python trainable");
-  tune::RunOptions run_options = run_options_of(options);
-  const auto failure = take_custom(custom, run_options);
+  const auto failure = custom.is_none() ? nullptr : std::make_shared<RunFailure>();
+  tune::RunOptions run_options =
+      run_options_of(options, failure == nullptr ? Functions() : functions_of(custom.attr("functions"), failure));
+  if (failure != nullptr) take_custom(custom, failure, run_options);
   std::optional<tune::Analysis> analysis;
   {
     const WithoutGil released;
@@ -220,9 +228,12 @@ tune::Analysis run(const nb::handle& trainable, const std::string& label, const 
   return std::move(*analysis);
 }
 
-std::string sample(const std::string& space, uint64_t seed, int64_t index) {
-  const auto drawn = value_or_raise(tune::space_from_json(value_or_raise(tune::Config::from_json(space))));
-  return value_or_raise(drawn.sample({.seed = seed, .index = index})).to_json();
+// `functions`: as in a run, or None.
+std::string sample(const std::string& space, uint64_t seed, int64_t index, const nb::object& functions) {
+  const auto failure = std::make_shared<RunFailure>();
+  const auto drawn = space_of(space, functions_of(functions, failure)).sample({.seed = seed, .index = index});
+  failure->raise();
+  return value_or_raise(drawn).to_json();
 }
 
 tune::Analysis::By by(const std::string& metric, const std::string& mode) {
@@ -249,9 +260,9 @@ nb::typed<nb::dict, nb::str, nb::object> context() {
 using StudyTrial = std::pair<int64_t, std::string>;  // Index, configuration.
 
 tune::Study make_study(const std::string& space, const std::vector<std::string>& modes, int64_t constraints,
-                       const std::string& searcher, std::optional<uint64_t> seed) {
+                       const std::string& searcher, std::optional<uint64_t> seed, const nb::object& functions) {
   tune::StudyOptions options;
-  options.space = value_or_raise(tune::space_from_json(value_or_raise(tune::Config::from_json(space))));
+  options.space = space_of(space, functions_of(functions, std::make_shared<RunFailure>()));
   if (modes.size() == 1) {
     options.mode = mode_of(modes.front(), "mode");
   } else {
@@ -268,10 +279,11 @@ void bind_study(nb::module_& module) {
       .def(
           "__init__",
           [](tune::Study* study, const std::string& space, const std::vector<std::string>& modes, int64_t constraints,
-             const std::string& searcher, std::optional<uint64_t> seed) {
-            new (study) tune::Study(make_study(space, modes, constraints, searcher, seed));
+             const std::string& searcher, std::optional<uint64_t> seed, const nb::object& functions) {
+            new (study) tune::Study(make_study(space, modes, constraints, searcher, seed, functions));
           },
-          nb::arg("space"), nb::arg("modes"), nb::arg("constraints"), nb::arg("searcher"), nb::arg("seed").none())
+          nb::arg("space"), nb::arg("modes"), nb::arg("constraints"), nb::arg("searcher"), nb::arg("seed").none(),
+          nb::arg("functions").none())
       .def("ask",
            [](tune::Study& study) {
              const WithoutGil released;
@@ -366,6 +378,7 @@ void install_trainables() {
 }
 
 void bind_tune(nb::module_& module) {
+  bind_stop(module);
   bind_options(module);
   bind_study(module);
   nb::class_<tune::Analysis>(module, "Analysis")
@@ -404,7 +417,7 @@ void bind_tune(nb::module_& module) {
     return tune::SavedCheckpoint(stored, step).path().string();
   });
   module.def("tune_run", &run, nb::arg("trainable"), nb::arg("label"), nb::arg("options"), nb::arg("custom").none());
-  module.def("tune_sample", &sample, nb::arg("space"), nb::arg("seed"), nb::arg("index"));
+  module.def("tune_sample", &sample, nb::arg("space"), nb::arg("seed"), nb::arg("index"), nb::arg("functions").none());
   module.def("load_analysis", [](const std::string& directory) { return tune::Analysis::load(directory); });
   module.def("tune_report", &report, nb::arg("metrics"), nb::arg("save").none());
   module.def("trial_context", &context);

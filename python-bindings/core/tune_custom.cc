@@ -2,14 +2,20 @@
 
 #include <fmt/format.h>
 #include <nanobind/stl/map.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/set.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+#include <array>
 #include <map>
 #include <set>
+#include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -168,6 +174,7 @@ class PythonScheduler final : public tune::Scheduler {
  public:
   PythonScheduler(Bridge bridge, const tune::SchedulerContext& context)
       : bridge_(std::move(bridge)), earlier_(context.earlier) {
+    copies_ = bridge_.call(false, [](const nb::object& object) { return nb::cast<bool>(object.attr("copies")); });
     if (earlier_ == nullptr) return;
     for (const auto& [event, record] : earlier_->decisions) {
       if (record.rule == bridge_.name()) recorded_.emplace(event, record);
@@ -184,21 +191,28 @@ class PythonScheduler final : public tune::Scheduler {
   Result<tune::Decision> on_report(const tune::Report& report) override {
     steps_[report.trial] = report.step;
     auto decision = tune::Decision::kContinue;
-    tell([&](const nb::object& object) {
-      const auto said =
+    auto said = tell([&](const nb::object& object) {
+      const auto answer =
           nb::cast<nb::tuple>(object.attr("on_trial_result")(to_string(report.trial), to_dict(report.result)));
-      decision = static_cast<tune::Decision>(nb::cast<int>(said[0]));
-      return nb::object(said[1]);
+      decision = static_cast<tune::Decision>(nb::cast<int>(answer[0]));
+      return nb::object(answer[1]);
     });
     if (const auto error = bridge_.error()) return make_error(*error);
-    if (replays()) decision = recorded(report, decision);
-    if (decision == tune::Decision::kContinue) return decision;
-    const bool pauses = decision == tune::Decision::kPause;
-    note({.trial = report.trial,
-          .step = report.step,
-          .act = pauses ? tune::Act::kPaused : tune::Act::kStopped,
-          .rule = bridge_.name(),
-          .value = report.value});
+    if (replays()) {
+      const auto [held, now] = recorded(report, decision);
+      decision = held;
+      // The run ended before it wrote this copy: its order was not recorded.
+      if (now && decision == tune::Decision::kClone) {
+        for (const Said& one : said) {
+          if (std::get<0>(one) == "copy" && std::get<1>(one) == to_string(report.trial)) order(one);
+        }
+      }
+    }
+    // The record of a copy comes with its order.
+    if (decision == tune::Decision::kContinue || decision == tune::Decision::kClone) return decision;
+    const auto act = std::find_if(kActs.begin(), kActs.end(), [&](const auto& one) { return one.second == decision; });
+    note(
+        {.trial = report.trial, .step = report.step, .act = act->first, .rule = bridge_.name(), .value = report.value});
     return decision;
   }
   void on_complete(tune::TrialId trial) override { end(trial, false); }
@@ -206,6 +220,12 @@ class PythonScheduler final : public tune::Scheduler {
   void on_checkpoint(tune::TrialId trial, int64_t step) override {
     if (!bridge_.has("on_checkpoint")) return;
     tell([&](const nb::object& object) { return object.attr("on_checkpoint")(to_string(trial), step); });
+  }
+  void on_cloned(const tune::CloneOrder& order, int64_t step) override {
+    tell([&](const nb::object& object) {
+      return object.attr("on_trial_copied")(to_string(order.trial), to_string(order.from), order.config.to_json(),
+                                            step);
+    });
   }
   void on_no_more_trials() override {
     if (!bridge_.has("on_no_more_trials")) return;
@@ -218,14 +238,18 @@ class PythonScheduler final : public tune::Scheduler {
     const auto [begin, end] = recorded_.equal_range(ordered_event_);
     for (auto one = begin; one != end; ++one) {
       const tune::DecisionRecord& record = one->second;
-      if (record.act == tune::Act::kResumed) order(record.trial, true);
-      if (record.act == tune::Act::kStopped && record.trial != reported_) order(record.trial, false);
+      if (record.act == tune::Act::kResumed) order({"resume", to_string(record.trial), {}, {}});
+      if (record.act == tune::Act::kStopped && record.trial != reported_)
+        order({"stop", to_string(record.trial), {}, {}});
+      if (record.act == tune::Act::kCloned)
+        order({"copy", to_string(record.trial), to_string(record.other), config_in(record.detail)});
     }
     return std::exchange(orders_, {});
   }
   std::vector<tune::DecisionRecord> take_decisions() override { return std::exchange(decisions_, {}); }
 
   bool pauses() const override { return true; }
+  bool clones() const override { return copies_; }
   bool needs_metric() const override { return false; }
   std::string describe() const override { return bridge_.name(); }
   // The Python object saves its own state, beside the journal.
@@ -240,27 +264,54 @@ class PythonScheduler final : public tune::Scheduler {
     tell([&](const nb::object& object) { return object.attr("on_trial_end")(to_string(trial), failed); });
   }
 
-  // Calls the object and takes the orders that it returns: [("resume" or "stop", trial)].
+  // Records of decisions for the trial that reported.
+  static constexpr std::array<std::pair<tune::Act, tune::Decision>, 4> kActs{
+      {{tune::Act::kPaused, tune::Decision::kPause},
+       {tune::Act::kStopped, tune::Decision::kStop},
+       {tune::Act::kPassed, tune::Decision::kCheckpoint},
+       {tune::Act::kCloned, tune::Decision::kClone}}};
+
+  // An order: "resume", "stop" or "copy", the trial, and for a copy its origin and its configuration.
+  using Said = std::tuple<std::string, std::string, std::string, std::string>;
+
+  // Calls the object and takes the orders that it returns; in a replay those of the journal hold. Returns them.
   template <class F>
-  void tell(F code) {
-    using Orders = std::vector<std::pair<std::string, std::string>>;
-    const auto said =
-        bridge_.call(Orders(), [&](const nb::object& object) { return nb::cast<Orders>(nb::object(code(object))); });
-    if (replays()) return;
-    for (const auto& [what, trial] : said) {
-      if (const auto id = tune::TrialId::parse(trial)) order(*id, what == "resume");
+  std::vector<Said> tell(F code) {
+    auto said = bridge_.call(std::vector<Said>(), [&](const nb::object& object) {
+      return nb::cast<std::vector<Said>>(nb::object(code(object)));
+    });
+    if (!replays()) {
+      for (const Said& one : said) order(one);
     }
+    return said;
   }
-  void order(tune::TrialId trial, bool resumes) {
-    if (resumes) {
-      orders_.emplace_back(tune::ResumeOrder{.trial = trial});
+  void order(const Said& said) {
+    const auto& [what, trial_text, from_text, config_text] = said;
+    const auto trial = tune::TrialId::parse(trial_text);
+    if (!trial) return;
+    tune::DecisionRecord record{.trial = *trial, .step = steps_[*trial], .rule = bridge_.name()};
+    if (what == "copy") {
+      const auto from = tune::TrialId::parse(from_text);
+      auto config = tune::Config::from_json(config_text);
+      if (!from || !config) return;
+      record.act = tune::Act::kCloned;
+      record.other = *from;
+      record.detail = because(reason("decision.copy", from_text), Reason::said(config->to_json()));
+      orders_.emplace_back(tune::CloneOrder{.trial = *trial, .from = *from, .config = std::move(*config)});
+    } else if (what == "resume") {
+      record.act = tune::Act::kResumed;
+      orders_.emplace_back(tune::ResumeOrder{.trial = *trial});
     } else {
-      orders_.emplace_back(tune::EndOrder{.trial = trial});
+      record.act = tune::Act::kStopped;
+      orders_.emplace_back(tune::EndOrder{.trial = *trial});
     }
-    note({.trial = trial,
-          .step = steps_[trial],
-          .act = resumes ? tune::Act::kResumed : tune::Act::kStopped,
-          .rule = bridge_.name()});
+    note(std::move(record));
+  }
+  // The configuration at the end of the reason of a copy, with which the journal keeps it.
+  static std::string config_in(const Reason& detail) {
+    const std::string text = detail.text();
+    const size_t begin = text.find('{');
+    return begin == std::string::npos ? std::string() : text.substr(begin);
   }
   void note(tune::DecisionRecord record) {
     if (!replays()) return decisions_.push_back(std::move(record));
@@ -272,23 +323,25 @@ class PythonScheduler final : public tune::Scheduler {
     decisions_.push_back(std::move(record));
   }
 
-  // `now`: the object's decision in the replay. It counts for a trial's last report only, whose decision a killed
-  // program had not written yet.
-  tune::Decision recorded(const tune::Report& report, tune::Decision now) {
+  // The decision that holds in the replay, and whether it is `now`, the object's own: that counts for a trial's last
+  // report only, whose decision a killed program had not written yet.
+  std::pair<tune::Decision, bool> recorded(const tune::Report& report, tune::Decision now) {
     reported_ = report.trial;
     const auto [begin, end] = recorded_.equal_range(earlier_->event);
     for (auto one = begin; one != end; ++one) {
       if (one->second.trial != report.trial) continue;
-      if (one->second.act == tune::Act::kPaused) return tune::Decision::kPause;
-      if (one->second.act == tune::Act::kStopped) return tune::Decision::kStop;
+      for (const auto& [act, decision] : kActs) {
+        if (one->second.act == act) return {decision, false};
+      }
     }
     const auto last = earlier_->last_steps.find(report.trial);
     const bool went_on = last != earlier_->last_steps.end() && report.step < last->second;
-    return went_on ? tune::Decision::kContinue : now;
+    return went_on ? std::pair(tune::Decision::kContinue, false) : std::pair(now, true);
   }
 
   const Bridge bridge_;
   const std::shared_ptr<const tune::EarlierRun> earlier_;
+  bool copies_ = false;
   std::multimap<int64_t, tune::DecisionRecord> recorded_;  // Own decisions of the run to resume, by event.
   int64_t ordered_event_ = -1;                             // Its orders were taken.
   tune::TrialId reported_;                                 // The last trial that reported, in a replay.
@@ -338,6 +391,19 @@ class PythonCallback final : public tune::Callback {
   const Bridge bridge_;
 };
 
+// A volador.tune._custom.StopFunction.
+tune::Stop stop_of(const nb::object& function, const std::shared_ptr<RunFailure>& failure) {
+  const bool all = nb::cast<bool>(function.attr("all"));
+  tune::Stop::Function ends = [bridge = Bridge(function, failure)](tune::TrialId trial, const tune::Metrics& result) {
+    const bool said = bridge.call(false, [&](const nb::object& object) {
+      return nb::cast<bool>(object.attr("ends")(to_string(trial), to_dict(result)));
+    });
+    if (const auto error = bridge.error()) throw std::runtime_error(error->message);
+    return said;
+  };
+  return all ? tune::stop_all_when(std::move(ends)) : tune::stop_when(std::move(ends));
+}
+
 template <class Interface, class Made, class Context>
 auto factory_of(const Bridge& bridge) {
   return [bridge](const Context& context) -> Result<std::unique_ptr<Interface>> {
@@ -356,9 +422,28 @@ auto factory_of(const Bridge& bridge) {
 
 }  // namespace
 
-std::shared_ptr<RunFailure> take_custom(const nb::object& custom, tune::RunOptions& options) {
-  if (custom.is_none()) return nullptr;
-  const auto failure = std::make_shared<RunFailure>();
+std::vector<tune::FunctionDomain> functions_of(const nb::object& functions,
+                                               const std::shared_ptr<RunFailure>& failure) {
+  std::vector<tune::FunctionDomain> made;
+  if (functions.is_none()) return made;
+  const Bridge bridge(functions, failure);
+  for (size_t index = 0; index < nb::len(functions); ++index) {
+    made.push_back({[bridge, index](const tune::Config& resolved, Random& random) {
+      using Answer = std::pair<std::optional<std::string>, std::string>;  // The value, or what is not resolved yet.
+      const Answer answer = bridge.call(Answer(), [&](const nb::object& object) {
+        return nb::cast<Answer>(object.attr("resolve")(index, resolved.to_json(), random.next()));
+      });
+      if (const auto error = bridge.error()) throw std::runtime_error(error->message);
+      if (!answer.first) throw Exception({ErrorCode::kInvalidArgument, answer.second});
+      auto value = tune::Config::from_json(*answer.first);
+      if (!value) throw std::runtime_error(value.error().message);
+      return std::move(*value);
+    }});
+  }
+  return made;
+}
+
+void take_custom(const nb::object& custom, const std::shared_ptr<RunFailure>& failure, tune::RunOptions& options) {
   const nb::object searcher = custom.attr("searcher");
   const nb::object scheduler = custom.attr("scheduler");
   if (!searcher.is_none())
@@ -366,14 +451,18 @@ std::shared_ptr<RunFailure> take_custom(const nb::object& custom, tune::RunOptio
   if (!scheduler.is_none())
     options.scheduler =
         factory_of<tune::Scheduler, PythonScheduler, tune::SchedulerContext>(Bridge(scheduler, failure));
+  const auto stop = nb::cast<nb::list>(custom.attr("stop"));
+  for (const nb::handle function : stop)
+    options.stop = tune::any_of({options.stop, stop_of(nb::borrow(function), failure)});
   for (const nb::handle callback : nb::cast<nb::list>(custom.attr("callbacks")))
     options.callbacks.push_back(std::make_shared<PythonCallback>(Bridge(nb::borrow(callback), failure)));
   options.failure = [failure] { return failure->error(); };
-  if (searcher.is_none() && scheduler.is_none()) return failure;
+  const bool keeps =
+      !searcher.is_none() || !scheduler.is_none() || stop.size() > 0 || !custom.attr("functions").is_none();
+  if (!keeps) return;  // Callbacks have the directory.
   options.committed = [whole = Bridge(custom, failure)](const std::filesystem::path& directory, bool last) {
     whole.call([&](const nb::object& object) { object.attr("committed")(directory.string(), last); });
   };
-  return failure;
 }
 
 }  // namespace volador::python

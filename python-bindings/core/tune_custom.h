@@ -1,6 +1,6 @@
-// Searchers, schedulers and callbacks of a run that are Python code. Searcher and scheduler are called on the thread of
-// the run, callbacks on a thread of their own; each call takes the interpreter lock. volador.tune._custom has the other
-// side.
+// Searchers, schedulers, callbacks, stop conditions and functions of the space of a run that are Python code. Callbacks
+// are called on a thread of their own, the others on the threads of the run; each call takes the interpreter lock.
+// volador.tune._custom has the other side.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <vector>
 
 #include "python-bindings/core/held.h"
 #include "tune/tune.h"
@@ -30,7 +31,12 @@ class RunFailure {
   std::unique_ptr<Held> exception_;
 };
 
-// Puts the parts of a volador.tune._custom.Custom into the options. Null: `custom` is None.
-std::shared_ptr<RunFailure> take_custom(const nanobind::object& custom, tune::RunOptions& options);
+// The functions of a volador.tune._custom.Functions, or none if it is None, for tune::space_with_functions(). The first
+// exception goes to `failure`.
+std::vector<tune::FunctionDomain> functions_of(const nanobind::object& functions,
+                                               const std::shared_ptr<RunFailure>& failure);
+
+// Puts the parts of a volador.tune._custom.Custom, which is not None, into the options, apart from its functions.
+void take_custom(const nanobind::object& custom, const std::shared_ptr<RunFailure>& failure, tune::RunOptions& options);
 
 }  // namespace volador::python

@@ -1,5 +1,6 @@
 """Programs in the shape of Ray Tune's documentation."""
 
+import datetime
 import json
 import os
 import subprocess
@@ -14,6 +15,16 @@ from volador.compat.ray.tune.logger import LoggerCallback
 from volador.compat.ray.tune.schedulers import ASHAScheduler, FIFOScheduler, PopulationBasedTraining, TrialScheduler
 from volador.compat.ray.tune.search import ConcurrencyLimiter, Searcher
 from volador.compat.ray.tune.search.optuna import OptunaSearch
+from volador.compat.ray.tune.stopper import (
+    CombinedStopper,
+    ExperimentPlateauStopper,
+    FunctionStopper,
+    MaximumIterationStopper,
+    NoopStopper,
+    Stopper,
+    TimeoutStopper,
+    TrialPlateauStopper,
+)
 
 
 def objective(config):
@@ -131,8 +142,8 @@ def test_errors_are_kept_and_what_is_not_there_is_refused(tmp_path):
 
     results = tune.Tuner(fail, tune_config=tune.TuneConfig(num_samples=2), run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0)).fit()
     assert results.num_errors == 2 and "broken" in str(results.errors[0])
-    with pytest.raises(ValueError, match="sample_from"):
-        tune.sample_from(lambda spec: 1)
+    with pytest.raises(ValueError, match="stop: the class Never was given"):
+        tune.Tuner(objective, run_config=tune.RunConfig(stop=type("Never", (Stopper,), {}))).fit()
     with pytest.raises(ValueError, match="callbacks"):
         tune.Tuner(objective, run_config=tune.RunConfig(callbacks=[object()])).fit()
     with pytest.raises(ValueError, match="time_attr"):
@@ -296,3 +307,64 @@ def test_callbacks_of_users(tmp_path):
 
     with pytest.raises(KeyError, match="nothing"):
         tune.Tuner(slope, param_space={"x": 1}, run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0, callbacks=[Broken()])).fit()
+
+
+def test_functions_of_the_specification(tmp_path):
+    space = {
+        "x": tune.grid_search([1, 2]),
+        "twice": tune.sample_from(lambda spec: 2 * spec.config.x),
+        "four": tune.sample_from(lambda spec: 2 * spec.config["twice"]),
+        "model": {"width": tune.sample_from(lambda spec: spec["x"] + spec["config"]["four"])},
+        "constant": tune.sample_from(lambda: 7),
+    }
+    results = tune.Tuner(slope, param_space=space, run_config=tune.RunConfig(storage_path=str(tmp_path), verbose=0)).fit()
+    assert [result.config for result in results] == [{"x": x, "twice": 2 * x, "four": 4 * x, "model": {"width": 5 * x}, "constant": 7} for x in (1, 2)]
+
+
+def test_stoppers(tmp_path):
+    def fall(config):
+        for step in range(1, 11):
+            tune.report({"loss": max(config["x"] - step, 0)})
+
+    def steps(stop, **options):
+        run = tune.RunConfig(storage_path=str(tmp_path), verbose=0, stop=stop)
+        results = tune.Tuner(
+            fall, param_space={"x": tune.grid_search([2, 4])}, tune_config=tune.TuneConfig(metric="loss", mode="min", **options), run_config=run
+        ).fit()
+        return [int(result.metrics.get("training_iteration", 0)) for result in results]
+
+    class Mine(Stopper):
+        def __init__(self):
+            self.trials = set()
+
+        def __call__(self, trial_id, result):
+            assert result["trial_id"] == trial_id
+            self.trials.add(trial_id)
+            return result["loss"] == 0
+
+        def stop_all(self):
+            return False
+
+    mine = Mine()
+    assert steps(mine) == [2, 4] and len(mine.trials) == 2
+    assert steps(MaximumIterationStopper(3)) == [3, 3]
+    assert steps(CombinedStopper(MaximumIterationStopper(3), CombinedStopper(Mine()), NoopStopper())) == [2, 3]
+    assert steps([MaximumIterationStopper(3), Mine()]) == [2, 3]
+    assert steps(lambda trial_id, result: result["loss"] == 0 and result["trial_id"] == trial_id) == [2, 4]
+    assert steps(FunctionStopper(lambda trial_id, result: result["loss"] == 0)) == [2, 4]
+    assert steps(TrialPlateauStopper("loss", std=0.01, num_results=3)) == [4, 6]
+    assert steps(TrialPlateauStopper("loss", num_results=3, metric_threshold=-1, mode="min")) == [10, 10]
+    assert steps(ExperimentPlateauStopper("loss", top=3), max_concurrent_trials=1)[0] == 4
+    assert steps(TimeoutStopper(datetime.timedelta(hours=1))) == [10, 10]
+    assert steps({"training_iteration": 5}) == [5, 5]
+
+    class Own(MaximumIterationStopper):
+        def __call__(self, trial_id, result):
+            return True
+
+    with pytest.raises(ValueError, match="Own has its own methods.*derive from Stopper"):
+        steps(Own(3))
+    with pytest.raises(ValueError, match="MaximumIterationStopper is evaluated by the runtime"):
+        MaximumIterationStopper(3)("1", {})
+    with pytest.raises(ValueError, match="TrialPlateauStopper: mode is None; with metric_threshold"):
+        TrialPlateauStopper("loss", metric_threshold=1)

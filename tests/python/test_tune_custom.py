@@ -26,6 +26,10 @@ def run(tmp_path):
     return start
 
 
+def volador_command():
+    return os.path.join(os.environ["VOLADOR_BIN"], "volador") if "VOLADOR_BIN" in os.environ else "volador"
+
+
 def climb(config):
     for step in range(1, 6):
         tune.report({"score": -((config["x"] - 3) ** 2) - 1 / step, "cost": step})
@@ -423,6 +427,133 @@ def test_a_resumed_run_keeps_the_decisions_of_a_scheduler(run):
         after = run(climb, num_samples=12, scheduler=kind(), resume=before.directory, **options)
         assert len(after.trials) == 12
         assert [(trial.status, trial.last_result["cost"]) for trial in after.trials[:8]] == [(trial.status, trial.last_result["cost"]) for trial in before.trials]
+
+
+class Walk(tune.Trainable):
+    def setup(self, config):
+        self.total = 0
+
+    def step(self):
+        self.total += self.config["lr"]
+        return {"total": self.total, "lr": self.config["lr"]}
+
+    def save_checkpoint(self, directory):
+        (pathlib.Path(directory) / "total").write_text(str(self.total))
+
+    def load_checkpoint(self, directory):
+        self.total = int((pathlib.Path(directory) / "total").read_text())
+
+
+class Tournament(tune.Scheduler):
+    """All trials wait for each other at step 2; then the worst goes on as a copy of the best, and the second with another rate."""
+
+    copies = True
+
+    def setup(self):
+        self.waiting = []
+        self.copied = []
+
+    def on_trial_result(self, trial, result):
+        return tune.PAUSE if result["training_iteration"] == 2 else tune.CONTINUE
+
+    def on_checkpoint(self, trial, step):
+        assert trial.checkpoint_step == step == 2
+        self.waiting.append(trial)
+        if len(self.waiting) < 3:
+            return
+        best, second, worst = sorted(self.waiting, key=lambda each: -each.last_result["total"])
+        self.copy(worst, best, {**best.config, "lr": 30})
+        self.copy(second, second, {**second.config, "lr": 7})
+        self.resume(best)
+        assert (best.status, second.status, worst.status) == ("waiting", "waiting", "waiting")
+
+    def on_trial_copied(self, trial, source, step):
+        self.copied.append((trial.trial_id, source.trial_id, step, trial.config["lr"]))
+
+
+class SavedTournament(Tournament):
+    def save(self):
+        return self.copied
+
+    def restore(self, state, trials):
+        self.copied = [tuple(one) for one in state]
+        assert [trials[one[0]].config["lr"] for one in self.copied] == [one[3] for one in self.copied]
+        assert all(trial.checkpoint_step == 2 for trial in trials.values())
+
+
+@pytest.mark.parametrize("kind", [Tournament, SavedTournament])
+def test_a_scheduler_copies_paused_trials(run, kind):
+    options = {"space": {"lr": tune.grid_search([1, 2, 3]), "fixed": 5}, "metric": "total", "stop": {"training_iteration": 4}, "seed": 1}
+    scheduler = kind()
+    before = run(Walk, scheduler=scheduler, **options)
+    ids = [trial.trial_id for trial in before.trials]
+    assert sorted(scheduler.copied) == sorted([(ids[0], ids[2], 2, 30), (ids[1], ids[1], 2, 7)])
+    assert [[result["total"] for result in trial.results] for trial in before.trials] == [[1, 2, 36, 66], [2, 4, 11, 18], [3, 6, 9, 12]]
+    assert [trial.config for trial in before.trials] == [{"lr": lr, "fixed": 5} for lr in (30, 7, 3)]
+    why = subprocess.run([volador_command(), "tune", "why", before.directory, ids[0]], capture_output=True, text=True, timeout=60)
+    assert f"as a copy of trial {ids[2]}" in why.stdout, why
+    # What the object says in a resumed run does not count, or it is not asked.
+    if kind is Tournament:
+        kind = type("Tournament", (tune.Scheduler,), {"copies": True})
+    scheduler = kind()
+    after = run(Walk, scheduler=scheduler, resume=before.directory, **options)
+    assert [trial.config for trial in after.trials] == [trial.config for trial in before.trials]
+    assert [trial.last_result["total"] for trial in after.trials] == [66, 18, 12]
+
+
+def test_a_scheduler_copies_the_trial_that_reports(run):
+    class Follows(tune.Scheduler):
+        copies = True
+        first = None
+        followed = False
+
+        def on_trial_result(self, trial, result):
+            self.first = self.first or trial
+            if trial is self.first:
+                return tune.CHECKPOINT if result["training_iteration"] == 3 else tune.CONTINUE
+            if not self.followed:
+                self.followed = True
+                assert self.first.status == "ended" and self.first.checkpoint_step == 3
+                self.copy(trial, self.first)
+            return tune.CONTINUE
+
+    analysis = run(
+        Walk, space={"lr": tune.grid_search([1, 5])}, metric="total", scheduler=Follows(), stop={"training_iteration": 5}, max_concurrent_trials=1
+    )
+    assert [[result["total"] for result in trial.results] for trial in analysis.trials] == [[1, 2, 3, 4, 5], [5, 4, 5]]
+    assert [trial.config for trial in analysis.trials] == [{"lr": 1}, {"lr": 1}]
+
+
+def test_wrong_copies_are_refused(run):
+    class Wrong(tune.Scheduler):
+        copies = True
+
+        def __init__(self, act):
+            self.act = act
+            self.trials = []
+
+        def on_trial_add(self, trial):
+            self.trials.append(trial)
+
+        def on_trial_result(self, trial, result):
+            other = next((each for each in self.trials if each is not trial), trial)
+            return self.act(self, trial, other)
+
+    options = {"space": {"lr": tune.grid_search([1, 5])}, "metric": "total", "stop": {"training_iteration": 3}, "max_concurrent_trials": 1}
+    for act, error, message in (
+        (lambda self, trial, other: self.copy(other, trial), exceptions.InvalidArgumentError, "is waiting; expected a paused trial, or the one whose result"),
+        (lambda self, trial, other: self.copy(trial, trial), exceptions.InvalidArgumentError, "is running; expected a paused trial, since it is its own source"),
+        (lambda self, trial, other: self.copy(trial, other), exceptions.InvalidArgumentError, "has no checkpoint.*tune.CHECKPOINT"),
+        (lambda self, trial, other: "clone", TypeError, "returned 'clone'; expected tune.CONTINUE, tune.CHECKPOINT"),
+    ):
+        with pytest.raises(error, match=message):
+            run(Walk, scheduler=Wrong(act), **options)
+    still = Wrong(lambda self, trial, other: self.copy(trial, other))
+    still.copies = False
+    with pytest.raises(exceptions.InvalidArgumentError, match="Wrong does not say that it copies trials; write copies = True"):
+        run(Walk, scheduler=still, **options)
+    with pytest.raises(exceptions.InvalidArgumentError, match="searcher"):
+        run(Walk, scheduler=Wrong(None), searcher=tune.tpe(), **{**options, "space": {"lr": tune.randint(1, 5)}})
 
 
 def test_wrong_parts_are_refused(run):

@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <vector>
+
 namespace volador::tune {
 namespace {
 
@@ -46,6 +48,24 @@ TEST(SpaceJson, ReadsShortTexts) {
   EXPECT_EQ(config.integer("net.width"), 8);
   EXPECT_EQ(config.integer("net.depth"), 2);
   EXPECT_EQ(config["tags"].size(), 2U);
+}
+
+TEST(SpaceJson, TakesFunctionsByNumber) {
+  const std::vector<FunctionDomain> functions = {
+      {[](const Config& resolved, Random&) { return Config(2 * resolved.integer("width")); }},
+      {[](const Config& resolved, Random&) { return Config(resolved.integer("double") + 1); }}};
+  const Config json = parsed_json(
+      R"({"more": {"sample_from": 1}, "width": {"choice": [4]}, "net": {"kind": {"choice": [{"sample_from": 0}]}}, "double": {"sample_from": 0}})");
+  const auto space = space_with_functions(json, functions);
+  ASSERT_TRUE(space) << space.error().message;
+  const Config config = space->sample({}).value();
+  EXPECT_EQ(config.integer("more"), 9);
+  EXPECT_EQ(config.integer("double"), 8);
+  EXPECT_EQ(config.integer("net.kind"), 8);
+  const auto unknown = space_with_functions(parsed_json(R"({"a": {"b": {"sample_from": 2}}})"), functions);
+  ASSERT_FALSE(unknown);
+  EXPECT_THAT(unknown.error().message,
+              HasSubstr("a.b: sample_from: expected the number of a function, below 2, got 2"));
 }
 
 TEST(SpaceJson, NamesPathValueAndRule) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <vector>
 
 #include "runtime/nearest_word.h"
 #include "tune/overload.h"
@@ -19,6 +20,9 @@ constexpr std::array<std::string_view, 12> kDomains{"uniform",    "quniform",   
                                                     "lograndint", "qlograndint", "choice",     "grid_search"};
 
 constexpr std::string_view kConstant = "const";
+constexpr std::string_view kFunction = "sample_from";
+
+using Functions = std::vector<FunctionDomain>;
 
 bool names_domain(std::string_view name) {
   return name == kConstant || std::find(kDomains.begin(), kDomains.end(), name) != kDomains.end();
@@ -52,19 +56,29 @@ class Numbers {
   const Config& given_;
 };
 
-SpaceNode node_of(const Config& json, const std::string& path);
+SpaceNode node_of(const Config& json, const std::string& path, const Functions& functions);
 
-std::vector<SpaceNode> options_of(const Config& json, const std::string& path, const std::string& name) {
+std::vector<SpaceNode> options_of(const Config& json, const std::string& path, const std::string& name,
+                                  const Functions& functions) {
   if (!json.is_list())
     throw_refusal(fmt::format("space: {}: {}: expected a list of options, got {}", path, name, json.to_json()));
   std::vector<SpaceNode> options;
-  for (const Config& one : json.items()) options.push_back(node_of(one, path));
+  for (const Config& one : json.items()) options.push_back(node_of(one, path, functions));
   return options;
 }
 
-Domain domain_of(const std::string& name, const Config& json, const std::string& path) {
-  if (name == "choice") return ChoiceDomain{options_of(json, path, name)};
-  if (name == "grid_search") return GridDomain{options_of(json, path, name)};
+Domain function_of(const Config& json, const std::string& path, const Functions& functions) {
+  const bool number = json.kind() == Config::Kind::kInteger && json.integer() >= 0 &&
+                      json.integer() < static_cast<int64_t>(functions.size());
+  if (!number)
+    throw_refusal(fmt::format("space: {}: sample_from: expected the number of a function, below {}, got {}", path,
+                              functions.size(), json.to_json()));
+  return functions[static_cast<size_t>(json.integer())];
+}
+
+Domain domain_of(const std::string& name, const Config& json, const std::string& path, const Functions& functions) {
+  if (name == "choice") return ChoiceDomain{options_of(json, path, name, functions)};
+  if (name == "grid_search") return GridDomain{options_of(json, path, name, functions)};
   const bool quantised = name.starts_with('q');
   if (name.ends_with("randn")) {
     const Numbers given(path, name, json, quantised ? "mean, sd, q" : "mean, sd");
@@ -88,11 +102,11 @@ void check_name(const std::string& name, const std::string& path) {
         path.empty() ? "/" : path, name));
 }
 
-SpaceNode map_of(const Config& json, const std::string& path) {
+SpaceNode map_of(const Config& json, const std::string& path, const Functions& functions) {
   Space inner;
   for (const ConfigEntry& entry : json.entries()) {
     check_name(entry.name, path);
-    inner.set(entry.name, node_of(entry.value, join(path, entry.name)));
+    inner.set(entry.name, node_of(entry.value, join(path, entry.name), functions));
   }
   return SpaceNode::of(inner.entries());
 }
@@ -112,18 +126,19 @@ bool is_list_of_scalars(const Config& json) {
       entry.name, did_you_mean(entry.name, known), fmt::join(known, ", "), entry.value.to_json()));
 }
 
-SpaceNode node_of(const Config& json, const std::string& path) {
+SpaceNode node_of(const Config& json, const std::string& path, const Functions& functions) {
   if (json.is_map() && json.size() == 1) {
     const ConfigEntry& only = json.entries()[0];
     if (only.name == kConstant) return SpaceNode(only.value);
-    if (names_domain(only.name)) return domain_of(only.name, only.value, path);
+    if (only.name == kFunction && !functions.empty()) return function_of(only.value, path, functions);
+    if (names_domain(only.name)) return domain_of(only.name, only.value, path, functions);
     if (is_list_of_scalars(only.value)) refuse_distribution(only, path);
   }
-  if (json.is_map() && json.size() > 0) return map_of(json, path);
+  if (json.is_map() && json.size() > 0) return map_of(json, path, functions);
   if (!json.is_list() || json.size() == 0) return SpaceNode(json);
   SpaceNode::List items;
   for (size_t at = 0; at < json.size(); ++at)
-    items.push_back(node_of(json.items()[at], join(path, std::to_string(at))));
+    items.push_back(node_of(json.items()[at], join(path, std::to_string(at)), functions));
   return SpaceNode::of(std::move(items));
 }
 
@@ -224,7 +239,9 @@ Config json_of(const SpaceNode& node, const std::string& path) {
 
 }  // namespace
 
-Result<Space> space_from_json(const Config& json) {
+Result<Space> space_from_json(const Config& json) { return space_with_functions(json, {}); }
+
+Result<Space> space_with_functions(const Config& json, const std::vector<FunctionDomain>& functions) {
   if (!json.is_map())
     return refuse(
         fmt::format("space: expected an object of parameters, as {{\"lr\": {{\"loguniform\": [1e-4, 0.1]}}}}, got {}",
@@ -233,7 +250,7 @@ Result<Space> space_from_json(const Config& json) {
     Space space;
     for (const ConfigEntry& entry : json.entries()) {
       check_name(entry.name, "");
-      space.set(entry.name, node_of(entry.value, entry.name));
+      space.set(entry.name, node_of(entry.value, entry.name, functions));
     }
     VOLADOR_TRY(space.validate());
     return space;

@@ -8,6 +8,8 @@
 //   randn [mean, sd]     qrandn [mean, sd, q]     choice grid_search [option, …], which may be spaces
 #pragma once
 
+#include <vector>
+
 #include "runtime/result.h"
 #include "tune/space/config.h"
 #include "tune/space/space.h"
@@ -16,6 +18,8 @@ namespace volador::tune {
 
 // Returns a validated space. kInvalidArgument: names path, value, rule and remedy.
 [[nodiscard]] Result<Space> space_from_json(const Config& json);
+// As space_from_json(), and {"sample_from": n} is functions[n]: for spaces of programs in other languages.
+[[nodiscard]] Result<Space> space_with_functions(const Config& json, const std::vector<FunctionDomain>& functions);
 // Returns JSON that parses to a space with the same draws. kInvalidArgument: a sample_from function, or a map of
 // constants that would be parsed as a domain.
 [[nodiscard]] Result<Config> space_to_json(const Space& space);

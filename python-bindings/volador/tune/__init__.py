@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 
 from volador import _code, _core, _html, _notebook, _runtime
 from volador.exceptions import InvalidArgumentError
-from volador.tune import _custom, _progress, _space, _trial
-from volador.tune._custom import CONTINUE, PAUSE, STOP, WAIT, AskTell, Callback, Scheduler, Searcher, sample
+from volador.tune import _custom, _progress, _space, _stop, _trial
+from volador.tune._custom import CHECKPOINT, CONTINUE, PAUSE, STOP, WAIT, AskTell, Callback, Scheduler, Searcher, sample
 from volador.tune._space import (
     Domain,
     choice,
@@ -36,7 +36,20 @@ from volador.tune._space import (
     quniform,
     randint,
     randn,
+    sample_from,
     uniform,
+)
+from volador.tune._stop import (
+    StopCondition,
+    Stopper,
+    at_least,
+    at_most,
+    experiment_plateau,
+    max_steps,
+    max_time,
+    stop_on_nan,
+    timeout,
+    trial_plateau,
 )
 from volador.tune._study import MedianPruner, Study, StudyTrial, TrialPruned
 
@@ -248,6 +261,8 @@ class Trial:
         self.status: str = fields.get("status", "")
         self.last_result: dict[str, float] = fields.get("last_result", {})
         self.results: list[dict[str, float]] = fields.get("results", [])
+        kept = fields.get("checkpoints") or [{"step": 0}]
+        self.checkpoint_step = int(kept[-1]["step"])  # Of the last checkpoint; 0: there is none.
 
     @property
     def error(self) -> str:
@@ -362,7 +377,7 @@ def run(
     searcher: str | Searcher = "random",
     scheduler: str | Scheduler = "fifo",
     callbacks: Sequence[Callback] = (),
-    stop: Mapping[str, float] | None = None,
+    stop: _stop.Stop | None = None,
     resources_per_trial: Mapping[str, float] | None = None,
     max_concurrent_trials: int = 0,
     time_budget: float | None = None,
@@ -392,7 +407,9 @@ def run(
     trainable: a function of a configuration that calls report(), or a class in the shape of Trainable. space: constants
     and domains. searcher and scheduler: tune.tpe(…), tune.asha(…), their text form "tpe:n_startup_trials=5", or objects of
     your own classes, see Searcher, AskTell, Scheduler; callbacks: see Callback. An exception of these is raised, and the run
-    can be resumed. stop: a trial ends when a metric reaches its value. resources_per_trial: num_cpus (default 1), num_gpus, memory, custom ones.
+    can be resumed. stop: a trial ends when a metric reaches its value, {"accuracy": 0.99}; also conditions, as
+    max_steps(100) and trial_plateau(), functions of trial_id and result, objects of Stopper, and lists of these, any of which is
+    sufficient. resources_per_trial: num_cpus (default 1), num_gpus, memory, custom ones.
     time_budget, step_timeout, start_timeout: seconds. num_samples=-1: until something stops the run. resume: directory
     of an earlier run. progress: "auto" (a table on a terminal or in a notebook, else lines), "lines" or "silent". The first
     Ctrl-C lets trials save and stop.
@@ -403,19 +420,23 @@ def run(
     is_watched = progress == "auto" and _notebook.is_notebook()
     label = _label_of(trainable)
     watch = _progress.Watch(name or label, space or {}, metric, mode, objectives or ()) if is_watched else None
-    custom = _custom.custom_of(space or {}, searcher, scheduler, callbacks, watch)
+    functions = _custom.functions_of_run(space or {})
+    space_text = _space.to_json(space or {}, functions)
+    mutations = getattr(scheduler, "mutations", None)
+    mutations_text = _space.to_json(_space.domains_of(space or {}) if mutations is None else mutations, functions)
+    conditions, stop_functions = _stop.conditions_of(stop)
+    custom = _custom.custom_of(space or {}, searcher, scheduler, callbacks, stop_functions, functions, watch)
     _runtime.ensure()
     options = _core.TuneOptions()
     options.name = name or ""
-    options.space = _space.to_json(space or {})
-    mutations = getattr(scheduler, "mutations", None)
-    options.mutations = _space.to_json(_space.domains_of(space or {}) if mutations is None else mutations)
+    options.space = space_text
+    options.mutations = mutations_text
     options.metric = metric or ""
     options.mode = mode
     options.num_samples = num_samples
     options.searcher = searcher if isinstance(searcher, str) else ""
     options.scheduler = scheduler if isinstance(scheduler, str) else ""
-    options.stop = [(key, float(value)) for key, value in (stop or {}).items()]
+    options.stop = conditions
     wanted = dict(resources_per_trial or {})
     options.cpus = float(wanted.pop("num_cpus", 1))
     options.gpus = float(wanted.pop("num_gpus", 0))
@@ -458,6 +479,7 @@ def _label_of(trainable: Any) -> str:
 __all__ = [
     "Analysis",
     "AskTell",
+    "CHECKPOINT",
     "CONTINUE",
     "Callback",
     "Checkpoint",
@@ -467,6 +489,8 @@ __all__ = [
     "STOP",
     "Scheduler",
     "Searcher",
+    "StopCondition",
+    "Stopper",
     "Study",
     "StudyTrial",
     "Trainable",
@@ -474,10 +498,13 @@ __all__ = [
     "TrialPruned",
     "WAIT",
     "asha",
+    "at_least",
+    "at_most",
     "automatic",
     "bohb",
     "choice",
     "cmaes",
+    "experiment_plateau",
     "fifo",
     "get_checkpoint",
     "get_context",
@@ -488,6 +515,8 @@ __all__ = [
     "hyperband",
     "lograndint",
     "loguniform",
+    "max_steps",
+    "max_time",
     "median_stopping",
     "nsga2",
     "pb2",
@@ -503,8 +532,12 @@ __all__ = [
     "report",
     "run",
     "sample",
+    "sample_from",
     "sobol",
+    "stop_on_nan",
+    "timeout",
     "tpe",
+    "trial_plateau",
     "uniform",
     "with_parameters",
 ]

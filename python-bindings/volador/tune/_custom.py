@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from volador import _core
 from volador.exceptions import InvalidArgumentError
 from volador.tune import _space
+from volador.tune._functions import Functions
+from volador.tune._stop import Stopper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -79,7 +81,9 @@ class Searcher:
 
 def sample(space: dict[str, Any], *, seed: int = 0, index: int = 0) -> dict[str, Any]:
     """One configuration drawn from a space: a function of the arguments, as random_search() draws it."""
-    config: dict[str, Any] = json.loads(_core.tune_sample(_space.to_json(space), seed, index))
+    functions = Functions(space)
+    text = _space.to_json(space, functions)
+    config: dict[str, Any] = json.loads(_core.tune_sample(text, seed, index, functions or None))
     return config
 
 
@@ -151,20 +155,27 @@ class AskTell(Searcher):
 
 
 CONTINUE: Literal["continue"] = "continue"
+CHECKPOINT: Literal["checkpoint"] = "checkpoint"
 PAUSE: Literal["pause"] = "pause"
 STOP: Literal["stop"] = "stop"
-_DECISIONS = {CONTINUE: 0, STOP: 1, PAUSE: 3}  # tune::Decision.
+_DECISIONS = {CONTINUE: 0, STOP: 1, PAUSE: 3, CHECKPOINT: 4}  # tune::Decision.
+_CLONE = 5
+
+_Order = tuple[str, str, str, str]  # "resume", "stop" or "copy", the trial, and for a copy its source and its configuration.
 
 
 class Scheduler:
     """Base of schedulers of your own, given to run(scheduler=…). One run uses an object, from one thread.
 
     Before setup() the run sets metric, mode and seed. A trial is the same object in all calls; its status is "waiting",
-    "running", "paused" or "ended"."""
+    "running", "paused" or "ended", and checkpoint_step is the step of its last checkpoint, 0 without one."""
 
     metric: str | None
     mode: str
     seed: int
+
+    copies: bool = False
+    """Whether copy() may be called: configurations then change, and searchers that learn from them are refused."""
 
     def setup(self) -> None:
         """Called first, once; in a resumed run too, before restore()."""
@@ -173,11 +184,15 @@ class Scheduler:
         """A trial exists; it starts when there is room."""
 
     def on_trial_result(self, trial: Trial, result: dict[str, float]) -> str:
-        """CONTINUE, PAUSE (the trial saves a checkpoint and leaves its place until resume()) or STOP."""
+        """CONTINUE, CHECKPOINT (the trial saves a checkpoint and goes on), PAUSE (it saves a checkpoint and leaves its place
+        until resume() or copy()) or STOP."""
         return CONTINUE
 
     def on_checkpoint(self, trial: Trial, step: int) -> None:
         """A checkpoint of the trial is complete."""
+
+    def on_trial_copied(self, trial: Trial, source: Trial, step: int) -> None:
+        """copy() was done: the trial goes on after this step. Not called if it failed; the trial then goes on as it is."""
 
     def on_trial_complete(self, trial: Trial, result: dict[str, float]) -> None:
         """The trial has ended for any reason but an error; result is its last report."""
@@ -198,17 +213,41 @@ class Scheduler:
 
     def resume(self, trial: Trial) -> None:
         """Lets a paused trial go on when there is room."""
-        self._orders.append(("resume", trial.trial_id))
+        self._orders.append(("resume", trial.trial_id, "", ""))
         if trial.status == "paused":
             trial.status = "waiting"
 
     def stop(self, trial: Trial) -> None:
         """Ends another trial: at its next report if it is running."""
-        self._orders.append(("stop", trial.trial_id))
+        self._orders.append(("stop", trial.trial_id, "", ""))
+
+    def copy(self, trial: Trial, source: Trial, config: dict[str, Any] | None = None) -> None:
+        """The trial goes on from the last checkpoint of another one, with this configuration; None: that of the source.
+
+        trial: the one whose result on_trial_result() is told, which then returns CONTINUE, or a paused one. A paused trial may
+        be its own source: then only its configuration changes. Needs copies = True in the class."""
+        if not self.copies:
+            raise InvalidArgumentError(f"copy(): {type(self).__name__} does not say that it copies trials; write copies = True in the class")
+        reports = trial.trial_id == self.__dict__.get("_reporting")
+        if trial.status != "paused" and (not reports or source is trial):
+            raise InvalidArgumentError(
+                f"copy(): trial {trial.trial_id} is {trial.status}; expected a paused trial"
+                + (", since it is its own source" if source is trial else ", or the one whose result on_trial_result() is told")
+                + "; return tune.PAUSE for it, and call copy() later"
+            )
+        if source is not trial and source.checkpoint_step == 0:
+            raise InvalidArgumentError(
+                f"copy(): trial {source.trial_id}, which is to be copied, has no checkpoint: its checkpoint_step is 0; return tune.CHECKPOINT for it, or give "
+                "run() checkpoint_frequency"
+            )
+        if config is not None and _space.has_domain(config):
+            raise InvalidArgumentError(f"copy(): the configuration {config!r} has a domain; expected values")
+        self._orders.append(("copy", trial.trial_id, source.trial_id, _space.to_json(source.config if config is None else config)))
+        trial.status = "waiting"
 
     @property
-    def _orders(self) -> list[tuple[str, str]]:
-        orders: list[tuple[str, str]] = self.__dict__.setdefault("_orders_of_run", [])
+    def _orders(self) -> list[_Order]:
+        orders: list[_Order] = self.__dict__.setdefault("_orders_of_run", [])
         return orders
 
 
@@ -271,7 +310,8 @@ class _Inside:
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if error is not None and hasattr(error, "add_note"):  # From Python 3.11 on.
-            error.add_note(f"It was raised in {type(self.target).__name__}.{self.method}() {_ENDED}.")
+            where = getattr(self.target, "__qualname__", None) or f"{type(self.target).__name__}.{self.method}"
+            error.add_note(f"It was raised in {where}() {_ENDED}.")
 
 
 class _Kept:
@@ -367,6 +407,7 @@ class SearcherBridge:
         self.hooks = _overridden(searcher, Searcher, {"on_start", "on_result", "on_complete"})
         self.kept = _Kept(searcher, Searcher, "searcher")
         self.constants = _space.constants_of(space)
+        self.functions = _space.functions_of(space)
         self.directory: str | None = None
         searcher.space = space
 
@@ -407,6 +448,8 @@ class SearcherBridge:
                 if _space.has_domain(value):
                     raise TypeError(f"suggest() returned {value!r} as the value of {name}; expected a value that is drawn from it")
             text = _space.to_json(_space.merged(self.constants, config))
+        if self.functions:
+            text = json.dumps(sample(_space.merged(self.functions, json.loads(text)), seed=self.target.seed, index=index))
         kept.suggestions = index + 1
         kept.changed = True
         return text
@@ -443,9 +486,13 @@ class SchedulerBridge:
     def __init__(self, scheduler: Scheduler) -> None:
         self.target = scheduler
         self.name = type(scheduler).__name__
-        self.hooks = _overridden(scheduler, Scheduler, {"on_checkpoint", "on_no_more_trials"})
+        self.hooks = {"on_checkpoint"} | _overridden(scheduler, Scheduler, {"on_no_more_trials"})
         self.kept = _Kept(scheduler, Scheduler, "scheduler")
         self.trials: dict[str, Trial] = {}
+
+    @property
+    def copies(self) -> bool:
+        return bool(self.target.copies)
 
     def begin(self, metric: str, mode: str, seed: int, directory: str | None) -> None:
         target = self.target
@@ -454,12 +501,12 @@ class SchedulerBridge:
             target.setup()
         state = self.kept.load(directory)
         if state is not None:
-            for trial_id, (config, status, last_result) in self.kept.trials.items():
-                self._trial(trial_id, config, status, last_result)
+            for trial_id, (config, status, last_result, checkpoint_step) in self.kept.trials.items():
+                self._trial(trial_id, config, status, last_result).checkpoint_step = checkpoint_step
             with _Inside(target, "restore"):
                 target.restore(state[0], dict(self.trials))
 
-    def on_trial_add(self, trial_id: str, config: str) -> list[tuple[str, str]]:
+    def on_trial_add(self, trial_id: str, config: str) -> list[_Order]:
         if self.kept.skips():
             return []
         trial = self._trial(trial_id, json.loads(config), "waiting", {})
@@ -467,29 +514,48 @@ class SchedulerBridge:
             self.target.on_trial_add(trial)
         return self._orders()
 
-    def on_trial_result(self, trial_id: str, result: dict[str, float]) -> tuple[int, list[tuple[str, str]]]:
+    def on_trial_result(self, trial_id: str, result: dict[str, float]) -> tuple[int, list[_Order]]:
         """A tune::Decision, and orders for other trials."""
         if self.kept.skips():
             return 0, []
         trial = self.trials[trial_id]
         trial.status, trial.last_result = "running", result
         with _Inside(self.target, "on_trial_result"):
-            decision = self.target.on_trial_result(trial, result)
+            self.target.__dict__["_reporting"] = trial_id
+            try:
+                decision = self.target.on_trial_result(trial, result)
+            finally:
+                self.target.__dict__["_reporting"] = None
             number = _DECISIONS.get(decision)
             if number is None:
-                raise TypeError(f"on_trial_result() returned {decision!r}; expected tune.CONTINUE, tune.PAUSE or tune.STOP")
+                raise TypeError(f"on_trial_result() returned {decision!r}; expected tune.CONTINUE, tune.CHECKPOINT, tune.PAUSE or tune.STOP")
+            orders = self._orders()
+            if any(what == "copy" and who == trial_id for what, who, _, _ in orders):
+                if decision != CONTINUE:
+                    raise TypeError(f"on_trial_result() returned {decision!r} for a trial that it made a copy of another one; expected tune.CONTINUE")
+                return _CLONE, orders
         if decision == PAUSE:
             trial.status = "paused"
-        return number, self._orders()
+        return number, orders
 
-    def on_checkpoint(self, trial_id: str, step: int) -> list[tuple[str, str]]:
+    def on_checkpoint(self, trial_id: str, step: int) -> list[_Order]:
         if self.kept.skips():
             return []
+        self.trials[trial_id].checkpoint_step = step
         with _Inside(self.target, "on_checkpoint"):
             self.target.on_checkpoint(self.trials[trial_id], step)
         return self._orders()
 
-    def on_trial_end(self, trial_id: str, failed: bool) -> list[tuple[str, str]]:
+    def on_trial_copied(self, trial_id: str, source_id: str, config: str, step: int) -> list[_Order]:
+        if self.kept.skips():
+            return []
+        trial = self.trials[trial_id]
+        trial.config, trial.checkpoint_step, trial.status = json.loads(config), step, "waiting"
+        with _Inside(self.target, "on_trial_copied"):
+            self.target.on_trial_copied(trial, self.trials[source_id], step)
+        return self._orders()
+
+    def on_trial_end(self, trial_id: str, failed: bool) -> list[_Order]:
         if self.kept.skips():
             return []
         trial = self.trials[trial_id]
@@ -501,7 +567,7 @@ class SchedulerBridge:
                 self.target.on_trial_complete(trial, trial.last_result)
         return self._orders()
 
-    def on_no_more_trials(self) -> list[tuple[str, str]]:
+    def on_no_more_trials(self) -> list[_Order]:
         if self.kept.skips():
             return []
         with _Inside(self.target, "on_no_more_trials"):
@@ -509,7 +575,7 @@ class SchedulerBridge:
         return self._orders()
 
     def saved_trials(self) -> dict[str, Any]:
-        return {trial.trial_id: (trial.config, trial.status, trial.last_result) for trial in self.trials.values()}
+        return {trial.trial_id: (trial.config, trial.status, trial.last_result, trial.checkpoint_step) for trial in self.trials.values()}
 
     def _trial(self, trial_id: str, config: dict[str, Any], status: str, last_result: dict[str, float]) -> Trial:
         from volador.tune import Trial
@@ -518,7 +584,7 @@ class SchedulerBridge:
         self.trials[trial_id] = trial
         return trial
 
-    def _orders(self) -> list[tuple[str, str]]:
+    def _orders(self) -> list[_Order]:
         orders = self.target._orders
         taken = list(orders)
         orders.clear()
@@ -581,13 +647,40 @@ class CallbackBridge:
         return Checkpoint(_core.unpacked_checkpoint(os.path.join(self.directory, location), step), step)
 
 
+class StopFunction:
+    """Between the runtime and a function that ends trials. all: it is the stop_all() of a stopper."""
+
+    hooks: set[str] = set()
+
+    def __init__(self, target: Any, all: bool) -> None:
+        self.target = target
+        self.all = all
+        self.name = getattr(target, "__name__", type(target).__name__)
+
+    def ends(self, trial_id: str, result: dict[str, float]) -> bool:
+        with _Inside(self.target, "stop_all" if self.all else "__call__"):
+            return bool(self.target.stop_all() if self.all else self.target(trial_id, result))
+
+
+def stop_functions_of(stop: Any) -> list[StopFunction]:
+    """Of a function or a stopper."""
+    if not isinstance(stop, Stopper):
+        return [StopFunction(stop, False)]
+    own = _overridden(stop, Stopper, {"__call__", "stop_all"})
+    return [StopFunction(stop, name == "stop_all") for name in ("__call__", "stop_all") if name in own]
+
+
 class Custom:
     """The parts of a run that are Python code."""
 
     name = "Custom"
     hooks: set[str] = set()
 
-    def __init__(self, space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks: Any, watch: Watch | None) -> None:
+    def __init__(
+        self, space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks: Any, stop: list[Any], functions: Functions, watch: Watch | None
+    ) -> None:
+        self.functions = functions or None
+        self.stop = [function for one in stop for function in stop_functions_of(one)]
         self.searcher = SearcherBridge(searcher, dict(space)) if isinstance(searcher, Searcher) else None
         self.scheduler = SchedulerBridge(scheduler) if isinstance(scheduler, Scheduler) else None
         self.directory = ""
@@ -620,7 +713,14 @@ def resumable(custom: Custom | None) -> Iterator[None]:
         raise
 
 
-def custom_of(space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks: Any, watch: Watch | None) -> Custom | None:
+def functions_of_run(space: Mapping[str, Any]) -> Functions:
+    """For the functions of the space and of the mutations of a run."""
+    return Functions(space, f" {_ENDED}")
+
+
+def custom_of(
+    space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks: Any, stop: list[Any], functions: Functions, watch: Watch | None
+) -> Custom | None:
     """None: the run has no Python code but its trainable. watch: told of the trials beside the callbacks. Raises
     InvalidArgumentError."""
     for option, given, base in (("searcher", searcher, Searcher), ("scheduler", scheduler, Scheduler)):
@@ -633,6 +733,6 @@ def custom_of(space: Mapping[str, Any], searcher: Any, scheduler: Any, callbacks
             f"{option}: expected one of volador.tune, its text form, or an object of a class that derives from tune.{base.__name__}, got a {type(given).__name__}{more}"
         )
     callbacks = list(callbacks)
-    if isinstance(searcher, str) and isinstance(scheduler, str) and not callbacks and watch is None:
+    if isinstance(searcher, str) and isinstance(scheduler, str) and not callbacks and not stop and not functions and watch is None:
         return None
-    return Custom(space, searcher, scheduler, callbacks, watch)
+    return Custom(space, searcher, scheduler, callbacks, stop, functions, watch)

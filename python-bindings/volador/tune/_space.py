@@ -6,8 +6,12 @@ import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
+from volador.exceptions import InvalidArgumentError
+
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
+
+    from volador.tune._functions import Functions
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,13 +85,36 @@ def grid_search(options: Iterable[Any]) -> Domain:
     return Domain("grid_search", tuple(options))
 
 
+def sample_from(function: Callable[..., Any]) -> Domain:
+    """The result of a function of the other parameters: sample_from(lambda config: 2 * config["width"]).
+
+    The program that runs the trials calls it before a trial starts, and its result is part of the configuration. It gets the
+    parameters that are resolved; where it reads another one of sample_from, it is called again once that is resolved. A
+    function of two arguments gets a random.Random too, which depends on the seed of the run, the trial and the parameter."""
+    from volador.tune._functions import arguments_of
+
+    arguments_of(function)
+    return Domain("sample_from", (function,))
+
+
 def domains_of(space: dict[str, Any]) -> dict[str, Any]:
-    """The space without its constants; lists and grids are constants here."""
+    """The space without its constants; lists, grids and functions are constants here."""
     found: dict[str, Any] = {}
     for name, value in space.items():
         if isinstance(value, dict) and (inner := domains_of(value)):
             found[name] = inner
-        elif isinstance(value, Domain) and value.kind != "grid_search":
+        elif isinstance(value, Domain) and value.kind not in ("grid_search", "sample_from"):
+            found[name] = value
+    return found
+
+
+def functions_of(space: dict[str, Any]) -> dict[str, Any]:
+    """The functions of the space, in its dictionaries."""
+    found: dict[str, Any] = {}
+    for name, value in space.items():
+        if isinstance(value, dict) and (inner := functions_of(value)):
+            found[name] = inner
+        elif isinstance(value, Domain) and value.kind == "sample_from":
             found[name] = value
     return found
 
@@ -121,21 +148,33 @@ def merged(below: dict[str, Any], above: dict[str, Any]) -> dict[str, Any]:
     return result
 
 
-def to_json(space: dict[str, Any]) -> str:
-    """The space as the runtime reads it. Raises TypeError, which names the path of what a configuration cannot hold."""
-    return json.dumps(_node(space, ""))
+def to_json(space: dict[str, Any], functions: Functions | None = None) -> str:
+    """The space as the runtime reads it; its functions are added to `functions`, and None refuses them. Raises TypeError,
+    which names the path of what a configuration cannot hold."""
+    return json.dumps(_node(space, "", functions))
 
 
-def _node(value: Any, path: str) -> Any:
+def value_to_json(value: Any, path: str) -> str:
+    """A value of a configuration. Raises TypeError."""
+    if has_domain(value):
+        raise TypeError(f"space: {path}: the function of sample_from returned {value!r}; expected a value that is drawn from it")
+    return json.dumps(_node(value, path, None))
+
+
+def _node(value: Any, path: str, functions: Functions | None) -> Any:
+    if isinstance(value, Domain) and value.kind == "sample_from":
+        if functions is None:
+            raise InvalidArgumentError(f"space: {path}: sample_from is a function of a program, and only values are possible here; give a value or a domain")
+        return {value.kind: functions.add(path, value.values[0])}
     if isinstance(value, Domain):
-        return {value.kind: [_node(each, path) for each in value.values]}
+        return {value.kind: [_node(each, path, functions) for each in value.values]}
     if isinstance(value, dict):
         for name in value:
             if not isinstance(name, str):
                 raise TypeError(f"space: {path or '/'}: the name {name!r} is a {type(name).__name__}; expected a string")
-        return {name: _node(each, f"{path}.{name}" if path else name) for name, each in value.items()}
+        return {name: _node(each, f"{path}.{name}" if path else name, functions) for name, each in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_node(each, f"{path}.{index}") for index, each in enumerate(value)]
+        return [_node(each, f"{path}.{index}", functions) for index, each in enumerate(value)]
     if value is None or isinstance(value, (bool, int, float, str)):
         return value
     item = getattr(value, "item", None)  # A number of numpy or torch.

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from volador import _core, _future, _html, _options, _task
 from volador.exceptions import InvalidArgumentError
 from volador.tune import _space
+from volador.tune._functions import Functions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -301,7 +302,9 @@ class Study:
     def _rebuild(self) -> None:
         """A core with the present space, which has seen all complete trials. Open ones are added when they end."""
         space = self._given_space or self._grown
-        self._core: Any = _core.Study(_space.to_json(space), self._modes, 0, self._searcher, self._seed & 0xFFFFFFFF)
+        functions = Functions(space)
+        text = _space.to_json(space, functions)
+        self._core: Any = _core.Study(text, self._modes, 0, self._searcher, self._seed & 0xFFFFFFFF, functions or None)
         self._indices.clear()
         self._numbers.clear()
         for trial in self.trials:

@@ -1,10 +1,10 @@
 """Ray Tune's names on Volador's tuner: `from volador.compat.ray import tune`.
 
-A stop condition on a metric that is minimised is reached from above (in Ray it would end every trial at its first result).
-sample_from, and stoppers of your own, are refused."""
+A stop condition on a metric that is minimised is reached from above (in Ray it would end every trial at its first result)."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import inspect
@@ -30,8 +30,10 @@ from volador.tune import (
     uniform,
     with_parameters,
 )
-from volador.compat.ray.tune import callback, experiment, logger, schedulers, search
+from volador.tune._functions import Resolved, arguments_of
+from volador.compat.ray.tune import callback, experiment, logger, schedulers, search, stopper
 from volador.compat.ray.tune.callback import Callback
+from volador.compat.ray.tune.stopper import Stopper
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -51,7 +53,18 @@ def report(metrics: Mapping[str, Any] | None = None, *, checkpoint: Any = None, 
 
 
 def sample_from(function: Callable[[Any], Any]) -> Any:
-    raise InvalidArgumentError("tune.sample_from: functions in a space are not there; compute the value in the trainable from the others")
+    """The result of a function of the other parameters: sample_from(lambda spec: 2 * spec.config.width).
+
+    The function gets the parameters as spec.config, and as spec itself; or nothing."""
+    if arguments_of(function) == 0:
+        return _tune.sample_from(function)
+
+    def of_spec(config: Resolved) -> Any:
+        spec = copy.copy(config)
+        spec["config"] = config
+        return function(spec)
+
+    return _tune.sample_from(of_spec)
 
 
 class _WithResources:
@@ -95,7 +108,7 @@ class CheckpointConfig:
 class RunConfig:
     name: str | None = None
     storage_path: str | None = None
-    stop: Mapping[str, float] | None = None
+    stop: Any = None  # A dictionary of thresholds, a function of trial_id and result, a Stopper, or a list of stoppers.
     failure_config: FailureConfig | None = None
     checkpoint_config: CheckpointConfig | None = None
     verbose: int | None = None
@@ -235,7 +248,7 @@ def run(
     name: str | None = None,
     metric: str | None = None,
     mode: str | None = None,
-    stop: Mapping[str, float] | None = None,
+    stop: Any = None,
     time_budget_s: float | None = None,
     config: dict[str, Any] | None = None,
     resources_per_trial: Mapping[str, float] | None = None,
@@ -284,8 +297,6 @@ def _start(trainable: Any, space: dict[str, Any], tune: TuneConfig, run: RunConf
         names = {"cpu": "num_cpus", "CPU": "num_cpus", "gpu": "num_gpus", "GPU": "num_gpus"}
         resources = {names.get(str(key), str(key)): value for key, value in given.items()}
         trainable = trainable.trainable
-    if run.stop is not None and not hasattr(run.stop, "items"):
-        raise InvalidArgumentError("RunConfig: stop is not a dictionary of metrics; functions and Stopper objects are not there")
     failures = run.failure_config or FailureConfig()
     checkpoints = run.checkpoint_config or CheckpointConfig()
     is_class = inspect.isclass(trainable.func if isinstance(trainable, functools.partial) else trainable)
@@ -303,7 +314,7 @@ def _start(trainable: Any, space: dict[str, Any], tune: TuneConfig, run: RunConf
         searcher=searcher,
         scheduler=scheduler,
         callbacks=callback.callbacks_of(run.callbacks),
-        stop=run.stop,
+        stop=stopper.conditions_of(run.stop),
         resources_per_trial=resources,
         max_concurrent_trials=tune.max_concurrent_trials or limit or 0,
         time_budget=tune.time_budget_s,
@@ -331,6 +342,7 @@ __all__ = [
     "Result",
     "ResultGrid",
     "RunConfig",
+    "Stopper",
     "Trainable",
     "TuneConfig",
     "Tuner",
@@ -354,6 +366,7 @@ __all__ = [
     "sample_from",
     "schedulers",
     "search",
+    "stopper",
     "uniform",
     "with_parameters",
     "with_resources",

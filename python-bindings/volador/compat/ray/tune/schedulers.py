@@ -199,7 +199,7 @@ class MedianStoppingRule(_Method):
 
 
 class PopulationBasedTraining(_Method):
-    """hyperparam_mutations: domains and lists of values; functions are refused."""
+    """hyperparam_mutations: domains, lists of values, and functions that draw a value."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class PopulationBasedTraining(_Method):
         mutations: dict[str, Any] = {}
         for name, domain in (hyperparam_mutations or {}).items():
             if callable(domain) and not isinstance(domain, _tune.Domain):
-                raise InvalidArgumentError(f"PopulationBasedTraining: the mutation of {name} is a function; give a domain, as tune.uniform(low, high), or a list")
+                domain = _tune.sample_from(domain)
             mutations[name] = _tune.choice(domain) if isinstance(domain, (list, tuple)) else domain
         spec = _tune.pbt(
             mutations or None,
