@@ -30,9 +30,13 @@ using jobs::CommandAnswer;
 using jobs::CommandInput;
 using jobs::RemoteCommand;
 
-// Where a thread waits, and the program that connects a terminal with its debugger.
+// A debugger in which a thread waits. `words`: the program that connects a terminal with it, which takes "name thread
+// place" of each debugger that its user may choose from. All debuggers of an actor have the same program.
 struct Waiting {
   ActorId actor;
+  int64_t thread = 0;  // As the kernel numbers it.
+  std::string place;
+  std::string name;
   std::vector<std::string> words;
   metrics::Gauge shown;
 };
@@ -40,15 +44,26 @@ struct Waiting {
 // Thread safe; needs no interpreter lock.
 class Debuggers {
  public:
-  int64_t add(const std::string& place, std::vector<std::string> words) {
+  int64_t add(std::string place, int64_t thread, std::string name, std::vector<std::string> words) {
     const size_t begin = place.size() - std::min(place.size(), MetricLimits::kNameBytes);
     metrics::Gauge shown(std::string(kBreakpointMetric),
                          {.help = "Waits in a debugger at this place: volador debug attaches to it",
                           .labels = {{std::string(kBreakpointLabel), place.substr(begin)}}});
     shown.set(1);
     const std::lock_guard hold(mutex_);
-    waiting_.emplace(++last_, Waiting{.actor = self().id, .words = std::move(words), .shown = std::move(shown)});
+    waiting_.emplace(++last_, Waiting{.actor = self().id,
+                                      .thread = thread,
+                                      .place = std::move(place),
+                                      .name = std::move(name),
+                                      .words = std::move(words),
+                                      .shown = std::move(shown)});
     return last_;
+  }
+  // The metric keeps the first place, since each one is a series of its own.
+  void move(int64_t number, std::string place) {
+    const std::lock_guard hold(mutex_);
+    const auto found = waiting_.find(number);
+    if (found != waiting_.end()) found->second.place = std::move(place);
   }
   void remove(int64_t number) {
     const std::lock_guard hold(mutex_);
@@ -58,19 +73,23 @@ class Debuggers {
     waiting_.erase(found);
   }
 
-  // The terminal of the first thread of the actor that waits.
+  // The terminal of the thread of the actor that waits, or of one of several that the user chooses.
   CommandAnswer start(ActorId actor, RemoteCommand command) {
     const std::lock_guard hold(mutex_);
+    std::vector<const Waiting*> found;
     for (const auto& [number, one] : waiting_) {
-      if (one.actor != actor) continue;
-      command.words = one.words;
-      command.by_user = true;
-      command.port = 0;
-      return jobs::answer_of(commands().start(command));
+      if (one.actor == actor) found.push_back(&one);
     }
-    return jobs::answer_of(make_error(ErrorCode::kUnavailable,
-                                      "it waits in no debugger now; it does at breakpoint() in its code, and after an "
-                                      "exception if VOLADOR_POST_MORTEM=1 is set for its program"));
+    if (found.empty())
+      return jobs::answer_of(make_error(ErrorCode::kUnavailable,
+                                        "it waits in no debugger now; it does at breakpoint() in its code, and after "
+                                        "an exception if VOLADOR_POST_MORTEM=1 is set for its program"));
+    command.words = found.front()->words;
+    for (const Waiting* one : found)
+      command.words.insert(command.words.end(), {one->name, std::to_string(one->thread), one->place});
+    command.by_user = true;
+    command.port = 0;
+    return jobs::answer_of(commands().start(command));
   }
   jobs::RemoteCommands& commands() {
     static const auto* surroundings = [] {
@@ -133,9 +152,10 @@ void install_debuggers() {
 }
 
 void bind_debug(nb::module_& module) {
-  module.def("debugger_waits", [](const std::string& place, std::vector<std::string> words) {
-    return debuggers().add(place, std::move(words));
+  module.def("debugger_waits", [](std::string place, int64_t thread, std::string name, std::vector<std::string> words) {
+    return debuggers().add(std::move(place), thread, std::move(name), std::move(words));
   });
+  module.def("debugger_moves", [](int64_t number, std::string place) { debuggers().move(number, std::move(place)); });
   module.def("debugger_ends", [](int64_t number) { debuggers().remove(number); });
 }
 

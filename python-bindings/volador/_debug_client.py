@@ -1,4 +1,5 @@
-"""Connects its terminal with a debugger of a host (volador._debug). Started by the host: _debug_client.py FOLDER NAME"""
+"""Connects its terminal with a debugger of a host (volador._debug). Started by the host, with the debuggers to choose from:
+_debug_client.py FOLDER [NAME THREAD PLACE]…"""
 
 import json
 import os
@@ -9,7 +10,12 @@ import threading
 
 
 def main() -> int:
-    folder, name = sys.argv[1:3]
+    folder = sys.argv[1]
+    debuggers = [(sys.argv[at], sys.argv[at + 1], sys.argv[at + 2]) for at in range(2, len(sys.argv), 3)]
+    name = debuggers[0][0] if len(debuggers) == 1 else choose(debuggers)
+    if not name:
+        print("\nnone is chosen; the calls wait")
+        return 0
     connection = socket.socket(socket.AF_UNIX)
     at = os.open(folder, os.O_PATH | os.O_DIRECTORY)
     try:
@@ -38,6 +44,25 @@ def main() -> int:
             continue
         connection.sendall(json.dumps({"line": line}).encode() + b"\n")
         prompt = prompts.get()
+
+
+def choose(debuggers: "list[tuple[str, str, str]]") -> str:
+    """The name of the debugger that the user chooses; empty: none."""
+    print(f"{len(debuggers)} threads wait:")
+    for number, (_, thread, place) in enumerate(debuggers, start=1):
+        print(f"  {number}  thread {thread}  {place}")
+    while True:
+        try:
+            answer = input(f"attach to (1 to {len(debuggers)}, or a thread): ").strip()
+        except EOFError:
+            return ""
+        except KeyboardInterrupt:
+            print("^C")
+            continue
+        for number, (name, thread, _) in enumerate(debuggers, start=1):
+            if answer in (str(number), thread):
+                return name
+        print(f"expected a number of 1 to {len(debuggers)}, or a thread of the list, got {answer!r}")
 
 
 def receive(connection: socket.socket, prompts: "queue.Queue[str]") -> None:

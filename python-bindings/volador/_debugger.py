@@ -11,6 +11,7 @@ import select
 import socket
 import struct
 import sys
+import threading
 from typing import TYPE_CHECKING, Any
 
 from volador import _core
@@ -88,11 +89,14 @@ class Terminal:
             os.close(at)
         self._listener.listen(1)
         client = os.path.join(os.path.dirname(os.path.abspath(__file__)), "_debug_client.py")
-        self._words = [sys.executable, "-I", "-S", "-X", "utf8", client, folder, name]
+        self._name = name
+        self._words = [sys.executable, "-I", "-S", "-X", "utf8", client, folder]
 
     def place(self, frame: FrameType, line: int, how: str) -> None:
         """Where the debugger stops next."""
         self._place, self._how, self._is_said = f"{frame.f_code.co_filename}:{line}", how, False
+        if self._wait is not None:
+            _core.debugger_moves(self._wait, self._place)
 
     # What pdb calls.
 
@@ -151,7 +155,7 @@ class Terminal:
     def _connect(self) -> bool:
         """Waits for a client. False: the call was cancelled."""
         if self._wait is None:
-            self._wait = _core.debugger_waits(self._place, self._words)
+            self._wait = _core.debugger_waits(self._place, threading.get_native_id(), self._name, self._words)
         if not self._is_said:
             self._is_said = True
             print(f"{_who()} waits {self._how} in {self._place}; attach with `volador debug {_name()}`", file=sys.stderr, flush=True)

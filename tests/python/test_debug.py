@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import subprocess
 import time
@@ -41,24 +42,28 @@ def cluster(tmp_path_factory):  # Replaces the private cluster of the other test
 class Session:
     """`volador debug` in a terminal of its own."""
 
-    def __init__(self, actor):
+    def __init__(self, actor, prompt="(Pdb) "):
         self.text = ""
         until = time.monotonic() + PATIENCE
         while True:  # Until the call has come to its breakpoint.
             self.master, slave = pty.openpty()
             self.process = subprocess.Popen([VOLADOR, "debug", actor], stdin=slave, stdout=slave, stderr=slave, start_new_session=True)
             os.close(slave)
-            if self._read_until("(Pdb) "):
-                return
+            if self._read_until("(Pdb) ", prompt):
+                if prompt in self.text:
+                    return
+                self.detach()  # There are no two threads yet.
+                self.text = ""
+                continue
             assert "waits in no debugger" in self.text or "no process" in self.text or "no actor" in self.text, self.text
             assert time.monotonic() < until, self.text
             self.close()
             self.text = ""
 
-    def _read_until(self, text):
-        """False: the terminal was closed before the text came."""
+    def _read_until(self, *texts):
+        """False: the terminal was closed before one of the texts came."""
         until = time.monotonic() + PATIENCE
-        while text not in self.text:
+        while not any(text in self.text for text in texts):
             assert time.monotonic() < until, self.text
             if not select.select([self.master], [], [], 1)[0]:
                 continue
@@ -196,6 +201,32 @@ def test_a_closed_terminal_leaves_the_call_waiting():
     session.ask("c", "the call goes on")
     session.wait()
     assert call.result(PATIENCE) == 3
+    volador.kill(actor)
+
+
+def test_of_several_threads_one_is_chosen():
+    actor = Trainer.options(name="both", max_concurrency=2).remote()
+    calls = {"epoch": actor.epoch.remote(4), "steps": actor.steps.remote()}
+    session = Session("both", prompt="attach to (1 to 2, or a thread): ")
+    assert "2 threads wait:" in session.text
+    threads = re.findall(r"^  ([12])  thread (\d+)  (.*test_debug\.py:\d+)\r$", session.text, re.MULTILINE)
+    assert [number for number, _, _ in threads] == ["1", "2"] and threads[0][1] != threads[1][1] and threads[0][2] != threads[1][2]
+    session.ask("7", "expected a number of 1 to 2, or a thread of the list, got '7'")
+    os.write(session.master, b"\x04")
+    assert session._read_until("none is chosen")
+    session.wait()
+
+    session = Session("both", prompt="attach to (1 to 2, or a thread): ")
+    chosen = "epoch" if "in epoch" in session.ask("2", "(Pdb) ") or "epoch()" in session.text else "steps"
+    session.ask("c", "the call goes on")
+    session.wait()
+    assert calls.pop(chosen).result(PATIENCE) == {"epoch": 9, "steps": 3}[chosen]
+
+    session = Session("both")  # One is left.
+    session.ask("c", "the call goes on")
+    session.wait()
+    ((rest, call),) = calls.items()
+    assert call.result(PATIENCE) == {"epoch": 9, "steps": 3}[rest]
     volador.kill(actor)
 
 
