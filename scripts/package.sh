@@ -232,7 +232,7 @@ under the name of the Debian package; where such a file names a text in /usr/sha
 was changed. libcurl, with Debian's patches, is under the licence in curl.txt. Those of Eigen (MPL 2.0, headers) and of all others are at https://sources.debian.org.
 Boost's headers (Beast, Asio and what they need) are under the Boost Software License: BSL-1.0.txt.
 libstdc++ and libgcc are linked under the GCC Runtime Library Exception, which libstdc++-12-dev.txt holds. Zstandard is used under its BSD licence.
-The dashboard's page holds Preact, its signals and uPlot: preact.txt, preact-signals.txt, preact-signals-core.txt, uplot.txt.
+The dashboard's page holds Preact, its signals, uPlot and Marked: preact.txt, preact-signals.txt, preact-signals-core.txt, uplot.txt, marked.txt.
 END
 }
 

@@ -12,11 +12,12 @@ const one_language = {
   },
 };
 
-const kOwnStyles = ["configured.css"];  // Of parts that are loaded when they are opened.
+const kOwnStyles = ["configured.css", "markdown.css"];  // Of parts that are loaded when they are opened.
 
 export default defineConfig({
   base: "/",
   plugins: [one_language],
+  worker: { format: "es", rollupOptions: { output: { entryFileNames: "assets/[name].js" } } },
   esbuild: { jsx: "automatic", jsxImportSource: "preact", legalComments: "none" },
   build: {
     outDir: "dist",

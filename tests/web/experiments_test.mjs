@@ -12,6 +12,7 @@ let page, first;
 const go = (path, at = page) => pages.go(path, at);
 const answer = (path) => page.evaluate(async (from) => (await fetch(from)).json(), path);
 const experiment = (id) => answer(`/api/v1/determined/experiments/${id}`);
+const at = () => page.getAttribute("#main", "data-at");
 const rows = () => page.locator("tbody tr.opens").count();
 // The text in the editor, which renders only what is in sight.
 const text = () => page.evaluate(() => [...document.querySelector(".config-editor").shadowRoot.querySelectorAll(".cm-line")].map((line) => line.textContent).join("\n"));
@@ -166,7 +167,93 @@ try {
       await until("the oldest", async () => (await page.locator("tbody tr.opens").last().textContent()).includes("run-1"));
       await page.fill("[data-filter]", "run-4321");
       await until("one of them", async () => (await rows()) === 1);
+      for (const [i, one] of many.entries()) Object.assign(one, { workspace: `w${i % 100}`, project: `p${i % 5000}` });
+      await go("/projects");
+      await until("5,000 projects of the newest experiments", async () => (await page.textContent(".tools").catch(() => "")).includes("5,000 rows") && (await page.textContent(".tools")).includes("The newest 10,000 experiments are counted"));
+      check((await rows()) < 100, "rows in the document");
       await page.unroute("**/api/v1/determined/experiments?**");
+    },
+    "experiments are moved to a project, one and many, with the head's error at its field": async () => {
+      const { run: name } = await experiment(first);
+      await go(`/experiments/${name}`);
+      check((await page.textContent(".page-head")).includes("Project: Uncategorized"), "it is in no project");
+      await page.click(".page-head .actions button:has-text('Move to project')");
+      const fill = async (workspace, project) => {
+        await page.locator("dialog label", { hasText: "Workspace" }).locator("input").fill(workspace);
+        await page.locator("dialog label", { hasText: "Project" }).locator("input").fill(project);
+      };
+      await page.waitForSelector("dialog .move-project");
+      await fill("vision", "");
+      await page.click("dialog button.primary");
+      await until("the error", async () => (await page.textContent("dialog .field.wrong").catch(() => "")).includes("workspace and project: expected two names"));
+      check((await page.textContent("dialog .field.wrong")).startsWith("Project"), "at the field that is empty");
+      await fill("vision", "hand written");
+      check((await page.textContent("dialog .code")).includes(`volador experiment move ${first} --workspace=vision --project='hand written'`), "the same in a terminal");
+      await page.click("dialog button.primary");
+      await until("its page links it", () => page.locator(".page-head a:has-text('vision / hand written')").count().then((n) => n === 1));
+      await go("/experiments?of=configured");
+      await until("the list", async () => (await rows()) === 3);
+      for (const box of await page.locator("tbody .pick input").all()) if (!new RegExp(`\\b${first} digits`).test(await box.getAttribute("aria-label"))) await box.check();
+      await page.click(".many button:has-text('Move to project')");
+      await page.waitForSelector("dialog .move-project");
+      await fill("vision", "faces");
+      await page.click("dialog button.primary");
+      await until("they are moved", async () => (await answer("/api/v1/determined/experiments")).rows.filter((one) => one.project === "faces").length === 2);
+    },
+    "the page of projects counts experiments, and a project is a list of its own": async () => {
+      const all = (await answer("/api/v1/determined/experiments")).rows;
+      const places = (archived) => new Set(all.filter((one) => archived || !one.archived).map((one) => `${one.workspace}/${one.project}`)).size;
+      check(places(true) > places(false), "one project has only archived experiments");
+      await page.keyboard.press("Control+k");
+      await page.fill(".palette input", "Projects");
+      await page.keyboard.press("Enter");
+      await until("the projects", async () => (await at()) === "/projects" && (await rows()) === places(false));
+      await page.click(".tools button:has-text('Archived (1)')");
+      await until("with archived ones", async () => (await rows()) === places(true));
+      check((await page.textContent("tbody")).includes("Uncategorized"), "those of no project");
+      await page.click("tbody tr:has-text('hand written') .state-counts a");
+      await until("those of a state", async () => (await at()) === "/projects/vision/hand%20written?state=COMPLETED" && (await rows()) === 1);
+      equal(await page.textContent("h1"), "hand written", "its heading");
+      check(!(await page.textContent(".tools")).includes("Project"), "no filter of projects");
+      await page.click(".trail a:has-text('vision')");
+      await until("the workspace", async () => (await at()) === "/projects/vision" && (await rows()) === 2);
+      await page.click(".trail a:has-text('Projects')");
+      await page.click(".tabs a:has-text('Workspaces')");
+      await until("the workspaces", async () => /vision\s*2/.test(await page.textContent("tbody").catch(() => "")));
+      await go("/projects/vision/none");
+      await until("an empty project", async () => (await page.textContent("main")).includes("No experiment is in this project"));
+      const { run: name } = await experiment(first);
+      await go(`/experiments/${name}`);
+      await page.click(".page-head .actions button:has-text('Move to project')");
+      await page.click("dialog button:has-text('Remove from its project')");
+      await until("it is in none", async () => (await experiment(first)).project === "");
+      await page.click(".page-head a:has-text('Uncategorized')");
+      await until("those in none", async () => (await at()) === "/uncategorized" && (await page.textContent("tbody").catch(() => "")).includes("digits"));
+    },
+    "notes are Markdown that loads and runs nothing, and a text that takes too long stays plain": async () => {
+      const { run: name } = await experiment(first);
+      const text = "# Result\n\nThe **loss** is 0.1.\n\n| lr | loss |\n|---|---|\n| 0.1 | 0.2 |\n\n<script>window.hit = 1</script>\n<img src=x onerror='window.hit = 1'>\n\n![chart](https://example.org/a.png) [bad](javascript:window.hit=1) [paper](https://example.org/)\n\n```\nx = 1\n```\n";
+      await go(`/experiments/${name}`);
+      await page.click("button:has-text('Write a note')");
+      await page.fill(".note-form textarea", text);
+      await page.click(".note-form button:has-text('Preview')");
+      await until("the preview", async () => (await page.textContent(".note-shown h3").catch(() => "")) === "Result");
+      await page.click(".note-form button.primary");
+      await until("the note", async () => (await page.textContent(".note-text.markdown strong").catch(() => "")) === "loss" && (await page.locator(".note-form").count()) === 0);
+      equal((await experiment(first)).notes, text, "the head keeps them");
+      equal(await page.locator(".markdown img, .markdown script, .markdown [onerror], .markdown a:not([rel='noopener noreferrer'])").count(), 0, "elements that load or run");
+      equal((await page.locator(".markdown a").evaluateAll((links) => links.map((one) => one.getAttribute("href")))).join(), "https://example.org/a.png,https://example.org/", "its links");
+      check((await page.textContent(".markdown")).includes("[bad](javascript:window.hit=1)"), "no link that is a program");
+      equal(await page.evaluate(() => window.hit), undefined, "what ran");
+      await go(`/experiments/${name}?tab=configuration`);
+      await until("the same beside the configuration", async () => (await page.textContent(".note-text.markdown h3").catch(() => "")) === "Result");
+      const edit = (notes) => page.evaluate(([id, notes]) => fetch(`/api/v1/determined/experiments/${id}:edit`, { method: "POST", headers: { "X-Volador-Request": "1", "Content-Type": "application/json" }, body: JSON.stringify({ notes }) }).then((reply) => reply.status), [first, notes]);
+      equal(await edit("- ".repeat(20) + "a\n".repeat(15_000)), 200, "the head takes it");
+      await until("the slow one", async () => (await page.textContent("p.note-text").catch(() => "")).startsWith("- - "));
+      equal(page.workers().length, 1, "its parser, beside the page");
+      await until("the parser is ended", () => page.workers().length === 0);
+      check((await page.textContent("p.note-text")).startsWith("- - "), "the note stays plain");
+      equal(await edit(text), 200, "the first one again");
     },
     "a resource of Katib stands above the configuration that runs it": async () => {
       const { id, run: name } = await experiment(first);
@@ -182,7 +269,7 @@ try {
     },
     "no part has findings of axe, in both languages, both themes and on a phone": async () => {
       const { run: name } = await experiment(first);
-      await pages.axe(axe_source, ["/new_experiment", `/experiments/${name}?tab=configuration&show=differences`, `/experiments/${name}?tab=code`, `/experiments/${name}?tab=checkpoints`, "/experiments?of=configured"]);
+      await pages.axe(axe_source, ["/new_experiment", `/experiments/${name}?tab=configuration&show=differences`, `/experiments/${name}?tab=code`, `/experiments/${name}?tab=checkpoints`, `/experiments/${name}`, "/experiments?of=configured", "/projects", "/projects?of=workspaces", "/projects/vision/faces"]);
     },
     "nothing went wrong in the console, and no other host was asked": async () => {
       equal(wrong.join("\n"), "", "the console");

@@ -53,20 +53,25 @@ try {
     "notes of a model and of a version are edited and kept": async () => {
       await page.locator("tbody a:has-text('digits')").click();
       await page.click(".page-head button:has-text('Edit')");
-      await field("Notes").fill("Trained on 8 × 8 pixels.");
+      const notes = page.locator("dialog textarea[aria-label=Notes]");
+      await notes.fill("Trained on **8 × 8** pixels.\n\n<img src=x onerror=alert(1)> [paper](https://example.org/) [bad](javascript:alert(1))");
+      await page.click("dialog button:has-text('Preview')");
+      await until("the preview", async () => (await page.textContent("dialog .note-shown strong").catch(() => "")) === "8 × 8");
+      await page.click("dialog button:has-text('Text')");
+      await notes.fill("Trained on **8 × 8** pixels.");
       await page.click("dialog .primary");
-      await until("the notes", async () => (await page.locator(".note-text").allTextContents()).join() === "Trained on 8 × 8 pixels.");
+      await until("the notes", async () => (await page.locator(".note-text").allTextContents()).join() === "Trained on 8 × 8 pixels." && (await page.textContent(".markdown strong").catch(() => "")) === "8 × 8");
       await page.locator("tbody a:has-text('1')").first().click();
       await until("the version", async () => (await at()) === "/models/digits/1");
       const { checkpoint } = await answer("/api/v1/models/digits/versions/1");
       await until("its checkpoint", async () => (await main()).includes(checkpoint.slice(0, 8)));
       check((await main()).includes("volador model download digits@1") || (await main()).includes("volador model download"), "how to download it");
       await page.click(".page-head button:has-text('Edit')");
-      await field("Notes").fill("Loss 0.01.");
+      await notes.fill("Loss 0.01.");
       await page.click("dialog .primary");
       await until("its notes", async () => (await page.locator(".note-text").allTextContents()).join() === "Loss 0.01.");
       equal((await answer("/api/v1/models/digits/versions/1")).notes, "Loss 0.01.", "the head keeps them");
-      equal((await answer("/api/v1/models/digits")).notes, "Trained on 8 × 8 pixels.", "those of the model too");
+      equal((await answer("/api/v1/models/digits")).notes, "Trained on **8 × 8** pixels.", "those of the model too");
       await page.locator("#main a:has-text('trial-')").first().click();
       await until("its trial", async () => /\/trials\/trial-\d+$/.test(await at()));
     },

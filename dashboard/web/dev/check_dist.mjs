@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 import { gzipSync } from "node:zlib";
 
 const kGzipMax = 186_000;
-const kLater = { terminal: 90_000, submit_form: 6_000, configured_view: 5_000, job_usage: 6_000, users: 6_000, part: 500, configured_texts: 3_000, configured: 3_000, experiment_list: 7_000, new_experiment: 185_000, code_view: 4_000, config_diff: 1_500, other_experiment: 4_000, code_archive: 6_000, katib_view: 2_500, katib_trials: 4_000, katib_apply: 3_500, katib_form: 10_000, reasons_en: 9_000, explained_view: 2_500, katib_texts: 1_500, katib_resource: 1_500, search_preview: 2_500, models: 6_000, model_register: 1_500, model_rows: 3_000 };  // What is loaded when it is opened.
+const kLater = { terminal: 90_000, submit_form: 6_000, configured_view: 5_000, job_usage: 6_000, users: 6_000, part: 500, configured_texts: 3_000, configured: 3_000, experiment_list: 7_000, new_experiment: 185_000, code_view: 4_000, config_diff: 1_500, other_experiment: 4_000, code_archive: 6_000, katib_view: 2_500, katib_trials: 4_000, katib_apply: 3_500, katib_form: 10_000, reasons_en: 9_000, explained_view: 2_500, katib_texts: 1_500, katib_resource: 1_500, search_preview: 2_500, models: 6_000, model_register: 1_500, model_rows: 3_000, projects: 2_500, projects_texts: 2_500, move_project: 1_500, experiment_poll: 1_500, markdown: 3_000, markdown_worker: 18_000 };  // What is loaded when it is opened.
 const root = fileURLToPath(new URL("..", import.meta.url));
 const out = mkdtempSync(join(tmpdir(), "volador-dist-"));
 const files = (folder) => readdirSync(folder, { recursive: true, withFileTypes: true }).filter((one) => one.isFile()).map((one) => join(one.path ?? one.parentPath, one.name).slice(folder.length + 1)).sort();

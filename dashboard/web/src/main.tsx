@@ -60,6 +60,8 @@ function View() {
     case "events": return <Events />;
     case "drivers": return one ? <DriverPage key={one} id={one} /> : <Drivers />;
     case "tokens": return <Tokens />;
+    case "projects":
+    case "uncategorized": return <Later key="projects" load={() => import("./pages/projects").then((part) => part.Projects)} />;
     case "models": return <Later key="models" load={() => import("./pages/models").then((part) => part.Models)} />;
     case "users": return <Later key="users" load={() => import("./pages/users").then((part) => part.Users)} />;
     case "audit": return <Audit />;

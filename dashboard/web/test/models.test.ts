@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { aliases_text, in_shell, label_changes, labels_of, metadata_of, metadata_text, path_of } from "../src/pages/model_rows";
+import { aliases_text, label_changes, labels_of, metadata_of, metadata_text, path_of } from "../src/pages/model_rows";
+import { in_shell } from "../src/ui/names";
 
 test("a path of the API quotes the name", () => {
   assert.equal(path_of("digits 2"), "/api/v1/models/digits%202");

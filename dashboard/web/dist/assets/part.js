@@ -1,1 +1,1 @@
-import{ao as s,l as e}from"./app.js";const r=(a,o)=>(t,l={})=>s((e.value==="zh"?o:a)[t],l);export{r as t};
+import{au as s,l as e}from"./app.js";const r=(a,t)=>(l,o={})=>s((e.value==="zh"?t:a)[l],o);export{r as t};

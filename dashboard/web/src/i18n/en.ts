@@ -3,6 +3,7 @@ export const en = {
   // Shell
   "nav.overview": "Overview",
   "nav.experiments": "Experiments",
+  "nav.projects": "Projects",
   "nav.models": "Models",
   "nav.nodes": "Nodes",
   "nav.actors": "Actors",
@@ -620,6 +621,9 @@ export const en = {
   "notes.note": "Note",
   "notes.write": "Write a note",
   "notes.edit": "Edit the note",
+  "notes.text": "Text",
+  "notes.preview": "Preview",
+  "notes.nothing": "Nothing to show",
   "archive": "Archive",
   "archive.undo": "Unarchive",
   "archive.done": "{name} is archived. “Archived” in the list shows it.",

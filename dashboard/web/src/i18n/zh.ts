@@ -5,6 +5,7 @@ export const zh: Record<Key, string> = {
   // Shell
   "nav.overview": "概览",
   "nav.experiments": "实验",
+  "nav.projects": "项目",
   "nav.models": "模型",
   "nav.nodes": "节点",
   "nav.actors": "Actor",
@@ -622,6 +623,9 @@ export const zh: Record<Key, string> = {
   "notes.note": "备注",
   "notes.write": "添加备注",
   "notes.edit": "编辑备注",
+  "notes.text": "文本",
+  "notes.preview": "预览",
+  "notes.nothing": "没有内容",
   "archive": "归档",
   "archive.undo": "取消归档",
   "archive.done": "{name} 已归档；可在列表中选择“已归档”查看。",

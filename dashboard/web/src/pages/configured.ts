@@ -65,3 +65,11 @@ export function acts_of({ state, archived }: { state: string; archived: boolean 
   if (has_ended(state)) return [archived ? "unarchive" : "archive", "delete"];
   return state === "DELETE_FAILED" ? ["delete"] : [];
 }
+
+// A project in its workspace; both empty: none, which Determined calls uncategorized.
+export interface Place { workspace: string; project: string }
+export const is_in = (row: Place, place: Place) => row.workspace === place.workspace && row.project === place.project;
+export const project_path = ({ workspace, project }: Place) => (project ? ["projects", workspace, project] : ["uncategorized"]);
+
+// The head refuses edits while it deletes an experiment.
+export const is_movable = ({ state }: { state: string }) => !state.startsWith("DELET");

@@ -4,17 +4,18 @@ import { call, may } from "../api";
 import { date_time, day_time } from "../format";
 import { locale, t } from "../i18n";
 import { use_answer } from "../live/poll";
+import type { Experiment } from "../live/protocol";
 import { head_now } from "../live/use";
 import { link, query, set_query } from "../router";
 import { Confirm, use_act } from "../ui/confirm";
 import { use_loaded } from "../ui/loaded";
 import { Card, Code, Empty, Failed, Loading, Middle, TokenLink, count, failure, num, size } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
-import { acts_of, trial_row, type Act, type Checkpoint, type Configured } from "./configured";
+import { acts_of, is_movable, project_path, trial_row, type Act, type Checkpoint, type Configured } from "./configured";
 import { d } from "./configured_texts";
 import { open_job_page } from "./job_page";
 import "./configured.css";
-import { annotate } from "./notes";
+import { annotate, NoteOf } from "./notes";
 
 const kAsked: Act[] = ["cancel", "kill", "delete"];
 const kRows = 10_000;
@@ -23,8 +24,9 @@ const kLook = 500;
 const kStartWithin = 30_000;
 
 export function Acts({ of, again }: { of: Configured; again: () => void }) {
-  const [asking, set_asking] = useState<Act | null>(null);
+  const [asking, set_asking] = useState<Act | "move" | null>(null);
   const { busy, run } = use_act();
+  const move = use_loaded(asking === "move" ? () => import("./move_project") : null);
   if (!may("user")) return null;
   const name = of.run;
   const act = async (what: Act) => {
@@ -43,7 +45,9 @@ export function Acts({ of, again }: { of: Configured; again: () => void }) {
       {acts_of(of).map((what) => <button key={what} type="button" class="button" disabled={busy} onClick={() => (kAsked.includes(what) ? set_asking(what) : void act(what))}>{text(what)}</button>)}
       <a class="button" href={link(["new_experiment"], { fork: String(of.id) })}>{d("fork")}</a>
       {of.searcher === "single" && <a class="button" href={link(["new_experiment"], { continue: String(of.id) })}>{d("continue")}</a>}
-      {asking && (
+      {is_movable(of) && <button type="button" class="button" disabled={busy} onClick={() => set_asking("move")}>{d("move")}</button>}
+      {asking === "move" && move && <move.MoveProject of={[of]} on_done={() => { set_asking(null); again(); }} on_close={() => set_asking(null)} />}
+      {asking && asking !== "move" && (
         <Confirm title={d(`${asking as "cancel" | "kill" | "delete"}.title`, { name })} explain={d(asking === "delete" ? "delete.all.explain" : `${asking as "cancel" | "kill"}.explain`)} command={`volador experiment ${asking} ${of.id}`}
           act={text(asking)} danger busy={busy} on_act={() => void act(asking)} on_close={() => set_asking(null)} />
       )}
@@ -73,17 +77,21 @@ async function open_tensorboard(experiment: number, run: (act: () => Promise<str
   if (!well) tab?.close();
 }
 
+const ProjectLink = ({ of }: { of: Configured }) => <a href={link(project_path(of))}>{of.project ? `${of.workspace} / ${of.project}` : d("uncategorized")}</a>;
+
+// Beside the title.
+export const InProject = ({ of }: { of: Configured }) => <p class="sub"><span>{d("project")}: <ProjectLink of={of} /></span></p>;
+
 function About({ of }: { of: Configured }) {
   const facts: [string, preact.ComponentChildren][] = [
     [d("description"), of.description],
     [t("col.owner"), of.user || <TokenLink id={of.owner} />],
-    [d("project"), of.project && `${of.workspace} / ${of.project}`],
+    [d("project"), <ProjectLink of={of} />],
     [t("col.created"), date_time(of.created_ms, locale())],
     [d("ended"), of.ended_ms > 0 && date_time(of.ended_ms, locale())],
     [d("parent"), of.parent > 0 && <a href={link(["experiments", of.run], { tab: "configuration", show: "differences", with: String(of.parent) })}>{of.parent}</a>],
     [d("checkpoints"), of.checkpoints > 0 && d("checkpoints.sum", { n: of.checkpoints, size: size(of.checkpoint_bytes) })],
     [d("storage"), of.storage && <code class="wrap">{of.storage}</code>],
-    [d("notes"), of.notes],
     [d("reason"), of.reason],
   ];
   return (
@@ -96,10 +104,10 @@ function About({ of }: { of: Configured }) {
 }
 
 // A tab of its page. The code, trials of Katib and differences of configurations are loaded when they are shown.
-export function Part({ of, tab }: { of: Configured; tab: string }) {
+export function Part({ of, tab, experiment, again }: { of: Configured; tab: string; experiment: Experiment; again: () => void }) {
   if (tab === "katib") return <Trials of={of} />;
   if (tab === "checkpoints") return <Checkpoints of={of} />;
-  return tab === "code" ? <CodeFolder of={of} /> : <Configuration of={of} />;
+  return tab === "code" ? <CodeFolder of={of} /> : <Configuration of={of} experiment={experiment} again={again} />;
 }
 
 function CodeFolder({ of }: { of: Configured }) {
@@ -124,7 +132,7 @@ function Resource({ of }: { of: Configured }) {
 
 const kViews = ["as_given", "complete", "differences"] as const;
 
-function Configuration({ of }: { of: Configured }) {
+function Configuration({ of, experiment, again }: { of: Configured; experiment: Experiment; again: () => void }) {
   const shown = query("show", "as_given");
   return (
     <div class="columns">
@@ -140,7 +148,10 @@ function Configuration({ of }: { of: Configured }) {
           </Card>
         ) : <Card title={d("as_given")}><Code text={of.original_config} /></Card>}
       </div>
-      <div class="stack side"><About of={of} /></div>
+      <div class="stack side">
+        <About of={of} />
+        {(may("user") || of.notes || experiment.note) && <Card title={d("notes")}><NoteOf experiment={experiment} configured={of} again={again} /></Card>}
+      </div>
     </div>
   );
 }

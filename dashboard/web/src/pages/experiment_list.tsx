@@ -1,7 +1,7 @@
 // The experiments of a configuration: columns of the user's choice, filters with counts, and actions on many.
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useMemo, useState } from "preact/hooks";
 import { signal, effect } from "@preact/signals";
-import { ApiError, call, may } from "../api";
+import { call, may } from "../api";
 import { date_time, day_time, plain } from "../format";
 import { locale, t } from "../i18n";
 import type { Experiment } from "../live/protocol";
@@ -10,17 +10,19 @@ import { language, read, write } from "../prefs";
 import { go, query, set_query } from "../router";
 import { Confirm } from "../ui/confirm";
 import { Icon, type IconName } from "../ui/icons";
+import { use_loaded } from "../ui/loaded";
 import { Empty, Failed, Loading, Meter, Popover, RowLink, Select, Toggle, count, failure, num, size, span } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { acts_of_all, counts_of, duration_of, filtered, hparams_in, joined, kDefaultColumns, kFilters, kNone, project_of, base_state, type Filters, type ListRow } from "./experiment_rows";
-import type { Act, Configured } from "./configured";
+import { is_in, is_movable, type Act, type Configured, type Place } from "./configured";
 import "./configured.css";
 import { d } from "./configured_texts";
 import { l } from "./experiment_list_texts";
+import { use_experiments } from "./experiment_poll";
 import { Bar, each } from "./many";
+import { in_shell } from "../ui/names";
 import { annotate } from "./notes";
 
-const kEvery = 6000;  // In ms, at least; the next request waits 20 times as long as the last one took, so that long lists leave the page free.
 const kFields = "id,name,description,labels,state,phase,archived,progress,created_ms,ended_ms,user,owner,workspace,project,searcher,metric,smaller_is_better,trials,best_trial,best_metric,parent,reason,checkpoints,checkpoint_bytes,run,storage";
 const kAsked: Act[] = ["cancel", "kill", "delete"];
 
@@ -36,7 +38,7 @@ const chosen_columns = signal<string[]>((() => {
 effect(() => write("experiment_columns", JSON.stringify(chosen_columns.value)));
 
 type Text = Parameters<typeof l>[0];
-const kLooks: Record<string, [IconName, string]> = {
+export const kLooks: Record<string, [IconName, string]> = {
   ACTIVE: ["running", "live"], QUEUED: ["waiting", "wait"], STARTING: ["waiting", "live"], RUNNING: ["running", "live"], PAUSED: ["paused", "wait"], STOPPING: ["down", "warn"],
   COMPLETED: ["good", "good"], CANCELED: ["stopped", "calm"], ERROR: ["bad", "bad"], DELETING: ["gone", "off"], DELETE_FAILED: ["bad", "bad"],
 };
@@ -83,44 +85,17 @@ function all_columns(hparams: string[]): Column<ListRow>[] {
   ];
 }
 
-interface Polled { answer: { rows: Configured[] } | null; error: unknown }
-function use_experiments(): Polled & { again: () => void } {
-  const [state, set_state] = useState<Polled>({ answer: null, error: null });
-  const now = useRef(() => {});
-  useEffect(() => {
-    let timer: ReturnType<typeof setTimeout>;
-    let turn = 0;
-    const load = async () => {
-      clearTimeout(timer);
-      const own = ++turn;
-      const began = performance.now();
-      let next: Polled | null = null;
-      if (document.visibilityState !== "hidden") {
-        next = await call<{ rows: Configured[] }>("GET", `/api/v1/determined/experiments?page_size=10000&fields=${kFields}`).then((answer) => ({ answer, error: null }), (error: unknown) => ({ answer: null, error }));
-      }
-      if (own !== turn) return;
-      const away = next?.error instanceof ApiError && next.error.status === 0;
-      if (next && !away) set_state(next);
-      timer = setTimeout(() => void load(), Math.max(kEvery, 20 * (performance.now() - began)));
-    };
-    now.current = () => void load();
-    void load();
-    return () => {
-      ++turn;
-      clearTimeout(timer);
-    };
-  }, []);
-  return { ...state, again: () => now.current() };
-}
+export const AllExperiments = () => <ExperimentList />;
 
-export function ExperimentList() {
+// `within`: only those of a project; both empty: of none.
+export function ExperimentList({ within }: { within?: Place }) {
   use_tick(5000);
-  const { answer, error, again } = use_experiments();
+  const { answer, error, again } = use_experiments<Configured>(kFields);
   const live = use_topic("experiments", {}, 1000);
   const [chosen, set_chosen] = useState<Set<string>>(new Set());
-  const filters: Filters = { state: query("state"), label: query("label"), user: query("user"), project: query("project"), archived: query("archived") === "1" };
+  const filters: Filters = { state: query("state"), label: query("label"), user: query("user"), project: within ? "" : query("project"), archived: query("archived") === "1" };
   const runs = live.list();
-  const rows = useMemo(() => joined(answer?.rows ?? [], new Map(runs.map((one: Experiment) => [one.name, one]))), [answer, runs.length, runs]);
+  const rows = useMemo(() => joined((answer?.rows ?? []).filter((row) => !within || is_in(row, within)), new Map(runs.map((one: Experiment) => [one.name, one]))), [answer, runs.length, runs, within?.workspace, within?.project]);
   const hparams = useMemo(() => hparams_in(rows).join("\n"), [rows]);
   const known = useMemo(() => all_columns(hparams ? hparams.split("\n") : []), [hparams, language.value]);
   const wanted = chosen_columns.value;
@@ -130,11 +105,13 @@ export function ExperimentList() {
   if (error) return <Failed {...failure(error)} />;
   if (!answer) return <Loading />;
   const archived = rows.filter((row) => row.archived).length;
-  if (!rows.length) return <Empty icon="experiments" title={l("none")} code="volador experiment create config.yaml .">{l("none.next")}</Empty>;
+  if (!rows.length && within?.project) return <Empty icon="projects" title={l("none_in")} code={`volador experiment move ID --workspace=${in_shell(within.workspace)} --project=${in_shell(within.project)}`}>{l("none_in.next")}</Empty>;
+  if (!rows.length) return <Empty icon="experiments" title={l(within ? "none_without" : "none")} code="volador experiment create config.yaml .">{l("none.next")}</Empty>;
   const tools = (
     <>
       {kFilters.map((name, i) => {
         const values = counts[i];
+        if (within && name === "project") return null;
         if (values.length < 2 && !filters[name] && (values.length === 0 || name !== "state")) return null;
         const said = (key: string) => (key === kNone ? l(name === "user" ? "no_user" : "in_none") : name === "state" && key in kLooks ? l(key as Text) : key);
         const options = values.map(([key, n]): [string, string] => [key, l("choice", { name: said(key), n: count(n) })]);
@@ -180,10 +157,13 @@ function ColumnsButton({ known }: { known: Column<ListRow>[] }) {
   );
 }
 
+type ManyAct = Act | "move";
 function Many({ chosen, on_done, on_clear }: { chosen: Configured[]; on_done: () => void; on_clear: () => void }) {
-  const [asking, set_asking] = useState<Act | null>(null);
+  const [asking, set_asking] = useState<ManyAct | null>(null);
   const [busy, set_busy] = useState(false);
   const acts = acts_of_all(chosen);
+  const movable = chosen.filter(is_movable);
+  const move = use_loaded(asking === "move" ? () => import("./move_project") : null);
   const run = async (act: Act, which: Configured[]) => {
     set_busy(true);
     set_asking(null);
@@ -201,7 +181,9 @@ function Many({ chosen, on_done, on_clear }: { chosen: Configured[]; on_done: ()
         const text = d(act === "delete" ? "delete_all" : act);
         return <button key={act} type="button" class={`button small${act === "delete" || act === "kill" ? " danger" : ""}`} disabled={busy} onClick={() => (kAsked.includes(act) ? set_asking(act) : void run(act, which))}>{which.length === chosen.length ? text : l("act.n", { act: text, n: which.length })}</button>;
       })}
-      {asking && (
+      {movable.length > 0 && <button type="button" class="button small" disabled={busy} onClick={() => set_asking("move")}>{movable.length === chosen.length ? d("move") : l("act.n", { act: d("move"), n: movable.length })}</button>}
+      {asking === "move" && move && <move.MoveProject of={movable} on_done={on_done} on_close={() => set_asking(null)} />}
+      {asking && asking !== "move" && (
         <Confirm title={l(`asked.${asking as "cancel" | "kill" | "delete"}`, { n: asked.length })} explain={d(asking === "delete" ? "delete.all.explain" : `${asking as "cancel" | "kill"}.explain`)}
           command={`volador experiment ${asking} ${asked.slice(0, 20).map((one) => one.id).join(" ")}${asked.length > 20 ? " …" : ""}`} act={d(asking === "delete" ? "delete_all" : asking)} danger busy={busy} on_act={() => void run(asking, asked)} on_close={() => set_asking(null)} />
       )}

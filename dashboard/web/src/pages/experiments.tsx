@@ -45,7 +45,7 @@ export function Experiments() {
       <Head title={t("nav.experiments")} actions={may("user") && <a class="button primary" href={link(["new_experiment"])}>{t("experiment.new")}</a>}>
         <Tabs now={kind} tabs={kKinds.map((key) => ({ key, text: t(`experiments.${key}`), href: link(["experiments"], key === "all" ? {} : { of: key }) }))} />
       </Head>
-      {kind === "configured" ? <div class="page-body fill"><Later load={() => import("./experiment_list").then((part) => part.ExperimentList)} /></div> : <Runs bare />}
+      {kind === "configured" ? <div class="page-body fill"><Later load={() => import("./experiment_list").then((part) => part.AllExperiments)} /></div> : <Runs bare />}
     </>
   );
 }
@@ -109,7 +109,7 @@ export function ExperimentPage({ name }: { name: string }) {
   const fills = tab === "trials" || tab === "checkpoints";
   return (
     <>
-      <Head trail={trail} title={name} state={experiment.state} facts={training ? <TrainingSummary experiment={experiment} /> : <Summary experiment={experiment} />} actions={<>{configured ? view && <view.Acts of={configured} again={again} /> : <Control experiment={experiment} />}{!training && !configured && <ResumeButton experiment={experiment} />}<ExperimentDownloads experiment={experiment} />{!configured && <ArchiveButton experiment={experiment} />}</>}>
+      <Head trail={trail} title={name} state={experiment.state} facts={training ? <TrainingSummary experiment={experiment} /> : <><Summary experiment={experiment} />{configured && view && <view.InProject of={configured} />}</>} actions={<>{configured ? view && <view.Acts of={configured} again={again} /> : <Control experiment={experiment} />}{!training && !configured && <ResumeButton experiment={experiment} />}<ExperimentDownloads experiment={experiment} />{!configured && <ArchiveButton experiment={experiment} />}</>}>
         <WaitingTrials experiment={experiment} />
         <div class="tab-row">
           <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />
@@ -117,7 +117,7 @@ export function ExperimentPage({ name }: { name: string }) {
         </div>
       </Head>
       <div class={`page-body${fills ? " fill" : ""}`}>
-        {own ? view && <view.Part of={configured} tab={tab} /> : <Rows of={trials}>
+        {own ? view && <view.Part of={configured} tab={tab} experiment={experiment} again={again} /> : <Rows of={trials}>
           {(all) => {
             const rows = training && tab !== "training" ? all.filter((one) => !is_event(one)) : all;
             if (!rows.length) return <Empty icon="experiments" title={t("trials.none")}>{t("trials.none.next")}</Empty>;
@@ -135,7 +135,7 @@ export function ExperimentPage({ name }: { name: string }) {
                       <ResumeCard experiment={experiment} />
                     </>
                   )}
-                  <NotesCard experiment={experiment} />
+                  <NotesCard experiment={experiment} configured={configured} again={again} />
                   <AboutCard experiment={experiment} />
                   <RunCard experiment={experiment} />
                 </div>

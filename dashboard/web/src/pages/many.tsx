@@ -16,17 +16,23 @@ const is_open = (experiment: Experiment) => experiment.state === "running" || ex
 const kPinned = 20;  // Most trials that are distinct in one chart.
 const kAtOnce = 8;  // Most requests in flight.
 
-// Runs an action on each object, up to kAtOnce at a time, and shows the result.
-export async function each<T>(things: T[], run: (thing: T) => Promise<unknown>, done: string): Promise<void> {
-  const failed: unknown[] = [];
+// Runs an action on each object, up to kAtOnce at a time; returns those that failed, with their errors.
+export async function run_each<T>(things: T[], run: (thing: T) => Promise<unknown>): Promise<[T, unknown][]> {
+  const failed: [T, unknown][] = [];
   const queue = [...things];
   await Promise.all(Array.from({ length: Math.min(kAtOnce, queue.length) }, async () => {
     for (let next = queue.shift(); next !== undefined; next = queue.shift()) {
-      try { await run(next); } catch (error) { failed.push(error); }
+      try { await run(next); } catch (error) { failed.push([next, error]); }
     }
   }));
+  return failed;
+}
+
+// Runs an action on each object and shows the result.
+export async function each<T>(things: T[], run: (thing: T) => Promise<unknown>, done: string): Promise<void> {
+  const failed = await run_each(things, run);
   if (!failed.length) return toast(done);
-  toast(t("many.failed", { failed: count(failed.length), n: count(things.length), what: failure(failed[0]).what }), "bad");
+  toast(t("many.failed", { failed: count(failed.length), n: count(things.length), what: failure(failed[0][1]).what }), "bad");
 }
 
 export function Bar({ n, on_clear, children }: { n: number; on_clear: () => void; children: preact.ComponentChildren }) {

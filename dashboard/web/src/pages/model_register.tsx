@@ -7,7 +7,8 @@ import { use_act } from "../ui/confirm";
 import { Area, Choice, Text } from "../ui/fields";
 import { Code, Dialog, Failed, Loading, failure } from "../ui/parts";
 import { m } from "./model_texts";
-import { in_shell, path_of, type Model, type ModelVersion } from "./model_rows";
+import { path_of, type Model, type ModelVersion } from "./model_rows";
+import { in_shell } from "../ui/names";
 
 const kNew = "";  // No name of a model.
 

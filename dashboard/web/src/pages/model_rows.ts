@@ -37,9 +37,6 @@ export interface ModelVersion {
 
 export const path_of = (model: string, version?: number) => `/api/v1/models/${encodeURIComponent(model)}${version === undefined ? "" : `/versions/${version}`}`;
 
-// The name in a command of a shell.
-export const in_shell = (name: string) => (/^[\w.@-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);
-
 // "production → 2, staging → 3".
 export const aliases_text = (aliases: Record<string, number>) => Object.entries(aliases ?? {}).sort(([a], [b]) => a.localeCompare(b)).map(([alias, version]) => `${alias} → ${version}`).join(", ");
 

@@ -10,11 +10,13 @@ import { go, link, query, route, set_query } from "../router";
 import { Confirm, use_act } from "../ui/confirm";
 import { Area, Text } from "../ui/fields";
 import { Icon } from "../ui/icons";
+import { NoteField, NoteText } from "../ui/note";
 import { Card, Code, Dialog, Empty, Failed, Head, Loading, Middle, Toggle, TokenLink, count, failure, num, size } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { trial_row, type Configured } from "./configured";
 import { m } from "./model_texts";
-import { aliases_text, in_shell, label_changes, labels_of, metadata_of, metadata_text, path_of, type Model, type ModelVersion } from "./model_rows";
+import { aliases_text, label_changes, labels_of, metadata_of, metadata_text, path_of, type Model, type ModelVersion } from "./model_rows";
+import { in_shell } from "../ui/names";
 import { TagList } from "./notes";
 
 const kRows = 10_000;
@@ -102,7 +104,7 @@ const Facts = ({ title, of }: { title: string; of: [string, ComponentChildren][]
   </Card>
 );
 
-const Notes = ({ text }: { text: string }) => <Card title={m("notes")}>{text ? <p class="note-text">{text}</p> : <p class="quiet-line">{m("notes.none")}</p>}</Card>;
+const Notes = ({ text }: { text: string }) => <Card title={m("notes")}>{text ? <NoteText text={text} /> : <p class="quiet-line">{m("notes.none")}</p>}</Card>;
 
 const Metadata = ({ of }: { of: Record<string, unknown> | null }) => (metadata_text(of) ? <Card title={m("metadata")}><Code text={metadata_text(of)} /></Card> : null);
 
@@ -141,7 +143,7 @@ function Edit({ title, of, text, workspace, save, on_close }: { title: string; o
         <Text label={text} value={edited.text} on_change={(value) => change({ text: value })} />
         <Text label={m("labels")} value={labels} hint={m("labels.hint")} on_change={set_labels} />
         {workspace && <Text label={m("workspace")} value={edited.workspace} on_change={(value) => change({ workspace: value })} />}
-        <Area label={m("notes")} value={edited.notes} rows={6} on_change={(notes) => change({ notes })} />
+        <NoteField label={m("notes")} text={edited.notes}><textarea class="text-input" rows={8} aria-label={m("notes")} value={edited.notes} onInput={(event) => change({ notes: event.currentTarget.value })} /></NoteField>
         <Area label={m("metadata")} value={metadata} rows={4} error={parsed === null ? m("metadata.wrong") : undefined} on_change={set_metadata} />
         <footer>
           <button type="button" class="button" onClick={on_close}>{t("cancel")}</button>

@@ -1,12 +1,14 @@
 // Tags, note and archive flag of an experiment, which the head stores.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { call, may } from "../api";
 import { t } from "../i18n";
 import type { Experiment } from "../live/protocol";
 import { link } from "../router";
 import { Icon } from "../ui/icons";
+import { NoteField, NoteText } from "../ui/note";
 import { Card, failure } from "../ui/parts";
 import { toast } from "../ui/toast";
+import type { Configured } from "./configured";
 
 export interface Annotation {
   add_tags?: string[];
@@ -17,9 +19,11 @@ export interface Annotation {
 
 export const annotate = (experiment: string, what: Annotation) => call("POST", `/api/v1/experiments/${encodeURIComponent(experiment)}:annotate`, what);
 
-async function say(experiment: string, what: Annotation): Promise<boolean> {
+const say = (experiment: string, what: Annotation) => well(() => annotate(experiment, what));
+
+async function well(act: () => Promise<unknown>): Promise<boolean> {
   try {
-    await annotate(experiment, what);
+    await act();
     return true;
   } catch (error) {
     const { what: text, next } = failure(error);
@@ -32,21 +36,57 @@ export const TagList = ({ tags }: { tags?: string[] }) => (
   <span class="tags">{(tags ?? []).map((tag) => <i key={tag} class="tag">{tag}</i>)}</span>
 );
 
-export function NotesCard({ experiment }: { experiment: Experiment }) {
+const kNoteMax = 16384;
+
+// A note, and what edits it if the user may. `save` throws the head's error.
+export function Note({ text, writes, save, most = kNoteMax }: { text: string; writes: boolean; save: (text: string) => Promise<unknown>; most?: number }) {
+  const [edited, set_edited] = useState<string | null>(null);  // Text of the editor; null: not editing.
+  const field = useRef<HTMLTextAreaElement | null>(null);
+  const keep = async () => {
+    if (await well(() => save(edited ?? ""))) set_edited(null);
+  };
+  if (edited === null) {
+    return (
+      <>
+        {text && <NoteText text={text} />}
+        {writes && <button type="button" class="link" onClick={() => set_edited(text)}>{t(text ? "notes.edit" : "notes.write")}</button>}
+      </>
+    );
+  }
+  return (
+    <div class="note-form">
+      <NoteField label={t("notes.note")} text={edited}>
+        <textarea ref={(element) => { if (element && element !== field.current) element.focus(); field.current = element; }} rows={5} maxLength={most} aria-label={t("notes.note")} value={edited} onInput={(event) => set_edited(event.currentTarget.value)}
+          onKeyDown={(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void keep(); if (event.key === "Escape") set_edited(null); }} />
+      </NoteField>
+      <footer>
+        <button type="button" class="button" onClick={() => set_edited(null)}>{t("cancel")}</button>
+        <button type="button" class="button primary" onClick={() => void keep()}>{t("save")}</button>
+      </footer>
+    </div>
+  );
+}
+
+// The note of an experiment of a configuration is its own `notes`, which `volador experiment edit` changes too; a note of its rows is shown while there is none, and the next edit takes its place.
+export function NoteOf({ experiment, configured, again }: { experiment: Experiment; configured: Configured | null; again: () => void }) {
+  const save = async (text: string) => {
+    if (!configured) return annotate(experiment.name, { note: text });
+    await call("POST", `/api/v1/determined/experiments/${configured.id}:edit`, { notes: text });
+    if (experiment.note && may("operator")) await annotate(experiment.name, { note: "" });
+    return again();
+  };
+  return <Note key={experiment.name} text={configured?.notes || experiment.note || ""} writes={may(configured ? "user" : "operator")} save={save} most={configured ? 4 * kNoteMax : kNoteMax} />;
+}
+
+export function NotesCard({ experiment, configured, again }: { experiment: Experiment; configured: Configured | null; again: () => void }) {
   const operates = may("operator");
   const tags = experiment.tags ?? [];
   const [tag, set_tag] = useState("");
-  const [note, set_note] = useState<string | null>(null);  // Text of the editor; null: not editing.
-  const field = useRef<HTMLTextAreaElement | null>(null);
-  useEffect(() => set_note(null), [experiment.name]);
-  if (!operates && !tags.length && !experiment.note) return null;
+  if (!may(configured ? "user" : "operator") && !tags.length && !experiment.note && !configured?.notes) return null;
   const add = async (event: Event) => {
     event.preventDefault();
     const wanted = tag.split(/[\s,]+/).filter(Boolean);
     if (wanted.length && (await say(experiment.name, { add_tags: wanted }))) set_tag("");
-  };
-  const save = async () => {
-    if (await say(experiment.name, { note: note ?? "" })) set_note(null);
   };
   return (
     <Card title={t("notes.title")}>
@@ -63,21 +103,7 @@ export function NotesCard({ experiment }: { experiment: Experiment }) {
           </form>
         )}
       </div>
-      {note === null ? (
-        <>
-          {experiment.note && <p class="note-text">{experiment.note}</p>}
-          {operates && <button type="button" class="link" onClick={() => set_note(experiment.note ?? "")}>{t(experiment.note ? "notes.edit" : "notes.write")}</button>}
-        </>
-      ) : (
-        <div class="note-form">
-          <textarea ref={(element) => { if (element && element !== field.current) element.focus(); field.current = element; }} rows={5} maxLength={16384} aria-label={t("notes.note")} value={note} onInput={(event) => set_note(event.currentTarget.value)}
-            onKeyDown={(event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void save(); if (event.key === "Escape") set_note(null); }} />
-          <footer>
-            <button type="button" class="button" onClick={() => set_note(null)}>{t("cancel")}</button>
-            <button type="button" class="button primary" onClick={() => void save()}>{t("save")}</button>
-          </footer>
-        </div>
-      )}
+      <NoteOf experiment={experiment} configured={configured} again={again} />
     </Card>
   );
 }

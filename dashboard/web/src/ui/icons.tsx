@@ -10,6 +10,7 @@ const kIcons = {
   overview: () => draw(<path d="M2.5 2.500h4.500v4.500h-4.500zM9 2.500h4.500v4.500H9zM2.5 9h4.500v4.500h-4.500zM9 9h4.500v4.500H9z" />),
   experiments: () => draw(<path d="M2 13.500h12M2.5 11C5 11 5 4 8 4s2.5 3.5 5.5 3.5" />),
   models: () => draw(<path d="M8 2l5.500 2.800L8 7.600 2.500 4.800zM2.5 8L8 10.800 13.500 8M2.5 11.200L8 14l5.500-2.800" />),
+  projects: () => draw(<path d="M2 12.500v-9h4l1.500 2H14v7z" />),
   nodes: () => draw(<path d="M2.5 3h11v4h-11zM2.5 9h11v4h-11zM5 5h.01M5 11h.01" />),
   actors: () => draw(<path d="M8 2l5.2 3v6L8 14l-5.2-3V5zM8 8v6M8 8l5.2-3M8 8L2.8 5" />),
   tasks: () => draw(<path d="M2.5 4l1.500 1.500L6.5 3M2.5 10.500l1.500 1.500L6.5 9.500M9 4.500h4.500M9 11h4.500" />),

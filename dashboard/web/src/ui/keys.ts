@@ -2,7 +2,7 @@
 import { go } from "../router";
 
 export const kPages: Record<string, string> = {
-  o: "overview", e: "experiments", m: "models", s: "studies", n: "nodes", a: "actors", k: "tasks", q: "queue", j: "jobs", w: "job_queue", h: "job_usage", p: "groups", b: "objects", l: "logs", v: "events", d: "drivers", t: "tokens", u: "audit",
+  o: "overview", e: "experiments", r: "projects", m: "models", s: "studies", n: "nodes", a: "actors", k: "tasks", q: "queue", j: "jobs", w: "job_queue", h: "job_usage", p: "groups", b: "objects", l: "logs", v: "events", d: "drivers", t: "tokens", u: "audit",
 };
 
 const typing = (target: EventTarget | null) => target instanceof Element && target.closest("input,textarea,select,[contenteditable]") !== null;

@@ -1,4 +1,4 @@
-// Display names of actors and programs. Pure.
+// Display names of actors and programs, and names in commands. Pure.
 interface Named {
   id: string;
   name?: string;
@@ -24,3 +24,6 @@ export function ends_of(text: string, kept = 10): [string, string] {
   const at = points.length - kept;
   return [points.slice(0, at).join(""), points.slice(at).join("")];
 }
+
+// A name in a command of a shell.
+export const in_shell = (name: string) => (/^[\w.@-]+$/.test(name) ? name : `'${name.replaceAll("'", "'\\''")}'`);

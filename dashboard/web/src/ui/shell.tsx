@@ -16,7 +16,7 @@ import { failure, span } from "./parts";
 import { toast, Toasts } from "./toast";
 
 export const kNav: [string, IconName][] = [
-  ["overview", "overview"], ["experiments", "experiments"], ["models", "models"], ["studies", "search"], ["nodes", "nodes"], ["actors", "actors"], ["tasks", "tasks"], ["queue", "queue"], ["jobs", "jobs"], ["job_queue", "job_queue"], ["job_usage", "job_usage"], ["groups", "groups"], ["objects", "objects"],
+  ["overview", "overview"], ["experiments", "experiments"], ["projects", "projects"], ["models", "models"], ["studies", "search"], ["nodes", "nodes"], ["actors", "actors"], ["tasks", "tasks"], ["queue", "queue"], ["jobs", "jobs"], ["job_queue", "job_queue"], ["job_usage", "job_usage"], ["groups", "groups"], ["objects", "objects"],
   ["logs", "logs"], ["events", "events"], ["drivers", "drivers"], ["users", "users"], ["tokens", "tokens"], ["audit", "audit"],
 ];
 
@@ -29,7 +29,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
   const [help, set_help] = useState(false);
   const [menu, set_menu] = useState(false);
   useEffect(() => listen(() => set_palette(true), () => set_help(true)), []);
-  const here = ["compare", "new_experiment"].includes(route.value.path[0]) ? "experiments" : route.value.path[0] ?? (session.value?.view ? "experiments" : "overview");
+  const here = ["compare", "new_experiment"].includes(route.value.path[0]) ? "experiments" : route.value.path[0] === "uncategorized" ? "projects" : route.value.path[0] ?? (session.value?.view ? "experiments" : "overview");
   useEffect(() => set_menu(false), [route.value]);
   const path = route.value.path.join("/");
   const path_before = useRef(path);
