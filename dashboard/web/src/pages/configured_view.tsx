@@ -80,7 +80,7 @@ async function open_tensorboard(experiment: number, run: (act: () => Promise<str
 const ProjectLink = ({ of }: { of: Configured }) => <a href={link(project_path(of))}>{of.project ? `${of.workspace} / ${of.project}` : d("uncategorized")}</a>;
 
 // Beside the title.
-export const InProject = ({ of }: { of: Configured }) => <p class="sub"><span>{d("project")}: <ProjectLink of={of} /></span></p>;
+export const InProject = ({ of }: { of: Configured }) => <div class="summary"><p class="sub"><span>{d("project")}: <ProjectLink of={of} /></span></p></div>;
 
 function About({ of }: { of: Configured }) {
   const facts: [string, preact.ComponentChildren][] = [
