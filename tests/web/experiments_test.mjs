@@ -176,8 +176,8 @@ try {
     "experiments are moved to a project, one and many, with the head's error at its field": async () => {
       const { run: name } = await experiment(first);
       await go(`/experiments/${name}`);
-      check((await page.textContent(".page-head")).includes("Project: Uncategorized"), "it is in no project");
-      await page.click(".page-head .actions button:has-text('Move to project')");
+      await until("it is in no project", async () => (await page.textContent(".page-head")).includes("Project: Uncategorized"));
+      await page.click(".page-head button:has-text('Move to project')");
       const fill = async (workspace, project) => {
         await page.locator("dialog label", { hasText: "Workspace" }).locator("input").fill(workspace);
         await page.locator("dialog label", { hasText: "Project" }).locator("input").fill(project);
@@ -224,7 +224,7 @@ try {
       await until("an empty project", async () => (await page.textContent("main")).includes("No experiment is in this project"));
       const { run: name } = await experiment(first);
       await go(`/experiments/${name}`);
-      await page.click(".page-head .actions button:has-text('Move to project')");
+      await page.click(".page-head button:has-text('Move to project')");
       await page.click("dialog button:has-text('Remove from its project')");
       await until("it is in none", async () => (await experiment(first)).project === "");
       await page.click(".page-head a:has-text('Uncategorized')");
@@ -250,7 +250,7 @@ try {
       const edit = (notes) => page.evaluate(([id, notes]) => fetch(`/api/v1/determined/experiments/${id}:edit`, { method: "POST", headers: { "X-Volador-Request": "1", "Content-Type": "application/json" }, body: JSON.stringify({ notes }) }).then((reply) => reply.status), [first, notes]);
       equal(await edit("- ".repeat(20) + "a\n".repeat(15_000)), 200, "the head takes it");
       await until("the slow one", async () => (await page.textContent("p.note-text").catch(() => "")).startsWith("- - "));
-      equal(page.workers().length, 1, "its parser, beside the page");
+      await until("its parser, beside the page", () => page.workers().length === 1);
       await until("the parser is ended", () => page.workers().length === 0);
       check((await page.textContent("p.note-text")).startsWith("- - "), "the note stays plain");
       equal(await edit(text), 200, "the first one again");

@@ -24,9 +24,8 @@ const kLook = 500;
 const kStartWithin = 30_000;
 
 export function Acts({ of, again }: { of: Configured; again: () => void }) {
-  const [asking, set_asking] = useState<Act | "move" | null>(null);
+  const [asking, set_asking] = useState<Act | null>(null);
   const { busy, run } = use_act();
-  const move = use_loaded(asking === "move" ? () => import("./move_project") : null);
   if (!may("user")) return null;
   const name = of.run;
   const act = async (what: Act) => {
@@ -45,9 +44,7 @@ export function Acts({ of, again }: { of: Configured; again: () => void }) {
       {acts_of(of).map((what) => <button key={what} type="button" class="button" disabled={busy} onClick={() => (kAsked.includes(what) ? set_asking(what) : void act(what))}>{text(what)}</button>)}
       <a class="button" href={link(["new_experiment"], { fork: String(of.id) })}>{d("fork")}</a>
       {of.searcher === "single" && <a class="button" href={link(["new_experiment"], { continue: String(of.id) })}>{d("continue")}</a>}
-      {is_movable(of) && <button type="button" class="button" disabled={busy} onClick={() => set_asking("move")}>{d("move")}</button>}
-      {asking === "move" && move && <move.MoveProject of={[of]} on_done={() => { set_asking(null); again(); }} on_close={() => set_asking(null)} />}
-      {asking && asking !== "move" && (
+      {asking && (
         <Confirm title={d(`${asking as "cancel" | "kill" | "delete"}.title`, { name })} explain={d(asking === "delete" ? "delete.all.explain" : `${asking as "cancel" | "kill"}.explain`)} command={`volador experiment ${asking} ${of.id}`}
           act={text(asking)} danger busy={busy} on_act={() => void act(asking)} on_close={() => set_asking(null)} />
       )}
@@ -79,8 +76,18 @@ async function open_tensorboard(experiment: number, run: (act: () => Promise<str
 
 const ProjectLink = ({ of }: { of: Configured }) => <a href={link(project_path(of))}>{of.project ? `${of.workspace} / ${of.project}` : d("uncategorized")}</a>;
 
-// Beside the title.
-export const InProject = ({ of }: { of: Configured }) => <div class="summary"><p class="sub"><span>{d("project")}: <ProjectLink of={of} /></span></p></div>;
+// Below the title: its project, and the form that moves it to another one.
+export function InProject({ of, again }: { of: Configured; again: () => void }) {
+  const [moving, set_moving] = useState(false);
+  const move = use_loaded(moving ? () => import("./move_project") : null);
+  return (
+    <p class="sub">
+      <span>{d("project")}: <ProjectLink of={of} /></span>
+      {may("user") && is_movable(of) && <button type="button" class="link" onClick={() => set_moving(true)}>{d("move")}</button>}
+      {moving && move && <move.MoveProject of={[of]} on_done={() => { set_moving(false); again(); }} on_close={() => set_moving(false)} />}
+    </p>
+  );
+}
 
 function About({ of }: { of: Configured }) {
   const facts: [string, preact.ComponentChildren][] = [

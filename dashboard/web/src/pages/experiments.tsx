@@ -109,7 +109,8 @@ export function ExperimentPage({ name }: { name: string }) {
   const fills = tab === "trials" || tab === "checkpoints";
   return (
     <>
-      <Head trail={trail} title={name} state={experiment.state} facts={training ? <TrainingSummary experiment={experiment} /> : <><Summary experiment={experiment} />{configured && view && <view.InProject of={configured} />}</>} actions={<>{configured ? view && <view.Acts of={configured} again={again} /> : <Control experiment={experiment} />}{!training && !configured && <ResumeButton experiment={experiment} />}<ExperimentDownloads experiment={experiment} />{!configured && <ArchiveButton experiment={experiment} />}</>}>
+      <Head trail={trail} title={name} state={experiment.state} facts={training ? <TrainingSummary experiment={experiment} /> : <Summary experiment={experiment} />} actions={<>{configured ? view && <view.Acts of={configured} again={again} /> : <Control experiment={experiment} />}{!training && !configured && <ResumeButton experiment={experiment} />}<ExperimentDownloads experiment={experiment} />{!configured && <ArchiveButton experiment={experiment} />}</>}>
+        {configured && view && <view.InProject of={configured} again={again} />}
         <WaitingTrials experiment={experiment} />
         <div class="tab-row">
           <Tabs now={tab} tabs={keys.map((key) => ({ key, text: t(`tab.${key}`), href: link(["experiments", name], { tab: key }) }))} />

@@ -34,5 +34,5 @@ export function Markdown({ text }: { text: string }) {
   const tokens = parsed.get(text);
   useEffect(() => (parsed.has(text) ? undefined : parse(text, () => set_done((n) => n + 1))), [text]);
   const elements = useMemo(() => tokens && elements_of(tokens), [tokens]);
-  return elements ? <div class="note-text markdown">{elements}</div> : <p class="note-text">{text}</p>;
+  return elements ? <div class="note-text markdown">{elements}</div> : <p class="note-text" tabIndex={0}>{text}</p>;
 }

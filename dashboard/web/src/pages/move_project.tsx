@@ -1,6 +1,6 @@
 // The form that moves experiments to a project. Loaded when it is opened.
 import { useState } from "preact/hooks";
-import { call } from "../api";
+import { ApiError, call } from "../api";
 import { t } from "../i18n";
 import { use_answer } from "../live/poll";
 import { Text } from "../ui/fields";
@@ -33,9 +33,10 @@ export function MoveProject({ of, on_done, on_close }: { of: Moved[]; on_done: (
       toast(to.project ? p("moved", { n: left.length, project: project_path(to).slice(1).join(" / ") }) : p("moved.out", { n: left.length }));
       return on_done();
     }
-    const { what, next } = failure(failed[0][1]);
+    const first = failed[0][1];
+    const { what } = failure(first);
     const text = left.length === 1 ? what : p("failed", { failed: count(failed.length), n: count(left.length), what });
-    set_error({ field: field_of(what, to), text: [text, next].filter(Boolean).join(" ") });
+    set_error({ field: field_of(what, to), text: [text, first instanceof ApiError ? first.next : ""].filter(Boolean).join(" ") });
     set_left(failed.map(([one]) => one));
   };
   const submit = (event: Event) => {

@@ -7,7 +7,7 @@ import { use_loaded } from "./loaded";
 // The part that shows Markdown is loaded with the first note; until then, and if it cannot be loaded, the note is plain text.
 export function NoteText({ text }: { text: string }) {
   const part = use_loaded(text ? () => import("../pages/markdown") : null);
-  return part ? <part.Markdown text={text} /> : <p class="note-text">{text}</p>;
+  return part ? <part.Markdown text={text} /> : <p class="note-text" tabIndex={0}>{text}</p>;
 }
 
 // `children`: the text area, which the preview takes the place of.
