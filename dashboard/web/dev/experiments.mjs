@@ -46,7 +46,8 @@ while True:
     call("/operation:complete", length=wanted["length"], metric=rate)
 `;
 
-export function start(volador) {
+// `more`: flags of volador start.
+export function start(volador, ...more) {
   const home = mkdtempSync(join(tmpdir(), "volador-experiments-"));
   const env = { PATH: process.env.PATH, HOME: home, XDG_STATE_HOME: join(home, "state"), XDG_CACHE_HOME: join(home, "cache"), XDG_CONFIG_HOME: join(home, "config"), XDG_RUNTIME_DIR: home };
   const cli = (...parts) => execFileSync(volador, parts, { env, cwd: home, encoding: "utf8" });
@@ -55,7 +56,7 @@ export function start(volador) {
   writeFileSync(join(code, "train.py"), kTrain);
   writeFileSync(join(code, "models/net.py"), "WIDTH = 32\nDEPTH = 3\n");
   writeFileSync(join(code, "weights.bin"), Buffer.from([0, 1, 2, 3]));
-  cli("start", "--head", "--cluster=pages", "--name=petrel", "--port=0", "--num-cpus=2");
+  cli("start", "--head", "--cluster=pages", "--name=petrel", "--port=0", "--num-cpus=2", ...more);
   return {
     home, code, cli, config: kConfig,
     link: () => cli("dashboard").trim(),

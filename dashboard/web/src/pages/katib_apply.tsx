@@ -35,7 +35,12 @@ function use_checked(yaml: string, namespace: string): { checked: Checked | null
     const timer = setTimeout(() => {
       call<{ resources: Applied[]; warnings: string[] }>("POST", "/api/v1/katib/resources", { ...request_of(yaml, namespace), dry_run: true }).then(
         (reply) => say({ resources: reply.resources, findings: reply.warnings.flatMap((one) => findings_of(one, false)) }),
-        (error: unknown) => say(error instanceof ApiError && error.code === "kInvalidArgument" ? { findings: findings_of(error.detail, true) } : { other: failure(error).what }));
+        (error: unknown) => {
+          // An algorithm that is not registered, or whose service does not answer, has a place in the text too.
+          const placed = error instanceof ApiError ? findings_of(error.detail, true) : [];
+          const is_placed = (error instanceof ApiError && error.code === "kInvalidArgument") || placed.some((one) => one.line > 0);
+          say(is_placed ? { findings: placed } : { other: failure(error).what });
+        });
     }, kPause);
     return () => {
       gone = true;
@@ -101,14 +106,14 @@ export function KatibApply({ of }: { of: string }) {
     }
   };
   const both = !narrow.value;
-  const view = use_loaded(() => import("./katib_form"));
+  const view = use_loaded(() => Promise.all([import("./katib_form"), import("./katib_template")]).then(([{ KatibForm }, { template }]) => ({ KatibForm, template })));
   return (
     <>
       {!both && <Sides side={side} set={set_side} />}
       <div class="config-sides katib-apply">
         {(both || side === "form") && (
           <div class="stack">
-            {view ? <view.KatibForm text={text} set={change} findings={checked?.findings ?? []} namespace={namespace} /> : <Loading />}
+            {view ? <view.KatibForm text={text} set={change} findings={checked?.findings ?? []} namespace={namespace} template={view.template} /> : <Loading />}
           </div>
         )}
         {(both || side === "text") && (

@@ -23,7 +23,7 @@ export class ResourceText {
   // As JSON has it; undefined: absent.
   value(path: Path): unknown {
     const node = this.document.getIn(path, true);
-    return isCollection(node) ? node.toJSON() : isScalar(node) ? node.value : undefined;
+    return isCollection(node) ? node.toJS(this.document) : isScalar(node) ? node.value : undefined;
   }
 
   // What a field shows.
@@ -31,6 +31,12 @@ export class ResourceText {
     const node = this.document.getIn(path, true);
     if (!isScalar(node) || node.value === null || node.value === undefined) return "";
     return typeof node.value === "string" ? node.value : ((node as Scalar).source ?? String(node.value));
+  }
+
+  // A copy of the value with its comments, for another place of the text.
+  copy(path: Path): unknown {
+    const node = this.document.getIn(path, true);
+    return isCollection(node) || isScalar(node) ? node.clone() : undefined;
   }
 
   list(path: Path): unknown[] {
@@ -49,10 +55,10 @@ export class ResourceText {
         if (value === undefined) remove(changed, path);
         else put(changed, path, value);
       }
+      return changed.toString({ lineWidth: 0, blockQuote: "literal", flowCollectionPadding: false });
     } catch {
       return null;
     }
-    return changed.toString({ lineWidth: 0, blockQuote: "literal", flowCollectionPadding: false });
   }
 }
 
@@ -101,25 +107,6 @@ export const kSpaceOf: Record<string, Record<string, unknown>> = {
   categorical: { list: ["a", "b"] },
 };
 
-// Kinds of trials whose command and resources the form can change: where their containers are.
-const kPods: Record<string, Path[]> = {
-  Job: [["spec", "template", "spec"]],
-  PyTorchJob: ["Master", "Worker"].map((replica) => ["spec", "pytorchReplicaSpecs", replica, "template", "spec"]),
-  TFJob: ["Chief", "Worker"].map((replica) => ["spec", "tfReplicaSpecs", replica, "template", "spec"]),
-};
-export const kTrialKinds = Object.keys(kPods);
-const kTrial: Path = ["spec", "trialTemplate", "trialSpec"];
-
-// Places of the containers that run the trial's command; empty: the form does not know this kind.
-export function containers_of(text: ResourceText): Path[] {
-  const primary = text.shown(["spec", "trialTemplate", "primaryContainerName"]);
-  return (kPods[text.shown([...kTrial, "kind"])] ?? []).flatMap((pod) => {
-    const path: Path = [...kTrial, ...pod, "containers"];
-    const names = text.maps(path).map((one) => one.name);
-    return names.length ? [[...path, Math.max(0, names.indexOf(primary))]] : [];
-  });
-}
-
 const kShells = ["bash", "sh", "/bin/bash", "/bin/sh"];
 const kPlain = /^(?:[\w@%+=:,./-]|\$\{trial(?:Parameters|Spec)\.[^}\s]*\})+$/;
 const kPlaceholder = /\$\{trial(?:Parameters|Spec)\.[^}\s]*\}/g;
@@ -136,23 +123,6 @@ export function script_of(container: Record<string, unknown>): string {
   return texts.map(in_quotes).join(" ");
 }
 export const command_of = (script: string): unknown => (script.trim() === "" ? undefined : ["bash", "-c", script]);
-
-// A trial of another kind with the container of this one.
-export function trial_of_kind(kind: string, container: Record<string, unknown>): { primary: string; spec: Record<string, unknown> } {
-  const pod = (name: string, policy: string | null) => ({ ...(policy ? { restartPolicy: policy } : {}), template: { spec: { ...(policy ? {} : { restartPolicy: "Never" }), containers: [{ ...container, name }] } } });
-  if (kind === "Job") {
-    const name = typeof container.name === "string" ? container.name : "training";
-    return { primary: name, spec: { apiVersion: "batch/v1", kind, spec: pod(name, null) } };
-  }
-  const [name, key, first] = kind === "PyTorchJob" ? ["pytorch", "pytorchReplicaSpecs", "Master"] : ["tensorflow", "tfReplicaSpecs", "Chief"];
-  return { primary: name, spec: { apiVersion: "kubeflow.org/v1", kind, spec: { [key]: { [first]: { replicas: 1, ...pod(name, "Never") }, Worker: { replicas: 1, ...pod(name, "Never") } } } } };
-}
-
-// Where the number of workers stands; null: this kind has one process.
-export function workers_of(text: ResourceText): Path | null {
-  const key = { PyTorchJob: "pytorchReplicaSpecs", TFJob: "tfReplicaSpecs" }[text.shown([...kTrial, "kind"])];
-  return key && text.value([...kTrial, "spec", key, "Worker"]) ? [...kTrial, "spec", key, "Worker", "replicas"] : null;
-}
 
 // ---- Parameters: those of the search and those of the trials that take their values ----
 
@@ -182,7 +152,7 @@ export function without_parameter(text: ResourceText, index: number): string | n
 
 // ---- Settings of an algorithm ----
 
-export interface Setting { name: string; form: string; words: string[]; low?: number; high?: number; above_low: boolean; below_high: boolean }
+export interface Setting { name: string; form: string; words: string[]; usual?: string; low?: number; high?: number; above_low: boolean; below_high: boolean }
 export interface Algorithm { name: string; early_stopping: boolean; external: boolean; settings: Setting[] }
 
 // The values that a setting takes, in signs: "> 0", "1 … 10", "0 < x < 1".

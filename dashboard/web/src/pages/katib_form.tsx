@@ -4,11 +4,12 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { call } from "../api";
 import { Area, Choice, Text } from "../ui/fields";
 import { Icon } from "../ui/icons";
-import { Card, Toggle, failure } from "../ui/parts";
+import { use_loaded } from "../ui/loaded";
+import { Card, Code, Loading, failure } from "../ui/parts";
 import { toast } from "../ui/toast";
 import type { Finding } from "./config_findings";
 import { LaterText } from "./config_parts";
-import { command_of, containers_of, free_name, kSpaceOf, kTrialKinds, number, range_of, renamed_parameter, ResourceText, script_of, text_of_path, trial_of_kind, whole, with_parameter, with_setting, without_parameter, word, words, workers_of, type Algorithm, type Path, type Setting } from "./katib_document";
+import { command_of, free_name, kSpaceOf, number, range_of, renamed_parameter, ResourceText, script_of, text_of_path, whole, with_parameter, with_setting, without_parameter, word, words, type Algorithm, type Path, type Setting } from "./katib_document";
 import { f } from "./katib_form_texts";
 
 const kDistributions = ["uniform", "logUniform", "normal", "logNormal"];
@@ -17,8 +18,10 @@ const kCollectors = ["StdOut", "File", "TensorFlowEvent", "PrometheusMetric", "C
 const kStrategies = ["min", "max", "latest"] as const;
 const kObjective: Path = ["spec", "objective"];
 const kCollector: Path = ["spec", "metricsCollectorSpec"];
-const kTemplate: Path = ["spec", "trialTemplate"];
-const kTrialParameters: Path = [...kTemplate, "trialParameters"];
+const kNasConfig: Path = ["spec", "nasConfig"];
+const kNasAlgorithms = ["enas", "darts"];  // Services that search neural architectures.
+const load_nas = () => import("./katib_nas");
+type Nas = Awaited<ReturnType<typeof load_nas>>;
 
 // The algorithms of the head, also registered services.
 function use_algorithms(): Algorithm[] {
@@ -41,13 +44,17 @@ class Problems {
   }
 }
 
-export function KatibForm({ text, set, findings, namespace }: { text: string; set: (text: string) => void; findings: Finding[]; namespace: string }) {
+// `template`: the card of the trial template, a module of its own.
+export function KatibForm({ text, set, findings, namespace, template }: { text: string; set: (text: string) => void; findings: Finding[]; namespace: string; template: (form: Form) => ComponentChildren }) {
   const algorithms = use_algorithms();
   const now = new ResourceText(text);
   const usable = useRef(now);  // Shown, but not changed, while the text has another structure.
   if (now.usable) usable.current = now;
-  const form = new Form(usable.current, (next) => { if (next !== null) set(next); }, new Problems(findings), algorithms);
-  const cards = form.cards(namespace);
+  const shown = usable.current;
+  const nas = use_loaded(shown.value(kNasConfig) !== undefined || kNasAlgorithms.includes(shown.shown(["spec", "algorithm", "algorithmName"])) ? load_nas : null);
+  const [apart, set_apart] = useState(false);
+  const form = new Form(shown, (next) => { if (next !== null) set(next); }, new Problems(findings), algorithms, nas, { on: apart, set: set_apart });
+  const cards = form.cards(namespace, template);
   const others = form.problems.others;
   return (
     <>
@@ -63,10 +70,11 @@ export function KatibForm({ text, set, findings, namespace }: { text: string; se
 }
 
 // Renders the cards as one function, so that it is known which findings have a field.
-class Form {
-  constructor(readonly text: ResourceText, readonly set: (next: string | null) => void, readonly problems: Problems, readonly algorithms: Algorithm[]) {}
+// `nas`: null until it is loaded. `apart`: whether each replica has fields of its own.
+export class Form {
+  constructor(readonly text: ResourceText, readonly set: (next: string | null) => void, readonly problems: Problems, readonly algorithms: Algorithm[], readonly nas: Nas | null, readonly apart: { on: boolean; set: (on: boolean) => void }) {}
 
-  cards(namespace: string): ComponentChildren {
+  cards(namespace: string, template: (form: Form) => ComponentChildren): ComponentChildren {
     return (
       <>
         <Card title={f("metadata")}>
@@ -84,10 +92,10 @@ class Form {
             {this.choice(["spec", "resumePolicy"], f("resume"), kResume)}
           </div>
         </Card>
-        {this.parameters()}
+        {this.space()}
         {this.algorithm(["spec", "algorithm"], f("algorithm"), false)}
         {this.algorithm(["spec", "earlyStopping"], f("early"), true)}
-        {this.template()}
+        {template(this)}
         {this.collector()}
       </>
     );
@@ -95,12 +103,12 @@ class Form {
 
   // ---- Fields ----
 
-  private put(...changes: [Path, unknown][]): void {
+  put(...changes: [Path, unknown][]): void {
     this.set(this.text.with(...changes));
   }
 
-  private field(path: Path, label: string, to: (text: string) => unknown, hint?: string, wide?: boolean) {
-    return <Text label={label} value={this.text.shown(path)} hint={hint} wide={wide} error={this.problems.at(path)} on_change={(next) => this.put([path, to(next)])} />;
+  field(path: Path, label: string, to: (text: string) => unknown, hint?: string, wide?: boolean, choices?: string[]) {
+    return <Text label={label} value={this.text.shown(path)} hint={hint} wide={wide} choices={choices} error={this.problems.at(path)} on_change={(next) => this.put([path, to(next)])} />;
   }
 
   // Texts joined by commas. They are taken when the field loses the focus.
@@ -110,13 +118,13 @@ class Form {
     return <LaterText label={label} value={list.map(String).join(", ")} wide={wide} error={errors || undefined} on_change={(next) => this.put([path, words(next)])} />;
   }
 
-  private choice(path: Path, label: string, values: readonly string[], names: (value: string) => string = (value) => value, change = (next: string) => this.put([path, word(next)])) {
+  choice(path: Path, label: string, values: readonly string[], names: (value: string) => string = (value) => value, change = (next: string) => this.put([path, word(next)])) {
     const now = this.text.shown(path);
     const all = [...new Set(["", ...values, now])];
     return <Choice label={label} value={now} error={this.problems.at(path)} options={all.map((one) => [one, one ? names(one) : f("unset")])} on_change={change} />;
   }
 
-  private remove(name: string, act: () => void) {
+  remove(name: string, act: () => void) {
     const label = f("remove", { name });
     return <button type="button" class="icon-button" aria-label={label} title={label} onClick={act}><Icon name="close" /></button>;
   }
@@ -156,12 +164,16 @@ class Form {
     const found = known.find((one) => one.name === now);
     const settings: Path = [...path, "algorithmSettings"];
     const given = this.text.maps(settings);
-    const own = found?.settings ?? [];
+    const is_nas = !early && kNasAlgorithms.includes(now);
+    const own = (found && !found.external) || !is_nas ? found?.settings ?? [] : this.nas?.settings_of(now) ?? [];
     const more = given.map((one, i) => ({ name: String(one.name ?? ""), i })).filter((one) => !own.some((setting) => setting.name === one.name));
-    const names = [...new Set([...known.map((one) => one.name), now])].filter(Boolean);
-    const name_of = (name: string) => (known.find((one) => one.name === name)?.external ? f("external", { name }) : name);
+    const names = [...new Set([...known.map((one) => one.name), ...(early ? [] : kNasAlgorithms), now])].filter(Boolean);
+    const lacks = (name: string) => known.length > 0 && !known.some((one) => one.name === name);
+    const name_of = (name: string) => (known.find((one) => one.name === name)?.external ? f("external", { name }) : lacks(name) ? f("unregistered", { name }) : name);
     // Settings of another algorithm would be refused.
-    const change = (next: string) => this.put([settings, undefined], next === "" ? [path, undefined] : [[...path, "algorithmName"], next]);
+    const change = (next: string) => (next !== "" && this.nas && this.text.value(kNasConfig) !== undefined && !early
+      ? this.set(this.nas.with_nas_algorithm(this.text, next))
+      : this.put([settings, undefined], next === "" ? [path, undefined] : [[...path, "algorithmName"], next]));
     const errors = [this.problems.at(path), this.problems.at([...path, "algorithmName"])].filter(Boolean).join("; ");
     const free = !found || found.external;
     return (
@@ -171,6 +183,8 @@ class Form {
           {own.map((setting) => this.setting(settings, setting, given))}
         </div>
         {now && found && !own.length && !more.length && <p class="quiet-line katib-part">{f(found.external ? "settings.external" : "settings.none")}</p>}
+        {is_nas && this.text.value(kNasConfig) === undefined && <p class="quiet-line katib-part">{f("nas.only")}</p>}
+        {now && lacks(now) && <div class="katib-part"><p class="quiet-line">{f(early ? "register.early" : "register", { name: now })}</p><Code text={`katib:\n  ${early ? "early_stopping" : "suggestions"}: '{${now}: {command: [python3, ${now}.py, "--port={port}"]}}'`} /></div>}
         {more.map(({ name, i }) => (
           <fieldset key={i} class="katib-row">
             <legend class="visually-hidden">{name}</legend>
@@ -191,7 +205,25 @@ class Form {
     const change = (next: string) => this.set(with_setting(this.text, path, setting.name, next));
     return setting.words.length
       ? <Choice key={setting.name} label={setting.name} value={now} error={error} options={[...new Set(["", ...setting.words, now])].map((one) => [one, one || f("unset")])} on_change={change} />
-      : <Text key={setting.name} label={setting.name} value={now} error={error} hint={range_of(setting)} on_change={change} />;
+      : <Text key={setting.name} label={setting.name} value={now} error={error} hint={setting.usual ?? range_of(setting)} on_change={change} />;
+  }
+
+  // What is searched: parameters or an architecture. A text that has both shows both.
+  private space(): ComponentChildren {
+    const has_nas = this.text.value(kNasConfig) !== undefined;
+    const both = has_nas && this.text.value(["spec", "parameters"]) !== undefined;
+    const now = both ? "both" : has_nas ? "nas" : "parameters";
+    const keep = this.algorithms.some((one) => one.external && !one.early_stopping && one.name === this.text.shown(["spec", "algorithm", "algorithmName"]));
+    const change = (next: string) => void load_nas().then((nas) => this.set(next === "nas" ? nas.with_architecture(this.text, keep) : nas.with_parameters(this.text)), (error: unknown) => toast(failure(error).what, "bad"));
+    return (
+      <>
+        <Card title={f("space")}>
+          <Choice label={f("space.of")} value={now} options={[...(both ? [["both", f("space.both")] as [string, string]] : []), ["parameters", f("space.parameters")], ["nas", f("space.nas")]]} on_change={change} />
+        </Card>
+        {now !== "nas" && this.parameters()}
+        {has_nas && (this.nas ? this.nas.architecture(this) : <Loading />)}
+      </>
+    );
   }
 
   private parameters() {
@@ -202,106 +234,33 @@ class Form {
       <Card title={f("parameters")} action={<button type="button" class="button small" onClick={() => this.set(with_parameter(this.text))}>{f("add")}</button>}>
         {error && <small class="field-error" role="alert">{error}</small>}
         {!all.length && !error && <p class="quiet-line">{f("parameter.none")}</p>}
-        {all.map((one, i) => {
-          const at: Path = [...path, i];
-          const space: Path = [...at, "feasibleSpace"];
-          const name = String(one.name ?? "");
-          const type = String(one.parameterType ?? "");
-          const is_range = type === "double" || type === "int";
-          const change = (next: string) => this.put([[...at, "parameterType"], word(next)], ...(is_range && (next === "double" || next === "int") ? [] : [[space, kSpaceOf[next]] as [Path, unknown]]));
-          const whole_error = [this.problems.at(at), this.problems.at(space)].filter(Boolean).join("; ");
-          return (
-            <fieldset key={i} class="katib-row">
-              <legend class="visually-hidden">{name}</legend>
-              <LaterText label={f("name")} value={name} error={this.problems.at([...at, "name"]) ?? (whole_error || undefined)} on_change={(next) => { if (next.trim()) this.set(renamed_parameter(this.text, i, next.trim())); }} />
-              {this.choice([...at, "parameterType"], f("parameter.type"), Object.keys(kSpaceOf), undefined, change)}
-              {is_range ? (
-                <>
-                  {this.field([...space, "min"], f("min"), word)}
-                  {this.field([...space, "max"], f("max"), word)}
-                  {this.field([...space, "step"], f("step"), word)}
-                  {this.choice([...space, "distribution"], f("distribution"), kDistributions)}
-                </>
-              ) : this.texts([...space, "list"], f("list"), true)}
-              {this.remove(name, () => this.set(without_parameter(this.text, i)))}
-            </fieldset>
-          );
-        })}
+        {all.map((one, i) => this.parameter_row([...path, i], one, (name) => this.set(renamed_parameter(this.text, i, name)), () => this.set(without_parameter(this.text, i))))}
       </Card>
     );
   }
 
-  private template() {
-    const kind: Path = [...kTemplate, "trialSpec", "kind"];
-    const containers = containers_of(this.text);
-    const first = (containers.length ? this.text.value(containers[0]) : {}) as Record<string, unknown>;
-    const to_all = (...keys: Path) => (value: unknown) => this.put(...containers.map((one): [Path, unknown] => [[...one, ...keys], value]));
-    const limit = (key: string) => this.text.shown([...containers[0], "resources", "limits", key]);
-    const workers = workers_of(this.text);
-    const change_kind = (next: string) => {
-      const made = trial_of_kind(next, first);
-      this.put([[...kTemplate, "primaryContainerName"], made.primary], [[...kTemplate, "trialSpec"], made.spec]);
-    };
-    const command = (script: string) => this.put(...containers.flatMap((one): [Path, unknown][] => [[[...one, "args"], undefined], [[...one, "command"], command_of(script)]]));
-    const errors = containers.flatMap((one) => [this.problems.at(one), this.problems.at([...one, "command"]), this.problems.at([...one, "args"])]).filter(Boolean).join("; ");
-    const whole_error = [this.problems.at(kTemplate), this.problems.at([...kTemplate, "trialSpec"])].filter(Boolean).join("; ");
+  parameter_row(at: Path, one: Record<string, unknown>, rename: (name: string) => void, remove: () => void) {
+    const space: Path = [...at, "feasibleSpace"];
+    const name = String(one.name ?? "");
+    const type = String(one.parameterType ?? "");
+    const is_range = type === "double" || type === "int";
+    const change = (next: string) => this.put([[...at, "parameterType"], word(next)], ...(is_range && (next === "double" || next === "int") ? [] : [[space, kSpaceOf[next]] as [Path, unknown]]));
+    const whole_error = [this.problems.at(at), this.problems.at(space)].filter(Boolean).join("; ");
     return (
-      <Card title={f("template")}>
-        {whole_error && <small class="field-error" role="alert">{whole_error}</small>}
-        <div class="job-form">
-          {this.choice(kind, f("template.kind"), kTrialKinds, undefined, (next) => { if (next) change_kind(next); })}
-          {workers ? this.field(workers, f("workers"), whole) : this.field([...kTemplate, "primaryContainerName"], f("container"), word)}
-          {containers.length === 0 ? <p class="quiet-line wide">{f("template.other")}</p> : (
-            <>
-              <Area label={f("command")} wide rows={4} value={script_of(first)} error={errors || undefined} hint="python3 train.py --lr=${trialParameters.lr}" on_change={command} />
-              <Text label={f("cpu")} value={limit("cpu")} hint="1" error={this.problems.at([...containers[0], "resources", "limits", "cpu"])} on_change={(next) => to_all("resources", "limits", "cpu")(word(next))} />
-              <Text label={f("gpu")} value={limit("nvidia.com/gpu")} hint="0" error={this.problems.at([...containers[0], "resources", "limits", "nvidia.com/gpu"])} on_change={(next) => to_all("resources", "limits", "nvidia.com/gpu")(whole(next))} />
-              <Text label={f("memory")} value={limit("memory")} hint="2Gi" error={this.problems.at([...containers[0], "resources", "limits", "memory"])} on_change={(next) => to_all("resources", "limits", "memory")(word(next))} />
-            </>
-          )}
-        </div>
-        {this.trial_parameters()}
-        <details class="further katib-part">
-          <summary>{f("further")}</summary>
-          <div class="job-form">
-            {workers && this.field([...kTemplate, "primaryContainerName"], f("container"), word)}
-            {this.field([...kTemplate, "successCondition"], f("success"), word)}
-            {this.field([...kTemplate, "failureCondition"], f("failure"), word)}
-            <div class="wide"><Toggle label={f("retain")} on={this.text.value([...kTemplate, "retain"]) === true} on_change={(on) => this.put([[...kTemplate, "retain"], on ? true : undefined])} /></div>
-          </div>
-        </details>
-      </Card>
-    );
-  }
-
-  private trial_parameters() {
-    const all = this.text.maps(kTrialParameters);
-    const names = this.text.maps(["spec", "parameters"]).map((one) => String(one.name ?? "")).filter(Boolean);
-    const error = this.problems.at(kTrialParameters);
-    const add = () => {
-      const name = free_name(all.map((one) => one.name), "parameter");
-      this.put([[...kTrialParameters, all.length], { name, reference: names[0] ?? "" }]);
-    };
-    return (
-      <div class="katib-part">
-        <header class="katib-rows"><h3>{f("placeholders")}</h3><button type="button" class="button small" onClick={add}>{f("add")}</button></header>
-        <p class="quiet-line">{f("placeholders.about")}</p>
-        {error && <small class="field-error" role="alert">{error}</small>}
-        {all.map((one, i) => {
-          const at: Path = [...kTrialParameters, i];
-          const name = String(one.name ?? "");
-          return (
-            <fieldset key={i} class="katib-row placeholder">
-              <legend class="visually-hidden">{name}</legend>
-              {this.field([...at, "name"], f("placeholder.name"), word)}
-              {this.choice([...at, "reference"], f("reference"), names)}
-              {this.field([...at, "description"], f("description"), word)}
-              <code>{"${trialParameters." + name + "}"}</code>
-              {this.remove(name, () => this.put([at, undefined]))}
-            </fieldset>
-          );
-        })}
-      </div>
+      <fieldset key={at.at(-1)} class="katib-row">
+        <legend class="visually-hidden">{name}</legend>
+        <LaterText label={f("name")} value={name} error={this.problems.at([...at, "name"]) ?? (whole_error || undefined)} on_change={(next) => { if (next.trim()) rename(next.trim()); }} />
+        {this.choice([...at, "parameterType"], f("parameter.type"), Object.keys(kSpaceOf), undefined, change)}
+        {is_range ? (
+          <>
+            {this.field([...space, "min"], f("min"), word)}
+            {this.field([...space, "max"], f("max"), word)}
+            {this.field([...space, "step"], f("step"), word)}
+            {this.choice([...space, "distribution"], f("distribution"), kDistributions)}
+          </>
+        ) : this.texts([...space, "list"], f("list"), true)}
+        {this.remove(name, remove)}
+      </fieldset>
     );
   }
 
