@@ -48,7 +48,7 @@ struct ConfigCase {
 inline std::vector<ConfigCase> config_cases() {
   namespace fs = std::filesystem;
   std::vector<ConfigCase> cases;
-  for (const auto& entry : fs::directory_iterator(fs::path(VOLADOR_SOURCE_FOLDER) / "tests/experiments/config/cases")) {
+  for (const auto& entry : fs::directory_iterator("tests/experiments/config/cases")) {
     if (entry.path().extension() != ".yaml") continue;
     std::ifstream stream(entry.path());
     const std::string text{std::istreambuf_iterator<char>(stream), {}};

@@ -12,7 +12,7 @@
 namespace volador::experiments::katib {
 
 inline std::string katib_file(const std::string& name) {
-  std::ifstream in(std::string(VOLADOR_SOURCE_FOLDER "/tests/experiments/katib/") + name);
+  std::ifstream in("tests/experiments/katib/" + name);
   EXPECT_TRUE(in.good()) << name;
   return {std::istreambuf_iterator<char>(in), {}};
 }
