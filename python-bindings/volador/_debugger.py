@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bdb
 import contextlib
+import itertools
 import json
 import os
 import pdb
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 _KEPT = 1 << 15  # Characters of earlier output for one who attaches later.
 _LOOKS = 0.5  # Seconds between looks at the cancellation of the call.
-_number = 0
+_numbers = itertools.count(1)
 
 
 class Debugger(pdb.Pdb):
@@ -67,8 +68,6 @@ class Terminal:
     encoding = "utf-8"
 
     def __init__(self) -> None:
-        global _number
-        _number += 1
         self.is_closed = False
         self._client: socket.socket | None = None
         self._received = b""
@@ -79,7 +78,7 @@ class Terminal:
         self._wait: int | None = None
         folder = os.path.join(str(_core.context()["scratch"]), "debug")
         os.makedirs(folder, mode=0o700, exist_ok=True)
-        name = f"{os.getpid()}-{_number}"
+        name = f"{os.getpid()}-{next(_numbers)}"  # Several threads may come here at once.
         self._path = os.path.join(folder, name)
         self._listener = socket.socket(socket.AF_UNIX)
         at = os.open(folder, os.O_PATH | os.O_DIRECTORY)

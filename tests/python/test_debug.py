@@ -52,6 +52,7 @@ class Session:
             if self._read_until("(Pdb) ", prompt):
                 if prompt in self.text:
                     return
+                assert time.monotonic() < until, self.text
                 self.detach()  # There are no two threads yet.
                 self.text = ""
                 continue

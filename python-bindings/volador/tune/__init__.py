@@ -262,7 +262,7 @@ class Trial:
         self.last_result: dict[str, float] = fields.get("last_result", {})
         self.results: list[dict[str, float]] = fields.get("results", [])
         kept = fields.get("checkpoints") or [{"step": 0}]
-        self.checkpoint_step = int(kept[-1]["step"])  # Of the last checkpoint; 0: there is none.
+        self.checkpoint_step: int = int(kept[-1]["step"])  # Of the last checkpoint; 0: there is none.
 
     @property
     def error(self) -> str:
