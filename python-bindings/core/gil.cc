@@ -17,6 +17,8 @@ thread_local PyThreadState* kept_state = nullptr;
 
 std::atomic<int> taking = 0;      // Threads in take_gil() that may still enter the interpreter.
 std::atomic<pid_t> ended_in = 0;  // A forked process begins anew.
+std::atomic<int> short_calls = 0;
+constexpr std::chrono::milliseconds kShortCallMax{100};
 
 }  // namespace
 
@@ -35,7 +37,14 @@ void end_of_interpreter() {
   PyThreadState* const state = PyEval_SaveThread();
   while (taking > 0) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   PyEval_RestoreThread(state);
+  // No thread begins another call while this one has the lock.
+  const auto end = std::chrono::steady_clock::now() + kShortCallMax;
+  while (short_calls > 0 && std::chrono::steady_clock::now() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
+
+ShortCall::ShortCall() { ++short_calls; }
+ShortCall::~ShortCall() { --short_calls; }
 
 WithGil::WithGil() {
   if (PyGILState_Check() == 1) {

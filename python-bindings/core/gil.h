@@ -25,6 +25,16 @@ void take_gil(PyThreadState* state);
 // Called at the interpreter's end, by its main thread with the lock: see take_gil().
 void end_of_interpreter();
 
+// A short call of the head, inside WithoutGil. The end of the interpreter waits a moment for it: the end of the process
+// destroys what the call uses.
+class ShortCall {
+ public:
+  ShortCall();
+  ~ShortCall();
+  ShortCall(const ShortCall&) = delete;
+  ShortCall& operator=(const ShortCall&) = delete;
+};
+
 // Releases the lock during its lifetime.
 class WithoutGil {
  public:

@@ -77,6 +77,7 @@ class JobsApi {
       : target_{.address = address, .user = user} {
     auto connected = [&] {
       const WithoutGil released;
+      const ShortCall calling;
       return connect(address, token);
     }();
     api_ = value_or_raise(std::move(connected));
@@ -86,6 +87,7 @@ class JobsApi {
   std::string call(const std::string& operation, const std::string& request) {
     return value_or_raise([&]() -> Result<std::string> {
       const WithoutGil released;
+      const ShortCall calling;
       const operations::Entry* entry = operations::find(operation);
       if (entry == nullptr)
         return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no operation {}", operation));
