@@ -275,7 +275,7 @@ await run_all("web_views", {
     const { page, wrong, go, close } = await tab();
     await go(`/experiments/digits/trials/${trials.find((one) => one.status === "stopped").id}`);
     await until("the states", () => page.locator(".changes li").count().then((n) => n === 6));
-    check(/^\+4 min 14 s.*restarting.*exited with code 3/.test(await page.locator(".changes li").nth(3).textContent()), await page.locator(".changes li").nth(3).textContent());
+    await until("the restart and its reason", async () => /^\+4 min 14 s.*restarting.*exited with code 3/.test(await page.locator(".changes li").nth(3).textContent()));
     equal((await page.textContent(".explained")).split("others do better").length, 1, "times that the reason is repeated");
     await close();
     const zh = await tab({ lang: "zh-CN" });
