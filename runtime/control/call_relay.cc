@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <memory>
 #include <mutex>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 #include <vector>
@@ -38,6 +39,12 @@ struct Line {
 
 struct RunningCall;
 
+// A call and the process that waits for its answer.
+struct StartedCall {
+  std::shared_ptr<RunningCall> call;
+  std::shared_ptr<net::Responder> responder;
+};
+
 // The calls that have not ended. A connection ends after them: gRPC must not close it on a thread of its own, where the
 // callback of its last call runs.
 class RunningCalls {
@@ -53,6 +60,17 @@ class RunningCalls {
     --line.calls;
     if (calls_.empty()) none_.notify_all();
   }
+  // Keeps a call until gRPC calls back, which takes it.
+  RunningCall* start(StartedCall started) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    RunningCall* const key = started.call.get();
+    started_.emplace(key, std::move(started));
+    return key;
+  }
+  StartedCall take(RunningCall* key) {
+    const std::lock_guard<std::mutex> hold(mutex_);
+    return std::move(started_.extract(key).mapped());
+  }
   bool has_room(const Line& line) {
     const std::lock_guard<std::mutex> hold(mutex_);
     return line.calls < kCallsPerConnection;
@@ -64,6 +82,7 @@ class RunningCalls {
   std::mutex mutex_;
   std::condition_variable none_;
   std::unordered_set<RunningCall*> calls_;
+  std::unordered_map<RunningCall*, StartedCall> started_;
 };
 
 struct RunningCall {
@@ -145,15 +164,20 @@ class Relay final : public CallRelay {
     responder->on_cancel([waiting = std::weak_ptr(call)] {
       if (const auto running = waiting.lock()) running->context.TryCancel();
     });
-    call->line.stub.UnaryCall(&call->context, asked->path, {}, &call->request, &call->reply,
-                              [call, responder](const grpc::Status& status) {
-                                RelayedAnswer answer{.code = static_cast<int32_t>(status.error_code()),
-                                                     .message = status.error_message(),
-                                                     .details = {status.error_details()},
-                                                     .reply = {}};
-                                if (status.ok()) answer.reply.data = bytes_of(call->reply);
-                                responder->reply(to_bytes(answer));
-                              });
+    call->line.stub.UnaryCall(
+        &call->context, asked->path, {}, &call->request, &call->reply,
+        [this, started = calls_.start({call, responder})](const grpc::Status& status) { on_end(started, status); });
+  }
+
+  // gRPC's thread.
+  void on_end(RunningCall* started, const grpc::Status& status) {
+    const auto [call, responder] = calls_.take(started);
+    RelayedAnswer answer{.code = static_cast<int32_t>(status.error_code()),
+                         .message = status.error_message(),
+                         .details = {status.error_details()},
+                         .reply = {}};
+    if (status.ok()) answer.reply.data = bytes_of(call->reply);
+    responder->reply(to_bytes(answer));
   }
 
   Line& free_line() {
