@@ -268,7 +268,7 @@ class HeadStartedOnFullDisk(OnHead):
 
 def fill(path):
     try:
-        with open(path, "wb", buffering=0) as file:
+        with open(path, "ab", buffering=0) as file:
             for size in (1 << 20, 4096, 512):
                 try:
                     while True:

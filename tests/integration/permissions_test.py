@@ -17,10 +17,13 @@ EXPECTED = ["experiment_state.json", "journal.vlj", "params.json", "result.json"
 
 
 def modes(folder):
-    """{relative path: mode} of every file and folder below, without links and sockets."""
+    """{relative path: mode} of every file and folder below that stays while they are listed, without links and sockets."""
     found = {}
     for path in [folder, *folder.rglob("*")]:
-        info = path.lstat()
+        try:
+            info = path.lstat()
+        except FileNotFoundError:  # The head's own, such as the marker of an experiment that is open.
+            continue
         if stat.S_ISDIR(info.st_mode) or stat.S_ISREG(info.st_mode):
             found[path] = info.st_mode
     return found
