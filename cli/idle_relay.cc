@@ -1,8 +1,6 @@
 #include "cli/idle_relay.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -15,9 +13,11 @@
 #include <mutex>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <thread>
+#include <tuple>
+#include <utility>
 
+#include "runtime/net/loopback_socket.h"
 #include "runtime/net/unique_fd.h"
 
 namespace volador::cli {
@@ -31,24 +31,6 @@ constexpr std::string_view kStarts =
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: text/html; charset=utf-8\r\nRefresh: 1\r\nRetry-After: 1\r\n"
     "Cache-Control: no-store\r\nConnection: close\r\n\r\n"
     "<!doctype html><title>TensorBoard</title><p>TensorBoard starts…</p>\n";
-
-sockaddr_in loopback(uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
-bool send_all(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(sent));
-  }
-  return true;
-}
 
 }  // namespace
 
@@ -113,10 +95,7 @@ void IdleRelay::Impl::serve(Connection& connection) {
   std::string piece(kRelayPieceBytes, '\0');
   net::UniqueFd server;
   if (const uint16_t to = target; to != 0) {
-    server.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    const sockaddr_in address = loopback(to);
-    if (!server || ::connect(server.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
-      server.reset();
+    server = net::connect_to_loopback(to);
   }
   std::array<pollfd, 3> waits{{{.fd = client, .events = POLLIN, .revents = 0},
                                {.fd = ends.get(), .events = POLLIN, .revents = 0},
@@ -136,20 +115,20 @@ void IdleRelay::Impl::serve(Connection& connection) {
       if (!server) {
         head += bytes;
         if (got > 0 && head.find("\r\n\r\n") == std::string::npos && head.size() < kRelayPieceBytes) continue;
-        if (got > 0) send_all(client, kStarts);
+        if (got > 0) std::ignore = net::send_all(client, kStarts);
         return;
       }
       if (got <= 0) {
         ::shutdown(server.get(), SHUT_WR);
         waits[0].fd = -1;
-      } else if (!send_all(server.get(), bytes)) {
+      } else if (!net::send_all(server.get(), bytes)) {
         return;
       }
     }
     if (waits[2].revents != 0) {
       const ssize_t got = ::recv(server.get(), piece.data(), piece.size(), 0);
       if (got < 0 && errno == EINTR) continue;
-      if (got <= 0 || !send_all(client, std::string_view(piece.data(), static_cast<size_t>(got)))) return;
+      if (got <= 0 || !net::send_all(client, std::string_view(piece.data(), static_cast<size_t>(got)))) return;
     }
   }
 }
@@ -159,19 +138,11 @@ IdleRelay::~IdleRelay() = default;
 
 Result<std::unique_ptr<IdleRelay>> IdleRelay::open(uint16_t port) {
   auto impl = std::make_unique<Impl>();
-  impl->listener.reset(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  const int yes = 1;
-  if (impl->listener) ::setsockopt(impl->listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes);
-  sockaddr_in address = loopback(port);
-  socklen_t size = sizeof address;
-  auto* const at = reinterpret_cast<sockaddr*>(&address);
-  if (!impl->listener || ::bind(impl->listener.get(), at, size) != 0 ||
-      ::listen(impl->listener.get(), SOMAXCONN) != 0 || ::getsockname(impl->listener.get(), at, &size) != 0) {
-    return make_error(ErrorCode::kUnavailable,
-                      fmt::format("port {} of 127.0.0.1 cannot be opened: {}; start it again, it gets another port",
-                                  port, std::generic_category().message(errno)));
-  }
-  impl->port = ntohs(address.sin_port);
+  auto listener = net::listen_on_loopback(port);
+  if (!listener)
+    return make_error(listener.error().code, listener.error().message + "; start it again, it gets another port");
+  impl->listener = std::move(*listener);
+  impl->port = net::port_of(impl->listener);
   impl->accepts = std::thread([impl = impl.get()] { impl->accept_all(); });
   return std::unique_ptr<IdleRelay>(new IdleRelay(std::move(impl)));
 }

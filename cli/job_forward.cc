@@ -1,8 +1,6 @@
 #include "cli/job_forward.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -30,6 +28,7 @@
 #include "cli/job_session.h"
 #include "jobs/job_client.h"
 #include "runtime/control/cluster_api.h"
+#include "runtime/net/loopback_socket.h"
 #include "runtime/net/socket.h"
 #include "runtime/net/unique_fd.h"
 #include "runtime/protocol/volador/v1/jobs.pb.h"
@@ -42,41 +41,13 @@ using std::chrono::milliseconds;
 constexpr size_t kBytesAtOnce = size_t{256} << 10;
 constexpr milliseconds kDescriptorPause{20};
 constexpr milliseconds kStatePause{500};
-constexpr int kBacklog = 128;
 
 Result<net::UniqueFd> listen_here(uint16_t port) {
-  net::UniqueFd listener(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  const int yes = 1;
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(port);
-  if (listener && ::setsockopt(listener.get(), SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
-      ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
-      ::listen(listener.get(), kBacklog) == 0)
-    return listener;
-  const int why = errno;
-  return make_error(ErrorCode::kUnavailable,
-                    fmt::format("port {} of 127.0.0.1 cannot be opened: {}; choose another one, as in 0:PORT for any "
-                                "that is free",
-                                port, std::strerror(why)));
-}
-
-uint16_t port_of(const net::UniqueFd& listener) {
-  sockaddr_in address{};
-  socklen_t size = sizeof address;
-  ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&address), &size);
-  return ntohs(address.sin_port);
-}
-
-bool send_whole(int fd, std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = ::send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent <= 0) return false;
-    bytes.remove_prefix(static_cast<size_t>(sent));
-  }
-  return true;
+  auto listener = net::listen_on_loopback(port, SOCK_NONBLOCK);
+  if (!listener)
+    return make_error(listener.error().code,
+                      listener.error().message + "; choose another one, as in 0:PORT for any that is free");
+  return listener;
 }
 
 // Accepts connections while it exists; each has two threads.
@@ -211,7 +182,7 @@ void Forwarder::take(Connection& connection) {
       if (reply.error().code != ErrorCode::kNotFound) note_once(reply.error().message);
       return end(connection);
     }
-    if (!send_whole(connection.socket.get(), reply->output())) return end(connection);
+    if (!net::send_all(connection.socket.get(), reply->output())) return end(connection);
     if (reply->ended()) return;
   }
 }
@@ -254,7 +225,7 @@ class JobForward {
   Outcome run() {
     auto listener = listen_here(options_.ports.here);
     if (!listener) return fail_here(listener.error());
-    const uint16_t port = port_of(*listener);
+    const uint16_t port = net::port_of(*listener);
     if (!options_.command.empty()) {
       say(port);
       const Forwarder forwarder(api_, options_, terminal_, std::move(*listener));

@@ -1,11 +1,8 @@
 #include "cli/commands/run_trial_command.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <poll.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -31,7 +28,7 @@
 #include "experiments/launch/warm_start.h"
 #include "runtime/control/cluster_api.h"
 #include "runtime/files/durable_file.h"
-#include "runtime/net/unique_fd.h"
+#include "runtime/net/loopback_socket.h"
 #include "runtime/paths.h"
 #include "runtime/protocol/volador/v1/experiments.pb.h"
 #include "runtime/storage/storage.h"
@@ -74,16 +71,7 @@ std::vector<std::string> split(std::string_view text, char separator) {
 }
 
 // A port that no other process of this machine has now; a default one if there is no socket.
-int free_port() {
-  const net::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (!fd || ::bind(fd.get(), any, size) != 0 || ::getsockname(fd.get(), any, &size) != 0) return kPortDefault;
-  return ntohs(address.sin_port);
-}
+int free_port() { return net::free_loopback_port().value_or(kPortDefault); }
 
 bool imports_determined(std::string_view text) {
   for (const std::string_view place : {"import determined", "from determined", "-m determined"})

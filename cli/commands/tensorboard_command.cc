@@ -1,11 +1,8 @@
 #include "cli/commands/tensorboard_command.h"
 
-#include <arpa/inet.h>
 #include <fmt/format.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <spawn.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -33,7 +30,7 @@
 #include "jobs/job_client.h"
 #include "jobs/job_output.h"
 #include "runtime/control/cluster_api.h"
-#include "runtime/net/unique_fd.h"
+#include "runtime/net/loopback_socket.h"
 #include "runtime/protocol/volador/v1/tensorboards.pb.h"
 #include "runtime/quantities.h"
 
@@ -87,27 +84,6 @@ std::string shown_by(const v1::TensorBoard& board) {
   return text;
 }
 
-// A port of the loopback address that is free now; 0: none.
-uint16_t free_loopback_port() {
-  const net::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (!fd || ::bind(fd.get(), any, size) != 0 || ::getsockname(fd.get(), any, &size) != 0) return 0;
-  return ntohs(address.sin_port);
-}
-
-bool answers(uint16_t port) {
-  const net::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return fd && ::connect(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof address) == 0;
-}
-
 Result<v1::ListTensorBoardsReply> list_boards(control::ClusterApi& api, bool ended) {
   v1::ListTensorBoardsRequest request;
   request.set_ended(ended);
@@ -155,7 +131,7 @@ Outcome open_board(const Context& context, control::ClusterApi& api, const v1::T
   if (!running) return fail(running.error());
   Outcome outcome;
   if (!jobs::has_ended(job)) {
-    const uint16_t here = port != 0 ? port : free_loopback_port();
+    const uint16_t here = port != 0 ? port : net::free_loopback_port().value_or(0);
     open_browser(fmt::format("http://127.0.0.1:{}/", here));
     context.terminal.note(context.terminal.fill("TensorBoard of {}: http://127.0.0.1:{}/", shown_by(board), here));
     outcome = run_job_forward(api,
@@ -460,7 +436,9 @@ Outcome TensorBoardServeCommand::run(const Context& context) {
   };
   update();
 
-  const uint16_t behind = free_loopback_port();
+  const auto free = net::free_loopback_port();
+  if (!free) return fail_here(free.error());
+  const uint16_t behind = *free;
   std::vector<std::string> command = std::move(*program);
   for (const std::string& word :
        {std::string("--logdir"), root.string(), std::string("--host"), std::string("127.0.0.1"), std::string("--port"),
@@ -478,7 +456,7 @@ Outcome TensorBoardServeCommand::run(const Context& context) {
     if (const auto ended = (*server)->look())
       return fail_here(Error{ErrorCode::kApplication, fmt::format("{} has ended with exit code {}; its output says why",
                                                                   command.front(), *ended)});
-    if (!ready && answers(behind)) {
+    if (!ready && net::connect_to_loopback(behind)) {
       ready = true;
       (*relay)->lead_to(behind);
       context.terminal.print(context.terminal.fill("TensorBoard answers on port {}", (*relay)->port()) + "\n");
