@@ -112,6 +112,22 @@ class ExternalServices(unittest.TestCase):
             wait_for_end(pid)
             self.assertFalse(lives(pid))
 
+    def test_a_service_ends_with_all_that_it_has_started(self):
+        with Client({"toy": {"command": [*TOY, f"--child={self.folder}/child"]}}) as client:
+            client.call("suggest", "toy", request())
+            ended = int((self.folder / "child").read_text())
+            self.assertTrue(lives(ended))  # It has a session of its own.
+            client.call("end", "digits")
+            wait_for_end(ended)
+            self.assertFalse(lives(ended))
+            # A process that dies, too: the next one has a child of its own.
+            client.call("suggest", "toy", request(die=f"{self.folder}/died"))
+            self.assertTrue((self.folder / "died").exists())
+            living = int((self.folder / "child").read_text())
+            self.assertTrue(lives(living))
+        wait_for_end(living)
+        self.assertFalse(lives(living))
+
     def test_equal_names_in_two_namespaces_have_processes_of_their_own(self):
         with Client({"toy": {"command": TOY}}) as client:
             first, second = (int(assigned(client.call("suggest", f"toy@{namespace}", request()))[0]["pid"]) for namespace in ("a", "b"))

@@ -1,14 +1,11 @@
 #include "volador/roles/service_process.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <condition_variable>
 #include <cstring>
 #include <mutex>
@@ -17,7 +14,9 @@
 #include <thread>
 
 #include "runtime/log.h"
+#include "runtime/net/loopback_socket.h"
 #include "runtime/net/unique_fd.h"
+#include "runtime/random.h"
 #include "runtime/result.h"
 #include "runtime/storage/child_process.h"
 #include "worker/hosts/children.h"
@@ -28,20 +27,9 @@ namespace {
 constexpr int64_t kLogBytesMax = 8 << 20;  // For each of two files.
 constexpr size_t kLastLineMax = 500;
 constexpr const char* kOwnerVariable = "VOLADOR_SERVICE_OWNER";
-constexpr std::chrono::seconds kLeftServicesPatience{2};  // Killed processes are gone far sooner.
-
-// A port that was free a moment ago.
-Result<uint16_t> free_loopback_port() {
-  const net::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof address;
-  auto* const any = reinterpret_cast<sockaddr*>(&address);
-  if (!fd || ::bind(fd.get(), any, size) != 0 || ::getsockname(fd.get(), any, &size) != 0)
-    return make_error(ErrorCode::kUnavailable, fmt::format("no free port: {}", std::strerror(errno)));
-  return ntohs(address.sin_port);
-}
+constexpr const char* kRunVariable = "VOLADOR_SERVICE_RUN";  // Of one process and its children.
+constexpr std::chrono::seconds kLeftServicesPatience{2};     // Killed processes are gone far sooner.
+constexpr int kKillsMost = 5;                                // While it is looked for them, processes may start others.
 
 std::string replaced_port(std::string text, const std::string& port) {
   constexpr std::string_view kPlaceholder = "{port}";
@@ -88,7 +76,7 @@ void end_left_services(const std::string& owner) {
 struct ServiceProcess::Impl {
   explicit Impl(ServiceProcessOptions given) : options(std::move(given)), output(options.log) {}
 
-  Result<storage::ChildProcess::Command> command(const std::string& port) const {
+  Result<storage::ChildProcess::Command> command(const std::string& port, const std::string& run) const {
     storage::ChildProcess::Command made;
     for (const std::string& word : options.command) made.words.push_back(replaced_port(word, port));
     if (made.words.empty() || made.words.front().empty())
@@ -101,20 +89,23 @@ struct ServiceProcess::Impl {
     }
     for (char** variable = ::environ; *variable != nullptr; ++variable) {
       const std::string_view text(*variable);
-      if (text.starts_with("PORT=") || text.starts_with(std::string(kOwnerVariable) + "=")) continue;
+      const std::string_view name = text.substr(0, text.find('='));
+      if (name == "PORT" || name == kOwnerVariable || name == kRunVariable) continue;
       made.variables.emplace_back(text);
     }
     if (!options.owner.empty()) made.variables.push_back(std::string(kOwnerVariable) + "=" + options.owner);
+    made.variables.push_back(std::string(kRunVariable) + "=" + run);
     made.variables.push_back("PORT=" + port);
     return made;
   }
 
   // Runs one process to its end; says why it ended.
   std::string run_once(const std::stop_token& stop) {
-    const auto port = free_loopback_port();
+    const auto port = net::free_loopback_port();
     if (!port) return port.error().message;
     const std::string text = std::to_string(*port);
-    const auto words = command(text);
+    const std::string run = fmt::format("{}-{:016x}", ::getpid(), SystemRandom().next());
+    const auto words = command(text, run);
     if (!words) return words.error().message;
     auto child = storage::ChildProcess::start(*words);
     if (!child) return child.error().message;
@@ -137,6 +128,9 @@ struct ServiceProcess::Impl {
                                       }},
                                  stop);
     set([&] { state.pid = 0; });
+    // Children with a session of their own do not end with its process group.
+    for (int kills = 0; kills < kKillsMost; ++kills)
+      if (worker::kill_by_environment(kRunVariable, run, kLeftServicesPatience) == 0) break;
     if (!code) return code.error().message;
     return fmt::format("the process ended with exit code {}{}{}", *code, last.empty() ? "" : ": ", last);
   }

@@ -33,7 +33,7 @@ class ServiceProcess {
  public:
   // Starts the process on a thread of its own.
   explicit ServiceProcess(ServiceProcessOptions options);
-  // Ends the process and all that belong to its process group.
+  // Ends the process and all that it has started.
   ~ServiceProcess();
 
   struct State {
