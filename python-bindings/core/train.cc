@@ -22,6 +22,7 @@
 #include "runtime/actor/session.h"
 #include "train/core/coordinator.h"
 #include "train/report/run_report.h"
+#include "train/report/stored_checkpoint.h"
 
 namespace volador::python {
 namespace {
@@ -153,12 +154,28 @@ void start_report(RunReport* report, const std::string& name, const std::string&
   new (report) RunReport(Session::current(), std::move(options));
 }
 
+// Ctrl-C ends the wait for a storage.
 void end_report(RunReport& report, const std::string& outcome, const std::string& message) {
   train::RunOutcome how = train::RunOutcome::kFailed;
   if (outcome == "finished") how = train::RunOutcome::kFinished;
   if (outcome == "stopped") how = train::RunOutcome::kStopped;
-  const WithoutGil released;
-  report.end(how, message);
+  bool is_interrupted = false;
+  {
+    const WithoutGil released;
+    report.end(how, message, [&] {
+      const WithGil held;
+      return is_interrupted = is_interrupted || PyErr_CheckSignals() != 0;
+    });
+  }
+  if (is_interrupted) throw nb::python_error();
+}
+
+int64_t fetch_checkpoint(const std::string& address, const std::string& folder) {
+  Result<int64_t> step = [&] {
+    const WithoutGil released;
+    return train::fetch_checkpoint(address, folder);
+  }();
+  return value_or_raise(std::move(step));
 }
 
 }  // namespace
@@ -246,9 +263,15 @@ void bind_train(nb::module_& module) {
           },
           nb::arg("ranks"), nb::arg("step"))
       .def("stop_requested", &RunReport::stop_requested)
+      .def("note_checkpoint", &RunReport::note_checkpoint, nb::call_guard<WithoutGil>())
       .def("end", &end_report)
       .def_prop_ro("experiment", &RunReport::experiment)
       .def_prop_ro("directory", [](const RunReport& report) { return report.directory().string(); });
+  module.def("fetch_checkpoint", &fetch_checkpoint);
+  module.def("write_checkpoint_mark", [](const std::string& folder, int64_t step) {
+    if (auto written = train::write_checkpoint_mark(folder, step); !written) raise(written.error());
+  });
+  module.def("step_of_checkpoint", [](const std::string& folder) { return train::step_of_checkpoint(folder); });
 }
 
 }  // namespace volador::python

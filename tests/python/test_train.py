@@ -90,7 +90,12 @@ def test_writes_results_and_keeps_checkpoints(tmp_path):
     lines = [json.loads(line) for line in open(next((tmp_path / "results").glob("*/train-*/result.json")))]
     assert [line["epoch"] for line in lines] == list(range(6))
     assert [kept.step for kept, _ in result.best_checkpoints] == [5, 6]
-    assert sorted(os.listdir(os.path.join(result.path, "checkpoints"))) == ["checkpoint_000005", "checkpoint_000006"]
+    assert sorted(os.listdir(os.path.join(result.path, "checkpoints"))) == [
+        "checkpoint_000005",
+        "checkpoint_000005.json",
+        "checkpoint_000006",
+        "checkpoint_000006.json",
+    ]
     assert torch.load(os.path.join(result.checkpoint.path, "state.pt"))["epoch"] == 6
 
 

@@ -33,6 +33,15 @@ TEST(MirrorPlan, DataGoesBeforeManifestsBeforeTheJournal) {
   EXPECT_TRUE(plan.next(seen, false).empty());
 }
 
+TEST(MirrorPlan, MarksOfTrainingRunsAreBesideTheirCheckpoints) {
+  const MirrorBatch batch = MirrorPlan().next({{"checkpoints/checkpoint_000010.json", 9, 1},
+                                               {"checkpoints/checkpoint_000010/config.json", 5, 1},
+                                               {"train-3f2a/params.json", 2, 1}},
+                                              false);
+  EXPECT_THAT(batch.marks, ElementsAre("checkpoints/checkpoint_000010.json"));
+  EXPECT_THAT(batch.data, ElementsAre("checkpoints/checkpoint_000010/config.json", "train-3f2a/params.json"));
+}
+
 TEST(MirrorPlan, OnlyWhatChangedIsSentAgain) {
   MirrorPlan plan;
   std::vector<SeenFile> seen{{"a/result.json", 5, 1}, {"b/result.json", 5, 1}, {"journal.vlj", 9, 1}};

@@ -20,6 +20,7 @@
 
 #include "runtime/actor/session.h"
 #include "runtime/clock.h"
+#include "runtime/log.h"
 #include "runtime/quantities.h"
 #include "runtime/random.h"
 #include "runtime/utf8.h"
@@ -32,6 +33,7 @@
 #include "tune/results/experiment_journal.h"
 #include "tune/results/experiment_state.h"
 #include "tune/results/result_text.h"
+#include "tune/results/run_mirror.h"
 #include "tune/seconds.h"
 
 namespace volador::train {
@@ -189,6 +191,7 @@ class RunReport::Writer {
     state_.started = clock_.wall();
     open_files();
     begin();
+    start_copy();
     if (session_ != nullptr)
       session_->on_request(experiment_, [to = inbox_](const ExperimentRequest& request) { to->take(request); });
     thread_ = std::thread([this] { run(); });
@@ -200,6 +203,19 @@ class RunReport::Writer {
   void join() {
     const std::lock_guard<std::mutex> hold(join_mutex_);
     if (thread_.joinable()) thread_.join();
+  }
+
+  void note_checkpoint() {
+    const std::lock_guard<std::mutex> hold(join_mutex_);
+    if (mirror_ != nullptr) mirror_->note_checkpoint();
+  }
+  // After join().
+  void store_rest(const std::function<bool()>& is_interrupted) {
+    const std::lock_guard<std::mutex> hold(join_mutex_);
+    const auto mirror = std::exchange(mirror_, nullptr);
+    if (mirror == nullptr) return;
+    const auto stored = mirror->finish([&] { return is_interrupted && is_interrupted(); });
+    if (!stored) log::warn("train", stored.error().message);
   }
 
   const std::string& experiment() const { return experiment_; }
@@ -222,8 +238,11 @@ class RunReport::Writer {
 
   void open_files() {
     if (options_.directory != kNoFiles) {
-      auto made = tune::ExperimentDirectory::create({.name = options_.name, .storage_path = options_.directory},
-                                                    state_.started);
+      auto place = tune::place_of_runs(options_.directory);
+      if (!place) throw Exception({place.error().code, fmt::format("storage: {}", place.error().message)});
+      copies_ = std::move(place->copies);
+      auto made =
+          tune::ExperimentDirectory::create({.name = options_.name, .storage_path = place->folder}, state_.started);
       if (!made) throw Exception(made.error());
       experiment_ = made->key();
       directory_ = made->path();
@@ -235,6 +254,19 @@ class RunReport::Writer {
                        fmt::format("name: expected a name without slashes, got \"{}\"", options_.name)});
     constexpr uint64_t kSuffixes = 1'000'000;  // Without a directory nothing else keeps runs of one second apart.
     experiment_ = fmt::format("{}_{}_{:06}", options_.name, tune::DateText().of(state_.started), key_ % kSuffixes);
+  }
+
+  void start_copy() {
+    if (!copies_) return;
+    auto mirror = tune::RunMirror::start_new(*copies_, files_->directory);
+    if (mirror) {
+      mirror_ = std::move(*mirror);
+      return;
+    }
+    files_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+    throw Exception({mirror.error().code, fmt::format("storage: {}", mirror.error().message)});
   }
 
   void begin() {
@@ -332,6 +364,9 @@ class RunReport::Writer {
     if (files_) {
       if (!last) follow_requests();
       for (const std::string& notice : files_->results->take_disk_notices()) note(notice);
+      if (mirror_ != nullptr) {
+        for (const std::string& notice : mirror_->take_notices()) note(notice);
+      }
       if (last) {
         if (const std::string lost = files_->results->finish(); !lost.empty()) note(lost);
       } else if (flushes) {
@@ -631,8 +666,10 @@ class RunReport::Writer {
   std::string experiment_;
   std::filesystem::path directory_;
   std::unique_ptr<Files> files_;
-  tune::ExperimentState state_;  // The first trial is "train"; the others are ranks.
-  std::vector<ActorId> actors_;  // By trial.
+  std::optional<storage::StorageUrl> copies_;
+  std::unique_ptr<tune::RunMirror> mirror_;  // Null: the directory is all, or the run has ended.
+  tune::ExperimentState state_;              // The first trial is "train"; the others are ranks.
+  std::vector<ActorId> actors_;              // By trial.
   std::map<int, size_t> row_of_rank_;
   std::map<int, ActorId> group_;    // As last passed to ranks().
   std::vector<size_t> event_rows_;  // Rows of events, at most kEventsMax.
@@ -693,7 +730,9 @@ void RunReport::rank_activity(RankActivity activity) {
 
 bool RunReport::stop_requested() const { return inbox_->stop.load(std::memory_order_relaxed); }
 
-void RunReport::end(RunOutcome outcome, std::string message) {
+void RunReport::note_checkpoint() { writer_->note_checkpoint(); }
+
+void RunReport::end(RunOutcome outcome, std::string message, const std::function<bool()>& is_interrupted) {
   {
     const std::lock_guard<std::mutex> hold(inbox_->mutex);
     if (!inbox_->ended) inbox_->entries.emplace_back(End{outcome, std::move(message)});
@@ -701,6 +740,7 @@ void RunReport::end(RunOutcome outcome, std::string message) {
   }
   inbox_->wake.notify_one();
   writer_->join();
+  writer_->store_rest(is_interrupted);
 }
 
 void RunReport::flush() {

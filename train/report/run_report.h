@@ -12,11 +12,15 @@
 //   <storage>/<name>_<time>/experiment_state.json    state, notices, last metrics; as read by `volador tune show`
 //   <storage>/<name>_<time>/journal.vlj              locked while the program runs; has no events
 //   <storage>/<name>_<time>/train-<id>/              result.json, progress.csv, events.out.tfevents.…, error.txt
+//
+// With the address of a storage (s3://bucket/prefix) the files are in the default folder, and are copied to the storage
+// while the run goes on (tune/results/run_mirror.h).
 #pragma once
 
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -46,7 +50,8 @@ struct RunReportOptions {
   int64_t planned = 0;                 // The last iteration, for the estimate of the time left; 0: unknown.
   std::string resources = {};          // In words, such as "4 ranks with 2 CPUs each"; empty: unknown.
   std::vector<std::string> tags = {};  // Behind kTrainKind; at most 31 reach the head.
-  std::string directory = {};          // Parent of the run's directory; "": ~/volador_results; "none": no files.
+  std::string directory = {};          // Parent of the run's directory, or the address of a storage; "":
+                                       // ~/volador_results; "none": no files.
   bool tensorboard = true;             // Writes event files beside result.json and progress.csv.
   std::chrono::milliseconds interval{200};  // Maximum delay of a report and of a stop request; at least 10 ms.
 };
@@ -87,7 +92,8 @@ class RunReport {
   static constexpr int kRanksMax = 4096;         // Ranks that have a row.
 
   // Creates the directory and reports the run as running. `session` null: files only. Throws
-  // Exception(kInvalidArgument: name, config; kPermissionDenied, kUnavailable: the directory cannot be written).
+  // Exception(kInvalidArgument: name, config, address; kPermissionDenied, kUnavailable: the directory or the storage
+  // cannot be written).
   RunReport(std::shared_ptr<Session> session, RunReportOptions options);
   // Without an earlier end() the run ends as failed if an exception is passing, otherwise as stopped.
   ~RunReport();
@@ -114,9 +120,13 @@ class RunReport {
   // iterations, save its state and call end(kStopped).
   bool stop_requested() const;
 
-  // Sends and writes everything, which may take as long as the disk does. Only the first call counts; later calls of
-  // all functions have no effect. `message`: why it ended; the error of a failed run.
-  void end(RunOutcome outcome, std::string message = {});
+  // Files of a checkpoint are complete in the directory: a storage soon has them too. Any thread.
+  void note_checkpoint();
+
+  // Sends, writes and stores everything, which may take as long as disk and storage do. Only the first call counts;
+  // later calls of all functions have no effect. `message`: why it ended; the error of a failed run. `is_interrupted`
+  // is asked on this thread while the storage gets the rest, and ends that early; what it lacks then is logged.
+  void end(RunOutcome outcome, std::string message = {}, const std::function<bool()>& is_interrupted = {});
   // Waits until everything passed in before was given to the session and to the files.
   void flush();
 

@@ -4,7 +4,6 @@
 
 #include "runtime/actor/lending.h"
 #include "runtime/log.h"
-#include "train/data/file_bytes.h"
 #include "tune/execution/trainable_registry.h"
 #include "tune/refusal.h"
 
@@ -287,7 +286,7 @@ std::future<void> Trainer::save_async(const std::filesystem::path& file) { retur
 
 void Trainer::load(const std::filesystem::path& file) {
   impl_->check_active();
-  const std::string bytes = read_file(file);
+  const std::string bytes = Impl::read_state(file);
   try {
     load_state(bytes);
   } catch (const Exception& exception) {

@@ -60,7 +60,9 @@ struct TrainerOptions {
   std::map<std::string, std::string> env = {};  // Environment of the workers.
   int64_t planned_epochs = 0;                   // For the estimate of the time left in lists; 0: unknown.
   bool report = true;                           // Shows the run on the dashboard and in `volador list experiments`.
-  std::string storage = {};  // Parent of the folder with result files. Default: ~/volador_results; "none": no files.
+  // Parent of the folder with result files. Default: ~/volador_results; "none": no files. An address, such as
+  // s3://bucket/prefix: the files are in the default folder, and copied to that storage.
+  std::string storage = {};
 };
 
 // Throws kInvalidArgument that names the option.
@@ -93,14 +95,15 @@ class Trainer {
   Metrics validate(const ValidateOptions& options = {});
 
   // Writes the state of rank 0 to a file that torch.load reads: models_state_dict, optimizers_state_dict,
-  // lr_schedulers_state_dict, and the place in the data. Replaces the file at once when it is complete.
+  // lr_schedulers_state_dict, and the place in the data. Replaces the file at once when it is complete. `file`: a path,
+  // or an address such as s3://bucket/prefix/digits.pt.
   void save(const std::filesystem::path& file);
   // As save(), while training goes on: the state is copied during the next forward and backward passes. The file has the
   // state of this moment and is complete when the future is ready; get() throws what save() would, kActorDied if rank 0
   // was lost meanwhile, and kApplication if a parameter was changed in a batch before step(). The trainer's end waits
   // for the file.
   std::future<void> save_async(const std::filesystem::path& file);
-  // Continues from such a file, with any number of workers.
+  // Continues from such a file or address, with any number of workers.
   void load(const std::filesystem::path& file);
   // The state as bytes of such a file.
   std::string state();

@@ -168,6 +168,8 @@ struct Trainer::Impl {
   }
 
   volador::Ref<StateBytes> state();
+  // `file`: a path, or the address of an object in a storage.
+  static std::string read_state(const std::filesystem::path& file);
   static void write_state(const std::filesystem::path& file, const volador::Ref<StateBytes>& state);
   void keep_state();
   std::future<void> save_async(const std::filesystem::path& file);

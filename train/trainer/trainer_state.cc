@@ -1,9 +1,13 @@
 #include "train/trainer/trainer_impl.h"
 
+#include <fmt/format.h>
 #include <torch/torch.h>
+
+#include <limits>
 
 #include "runtime/files/durable_file.h"
 #include "runtime/log.h"
+#include "runtime/storage/object_store.h"
 #include "train/data/file_bytes.h"
 #include "train/optim/state_dict.h"
 #include "tune/refusal.h"
@@ -32,6 +36,19 @@ Place place_of(const std::string& bytes) {
       "train::TorchTrainer?");
 }
 
+// An object of a storage.
+struct Stored {
+  std::unique_ptr<storage::ObjectStore> store;
+  std::string key;
+};
+
+// Throws kInvalidArgument: the address is none of an object; kNotFound: rclone is missing.
+Stored stored_at(const std::string& address) {
+  const auto place = tune::unwrap(storage::parse_storage_url(address)).parent();
+  if (!place) tune::throw_refusal(fmt::format("{}: expected the name of a file behind the bucket", address));
+  return {tune::unwrap(storage::open_object_store({place->first})), place->second};
+}
+
 }  // namespace
 
 volador::Ref<StateBytes> Trainer::Impl::state() {
@@ -39,9 +56,18 @@ volador::Ref<StateBytes> Trainer::Impl::state() {
   return of_rank_0([](const ActorHandle<RankActor>& actor) { return actor.call<&RankActor::stored_state>(); });
 }
 
+std::string Trainer::Impl::read_state(const std::filesystem::path& file) {
+  if (!storage::is_storage_url(file.string())) return read_file(file);
+  const Stored stored = stored_at(file.string());
+  return tune::unwrap(stored.store->read(stored.key, std::numeric_limits<size_t>::max(), {}));
+}
+
 void Trainer::Impl::write_state(const std::filesystem::path& file, const volador::Ref<StateBytes>& state) {
   const StateBytes bytes = state.get();
-  tune::unwrap(write_file_atomically(file, {bytes.data(), bytes.size()}));
+  const std::string_view content(bytes.data(), bytes.size());
+  if (!storage::is_storage_url(file.string())) return tune::unwrap(write_file_atomically(file, content));
+  const Stored stored = stored_at(file.string());
+  tune::unwrap(stored.store->write(stored.key, content, {}));
 }
 
 void Trainer::Impl::keep_state() {

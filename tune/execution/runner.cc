@@ -677,37 +677,13 @@ class Runner {
   BootTime started_{}, next_look_{}, next_report_{}, next_left_{};
 };
 
-// The copy of the run in a storage: the one of `place`, the storage_path, for a new run, else that of its directory.
-Result<std::unique_ptr<RunMirror>> mirror_of(const std::string& place, const ExperimentDirectory& directory,
-                                             bool resumes) {
-  std::optional<storage::StorageUrl> url;
-  if (resumes) {
-    auto known = storage_of_run(directory.path());
-    if (!known) return make_error(known.error());
-    url = std::move(*known);
-  } else if (storage::is_storage_url(place)) {
-    const auto parsed = storage::parse_storage_url(place);
-    if (!parsed) return make_error(parsed.error());
-    url = parsed->below(directory.key());
-    VOLADOR_TRY(write_storage_of_run(directory.path(), *url));
-  }
-  if (!url) return nullptr;
-  auto store = storage::open_object_store({*url});
-  if (!store) return make_error(store.error());
-  return RunMirror::start(std::move(*store), directory.path());
-}
-
 }  // namespace
 
 Result<Analysis> run_experiment(const RunnerEnvironment& environment, const TrainableRef& trainable,
                                 RunOptions options) {
-  const std::string place = options.storage_path.string();
-  if (storage::is_storage_url(place)) {
-    const auto url = storage::parse_storage_url(place);
-    if (!url) return make_error(url.error().code, fmt::format("storage_path: {}", url.error().message));
-    // A folder needs no copy; other storages have one of the run in the default folder.
-    options.storage_path = url->kind == storage::StorageKind::kFolder ? std::filesystem::path(url->prefix) : "";
-  }
+  const auto place = place_of_runs(options.storage_path.string());
+  if (!place) return make_error(place.error().code, fmt::format("storage_path: {}", place.error().message));
+  options.storage_path = place->folder;
   if (const std::string text = options.resume.string(); storage::is_storage_url(text)) {
     const auto url = storage::parse_storage_url(text);
     if (!url) return make_error(url.error().code, fmt::format("resume: {}", url.error().message));
@@ -729,8 +705,9 @@ Result<Analysis> run_experiment(const RunnerEnvironment& environment, const Trai
                              : ExperimentJournal::create(directory->path(), run.header);
   if (!journal) return make_error(journal.error());
   remove_interrupted_writes(directory->path().parent_path(), run.options.name, directory->path());
-  const bool copied = run.earlier.has_value() || run.options.storage_path.empty();
-  auto mirror = mirror_of(copied ? place : std::string(), *directory, run.earlier.has_value());
+  auto mirror = run.earlier     ? RunMirror::resume(*directory)
+                : place->copies ? RunMirror::start_new(*place->copies, *directory)
+                                : Result<std::unique_ptr<RunMirror>>(nullptr);
   if (!mirror) {
     // A new run has nothing but its empty directory yet.
     std::error_code ignored;

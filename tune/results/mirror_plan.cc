@@ -8,7 +8,12 @@ namespace {
 
 constexpr std::string_view kJournalName = "journal.vlj";
 
-bool is_mark(std::string_view path) { return path.ends_with("/checkpoint.json"); }
+// Of a trial's checkpoint in its folder, of a training run's beside it: checkpoints/checkpoint_000010.json.
+bool is_mark(std::string_view path) {
+  constexpr std::string_view kCheckpoints = "checkpoints/";
+  if (path.ends_with("/checkpoint.json")) return true;
+  return path.starts_with(kCheckpoints) && path.ends_with(".json") && path.find('/', kCheckpoints.size()) == path.npos;
+}
 
 }  // namespace
 

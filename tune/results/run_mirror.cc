@@ -11,7 +11,6 @@
 #include "runtime/files/durable_file.h"
 #include "runtime/files/passing_folder.h"
 #include "runtime/files/results_mode.h"
-#include "tune/results/experiment_directory.h"
 #include "tune/results/experiment_journal.h"
 
 namespace volador::tune {
@@ -55,7 +54,35 @@ Result<void> give_results_mode(const fs::path& directory) {
   return {};
 }
 
+// The storage of the run in this directory, from its storage.json; nullopt: none.
+Result<std::optional<storage::StorageUrl>> storage_of_run(const fs::path& directory) {
+  std::error_code code;
+  if (!fs::exists(directory / kStorageFile, code)) return std::nullopt;
+  const auto text = read_file(directory / kStorageFile, kStorageFileBytesMax);
+  if (!text) return make_error(text.error());
+  const auto json = nlohmann::json::parse(*text, nullptr, false);
+  if (!json.is_object() || !json.contains("url") || !json["url"].is_string())
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: it has no url; remove the file to go on without a storage",
+                                  (directory / kStorageFile).string()));
+  auto url = storage::parse_storage_url(json["url"].get<std::string>());
+  if (!url) return make_error(url.error());
+  return *url;
+}
+
+Result<void> write_storage_of_run(const fs::path& directory, const storage::StorageUrl& url) {
+  return write_file_atomically(directory / kStorageFile, nlohmann::json{{"url", url.text()}}.dump() + "\n");
+}
+
 }  // namespace
+
+Result<RunsPlace> place_of_runs(const std::string& storage_path) {
+  if (!storage::is_storage_url(storage_path)) return RunsPlace{storage_path};
+  auto url = storage::parse_storage_url(storage_path);
+  if (!url) return make_error(url.error());
+  if (url->kind == storage::StorageKind::kFolder) return RunsPlace{url->prefix};
+  return RunsPlace{.folder = {}, .copies = std::move(*url)};
+}
 
 RunMirror::RunMirror(std::unique_ptr<storage::ObjectStore> store, fs::path directory, const MirrorTimes& times)
     : store_(std::move(store)), directory_(std::move(directory)), times_(times) {}
@@ -68,6 +95,24 @@ Result<std::unique_ptr<RunMirror>> RunMirror::start(std::unique_ptr<storage::Obj
   VOLADOR_TRY(mirror->copy(false, {}));
   mirror->thread_ = std::jthread([one = mirror.get()](const std::stop_token& stop) { one->follow(stop); });
   return mirror;
+}
+
+Result<std::unique_ptr<RunMirror>> RunMirror::start_new(const storage::StorageUrl& copies,
+                                                        const ExperimentDirectory& directory) {
+  const storage::StorageUrl url = copies.below(directory.key());
+  VOLADOR_TRY(write_storage_of_run(directory.path(), url));
+  auto store = storage::open_object_store({url});
+  if (!store) return make_error(store.error());
+  return start(std::move(*store), directory.path());
+}
+
+Result<std::unique_ptr<RunMirror>> RunMirror::resume(const ExperimentDirectory& directory) {
+  const auto url = storage_of_run(directory.path());
+  if (!url) return make_error(url.error());
+  if (!*url) return nullptr;
+  auto store = storage::open_object_store({**url});
+  if (!store) return make_error(store.error());
+  return start(std::move(*store), directory.path());
 }
 
 RunMirror::~RunMirror() = default;
@@ -199,25 +244,6 @@ Result<fs::path> fetch_run(const std::string& text, const fs::path& folder) {
   if (!is_there) fs::rename(partial, local, code);
   if (!is_there && code) return make_error(file_error("write", local, code.value()));
   return local;
-}
-
-Result<std::optional<storage::StorageUrl>> storage_of_run(const fs::path& directory) {
-  std::error_code code;
-  if (!fs::exists(directory / kStorageFile, code)) return std::nullopt;
-  const auto text = read_file(directory / kStorageFile, kStorageFileBytesMax);
-  if (!text) return make_error(text.error());
-  const auto json = nlohmann::json::parse(*text, nullptr, false);
-  if (!json.is_object() || !json.contains("url") || !json["url"].is_string())
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: it has no url; remove the file to go on without a storage",
-                                  (directory / kStorageFile).string()));
-  auto url = storage::parse_storage_url(json["url"].get<std::string>());
-  if (!url) return make_error(url.error());
-  return *url;
-}
-
-Result<void> write_storage_of_run(const fs::path& directory, const storage::StorageUrl& url) {
-  return write_file_atomically(directory / kStorageFile, nlohmann::json{{"url", url.text()}}.dump() + "\n");
 }
 
 }  // namespace volador::tune

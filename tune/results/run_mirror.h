@@ -1,5 +1,5 @@
-// A copy of a run's directory in a storage (runtime/storage/), for runs with `storage_path="s3://bucket/prefix"`. The
-// program writes its results and checkpoints to its own disk as always, and a thread copies them:
+// A copy of a run's directory in a storage (runtime/storage/), for runs with `storage_path="s3://bucket/prefix"`, of
+// tuning and of training. The program writes its results and checkpoints to its own disk as always, and a thread copies them:
 // <storage_path>/<key of the run>/… has the same files. A failing storage does not stop the run.
 //
 //   <run>/storage.json      {"url": "s3://bucket/prefix/digits_2026-11-27_10-00-00"}: a resumed run goes on with the copy
@@ -20,9 +20,19 @@
 
 #include "runtime/result.h"
 #include "runtime/storage/object_store.h"
+#include "tune/results/experiment_directory.h"
 #include "tune/results/mirror_plan.h"
 
 namespace volador::tune {
+
+// Where new runs with a storage_path lie.
+struct RunsPlace {
+  std::filesystem::path folder;                    // Parent of their directories; empty: the default one.
+  std::optional<storage::StorageUrl> copies = {};  // Parent of their copies; none: the folder is all.
+};
+// `storage_path`: a path, or an address; empty: the default folder. A folder's address needs no copy. kInvalidArgument:
+// it is no valid address.
+[[nodiscard]] Result<RunsPlace> place_of_runs(const std::string& storage_path);
 
 struct MirrorTimes {
   std::chrono::milliseconds after_checkpoint{1'000};  // From a new checkpoint to its transfer,
@@ -37,6 +47,11 @@ class RunMirror {
   [[nodiscard]] static Result<std::unique_ptr<RunMirror>> start(std::unique_ptr<storage::ObjectStore> store,
                                                                 std::filesystem::path directory,
                                                                 const MirrorTimes& times = {});
+  // Starts the copy of a new run below `copies`, and notes its place in the directory.
+  [[nodiscard]] static Result<std::unique_ptr<RunMirror>> start_new(const storage::StorageUrl& copies,
+                                                                    const ExperimentDirectory& directory);
+  // Goes on with the copy of a resumed run; null: it has none.
+  [[nodiscard]] static Result<std::unique_ptr<RunMirror>> resume(const ExperimentDirectory& directory);
   // Ends a transfer that is in progress.
   ~RunMirror();
 
@@ -71,9 +86,5 @@ class RunMirror {
 // returns its path. A directory that is there already is used if its journal is at least as long, otherwise completed.
 // kNotFound: there is no run.
 [[nodiscard]] Result<std::filesystem::path> fetch_run(const std::string& url, const std::filesystem::path& folder);
-
-// The storage of the run in this directory, from its storage.json; nullopt: none.
-[[nodiscard]] Result<std::optional<storage::StorageUrl>> storage_of_run(const std::filesystem::path& directory);
-[[nodiscard]] Result<void> write_storage_of_run(const std::filesystem::path& directory, const storage::StorageUrl& url);
 
 }  // namespace volador::tune

@@ -22,7 +22,7 @@ import os
 import tempfile
 from typing import TYPE_CHECKING, Any
 
-from volador import _notebook, _runtime
+from volador import _core, _notebook, _runtime
 from volador.exceptions import InvalidArgumentError
 from volador.train import _controller, _progress, _session
 from volador.train._controller import Result
@@ -46,12 +46,14 @@ class TorchTrainer:
 
     config: passed to the function. num_cpus, num_gpus, memory (bytes), resources: of a worker. strategy: of the
     placement of the least workers, as placement_group(). name, storage: results lie in <storage>/<name>_<time>; default
-    ~/volador_results. metric, mode: what lists and the dashboard show. checkpoints_kept: number of checkpoints that are
+    ~/volador_results. With an address (s3://bucket/prefix, gs://…, azure://…) they are in ~/volador_results and are
+    copied to that storage, each checkpoint when it is complete. metric, mode: what lists and the dashboard show. checkpoints_kept: number of checkpoints that are
     not removed, those with the best checkpoint_score (a metric, by mode) or the newest; the last one is always kept.
     max_failures: workers that may be lost, -1: any number. retry_user_errors: an exception of the function counts as
     such a loss. backend: "auto" (NCCL where each worker has a whole GPU, else Gloo), "gloo", "nccl". env: variables of the workers.
     start_timeout: seconds without enough workers after which the run fails. hang_timeout: seconds after which a worker
-    that does not answer is ended. collective_timeout: seconds, of torch.distributed. resume_from: a checkpoint to begin with.
+    that does not answer is ended. collective_timeout: seconds, of torch.distributed. resume_from: a checkpoint to begin with, or
+    its path or address; reports go on with the number behind its own.
     progress: "auto" shows the run in the cell of a notebook, "silent" does not."""
 
     def __init__(
@@ -102,9 +104,12 @@ class TorchTrainer:
         if max_failures < -1:
             raise InvalidArgumentError(f"TorchTrainer: max_failures is {max_failures}; expected -1 (any number) or more")
         if resume_from is not None and not isinstance(resume_from, Checkpoint):
-            resume_from = Checkpoint(resume_from)
-        if resume_from is not None and not os.path.isdir(resume_from.path):
-            raise InvalidArgumentError(f"TorchTrainer: resume_from names {resume_from.path}, which is no folder; give the path of a Checkpoint")
+            place = os.fspath(resume_from)
+            resume_from = Checkpoint(place, 0 if "://" in place else _core.step_of_checkpoint(place))
+        if resume_from is not None and "://" not in resume_from.path and not os.path.isdir(resume_from.path):
+            raise InvalidArgumentError(
+                f"TorchTrainer: resume_from names {resume_from.path}, which is no folder; give the path of a Checkpoint, or its address in a storage"
+            )
         given = dict(config or {})
         parameters = inspect.signature(function).parameters.values()
         needed = [one for one in parameters if one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
@@ -151,7 +156,7 @@ class TorchTrainer:
 
 
 def _storage_path(storage: str) -> str:
-    """An absolute path; an address such as s3://bucket stays as it is, so that it is refused by its name."""
+    """An absolute path, or an address such as s3://bucket/prefix as it is."""
     return storage if "://" in storage else os.path.abspath(os.path.expanduser(storage))
 
 

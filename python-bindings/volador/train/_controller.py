@@ -11,6 +11,7 @@ import os
 import queue
 import re
 import shutil
+import tempfile
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,22 @@ class Controller:
     # ---- The thread that called fit().
 
     def run(self) -> Result:
+        with contextlib.ExitStack() as ends:
+            self._fetch_resumed(ends)
+            return self._run()
+
+    def _fetch_resumed(self, ends: contextlib.ExitStack) -> None:
+        """A checkpoint in a storage is read once, here; ranks get it as any other."""
+        resumed = self._options.resume_from
+        if resumed is None or "://" not in resumed.path:
+            return
+        folder = ends.enter_context(tempfile.TemporaryDirectory(prefix="volador-checkpoint-"))
+        step = _core.fetch_checkpoint(resumed.path, folder)
+        self._step = self._reported = resumed.step or step
+        self._progress = (0, self._step)
+        self._latest = Checkpoint(folder, self._step)
+
+    def _run(self) -> Result:
         options = self._options
         least = options.min_workers
         each = f"{least}" if least == options.max_workers else f"{least} to {options.max_workers}"
@@ -149,6 +166,7 @@ class Controller:
             directory=options.storage,
         )
         self._report: Any = report if self._display is None else self._display.around(report)
+        self._note_checkpoint = report.note_checkpoint
         folder = self._report.directory
         self._folder = os.path.join(folder, "checkpoints")
         os.makedirs(self._folder, exist_ok=True)
@@ -176,7 +194,7 @@ class Controller:
             raise self._error
         return Result(
             metrics=self._metrics,
-            checkpoint=self._latest,
+            checkpoint=self._kept[-1][0] if self._kept else options.resume_from,
             best_checkpoints=self._kept,
             path=folder,
             failures=self._policy.failures,
@@ -516,8 +534,10 @@ class Controller:
         folder = os.path.join(self._folder, f"checkpoint_{step:06d}")
         shutil.rmtree(folder, ignore_errors=True)
         os.rename(_session.pending_folder(self._folder, self._policy.generation, step), folder)
+        _core.write_checkpoint_mark(folder, step)
         self._latest = Checkpoint(folder, step)
         self._step = step
+        self._note_checkpoint()
         if self._display is not None:
             self._display.checkpoint(step)
         self._kept.append((self._latest, pending.metrics))
@@ -532,6 +552,8 @@ class Controller:
         older = self._kept[:-1]
         worst = older[0] if score is None else min(older, key=lambda kept: sign * _numbers(kept[1]).get(score, -sign * float("inf")))
         self._kept.remove(worst)
+        with contextlib.suppress(OSError):
+            os.remove(f"{worst[0].path}.json")
         shutil.rmtree(worst[0].path, ignore_errors=True)
 
 

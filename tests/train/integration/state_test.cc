@@ -5,10 +5,12 @@
 #include <signal.h>
 #include <train/train.h>
 
+#include <cstdlib>
 #include <fstream>
 #include <future>
 #include <string>
 
+#include "runtime/storage/storage_url.h"
 #include "tests/temporary_directory.h"
 
 namespace {
@@ -65,6 +67,44 @@ TEST_F(TrainerState, IsSavedAndLoadedAlthoughItIsLarge) {
   other.load(file("wide.pt"));
   EXPECT_EQ(other.step(), 2);
   EXPECT_TRUE(torch::equal(bias_of(train::from_bytes(other.state())), bias_of(saved)));
+}
+
+// VOLADOR_TEST_STORAGE: the address of an empty place; default: a folder.
+TEST_F(TrainerState, IsSavedToAStorageAndLoadedFromIt) {
+  const char* named = std::getenv("VOLADOR_TEST_STORAGE");
+  const auto url = volador::storage::parse_storage_url(named != nullptr ? named : "file://" + file("store"));
+  ASSERT_TRUE(url) << url.error().message;
+  const std::string scheme = url->kind == volador::storage::StorageKind::kFolder ? "file://" : "";
+  const auto at = [&](const char* name) { return scheme + url->below(name).text(); };
+  train::TorchTrainer<Wide> trainer(options_);
+  trainer.train({.num_steps = 1});
+  trainer.save(at("wide.pt"));
+  trainer.train({.num_steps = 1});
+  trainer.save_async(at("second.pt")).get();
+  const torch::Tensor now = bias_of(train::from_bytes(trainer.state())).clone();
+  train::TorchTrainer<Wide> other(options_);
+  other.load(at("second.pt"));
+  EXPECT_EQ(other.step(), 2);
+  EXPECT_TRUE(torch::equal(bias_of(train::from_bytes(other.state())), now));
+  other.load(at("wide.pt"));
+  EXPECT_EQ(other.step(), 1);
+  try {
+    other.load(at("third.pt"));
+    FAIL();
+  } catch (const volador::Exception& exception) {
+    EXPECT_EQ(exception.error().code, volador::ErrorCode::kNotFound) << exception.what();
+    EXPECT_THAT(exception.what(), HasSubstr("third.pt"));
+  }
+}
+
+TEST_F(TrainerState, NeedsTheNameOfAnObjectInAnAddress) {
+  train::TorchTrainer<Divided> trainer(options_);
+  try {
+    trainer.load("s3://models");
+    FAIL();
+  } catch (const volador::Exception& exception) {
+    EXPECT_THAT(exception.what(), HasSubstr("s3://models: expected the name of a file behind the bucket"));
+  }
 }
 
 TEST_F(TrainerState, OfAMomentIsWrittenWhileTrainingGoesOn) {
