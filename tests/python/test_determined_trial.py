@@ -134,6 +134,23 @@ def test_a_trial_that_waits_for_the_search_leaves_when_it_should(trial):
     assert head.names()[-2:] == ["ReportCheckpoint", "AcknowledgePreemption"]
 
 
+def test_a_profiled_trial_reports_where_the_time_of_its_batches_goes(trial, capsys):
+    head = trial(FakeHead([16]), {"profiling": {"enabled": True, "begin_on_batch": 5, "end_after_batch": 9, "sync_timings": False}})
+    assert _launch.main(["--trial"]) == 0
+    timings = metrics_of(head, "timing")
+    assert sorted(timings) == [8, 12]  # Batches 5 to 7, then 8 and 9; those before and behind are not measured.
+    assert "reduce_metrics" in timings[8]
+    for times in timings.values():
+        assert {"dataloader_next", "to_device", "train_batch", "samples_per_second"} <= set(times)
+        assert all(value > 0 for value in times.values())
+        parts = sum(value for name, value in times.items() if name != "samples_per_second")
+        assert times["samples_per_second"] == pytest.approx(32 / parts)
+    capsys.readouterr()
+    head = trial(FakeHead([16]), {"profiling": {"enabled": False}})
+    assert _launch.main(["--trial"]) == 0
+    assert metrics_of(head, "timing") == {}
+
+
 def test_a_script_without_a_length_in_the_configuration_decides_itself(trial, tmp_path, monkeypatch):
     head = trial(FakeHead([1]), {"searcher": {"name": "adaptive_asha", "metric": "validation_loss", "time_metric": "epochs", "max_time": 3}, "min_validation_period": None})
     with pytorch.init(hparams=HPARAMS) as context:

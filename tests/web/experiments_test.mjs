@@ -89,6 +89,17 @@ try {
       equal(made.trials, 3, "its trials");
       check(made.original_config.includes("name: two   # a name"), "the text as it was written");
     },
+    "the page of a trial shows where the time of its batches goes, and what its job uses": async () => {
+      await until("the first one is completed", async () => (await experiment(first)).state === "COMPLETED", 90_000);
+      const { run: name } = await experiment(first);
+      const { rows: trials } = await answer(`/api/v1/determined/experiments/${first}/trials`);
+      await go(`/experiments/${name}/trials/trial-${trials[0].id}`);
+      const card = page.locator(".card", { hasText: "Time of a batch" });
+      await until("its parts", async () => (await card.locator(".legend").textContent().catch(() => "")).includes("train_batch()"));
+      equal((await card.locator(".legend li").allTextContents()).join("; "), "next batch 8%; to the device 4%; train_batch() 83%; metrics 4%", "their shares in the last report");
+      await page.waitForSelector(".card:has-text('Samples a second') canvas");
+      await page.waitForSelector(".card:has-text('Resource')");
+    },
     "a fork takes the configuration and the code, and the difference of both is shown": async () => {
       const { run: name } = await experiment(first);
       await go(`/experiments/${name}`);
@@ -269,7 +280,8 @@ try {
     },
     "no part has findings of axe, in both languages, both themes and on a phone": async () => {
       const { run: name } = await experiment(first);
-      await pages.axe(axe_source, ["/new_experiment", `/experiments/${name}?tab=configuration&show=differences`, `/experiments/${name}?tab=code`, `/experiments/${name}?tab=checkpoints`, `/experiments/${name}`, "/experiments?of=configured", "/projects", "/projects?of=workspaces", "/projects/vision/faces"]);
+      const { rows: trials } = await answer(`/api/v1/determined/experiments/${first}/trials`);
+      await pages.axe(axe_source, [`/experiments/${name}/trials/trial-${trials[0].id}`, "/new_experiment", `/experiments/${name}?tab=configuration&show=differences`, `/experiments/${name}?tab=code`, `/experiments/${name}?tab=checkpoints`, `/experiments/${name}`, "/experiments?of=configured", "/projects", "/projects?of=workspaces", "/projects/vision/faces"]);
     },
     "nothing went wrong in the console, and no other host was asked": async () => {
       equal(wrong.join("\n"), "", "the console");

@@ -51,6 +51,8 @@ export const configured_id = (name: string, directory: string | undefined): stri
 
 // The trial of a row: "trial-17".
 export const trial_row = (trial: number) => `trial-${trial}`;
+// The number of a trial, from the id of its row; null: it is none of an experiment of a configuration.
+export const configured_trial = (row: string): string | null => /^trial-(\d+)$/.exec(row)?.[1] ?? null;
 
 export type Act = "activate" | "pause" | "cancel" | "kill" | "archive" | "unarchive" | "delete";
 

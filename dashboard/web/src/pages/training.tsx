@@ -11,7 +11,7 @@ import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { over_time, type Line } from "../charts/lines";
 import { StackedBars, type Part } from "../charts/stacked";
-import { Card, Copy, Empty, Meter, RowLink, Select, State, count, num, resources_text, share, span, Toggle } from "../ui/parts";
+import { Card, Copy, Empty, Meter, RowLink, Select, State, count, num, resources_text, seconds, share, span, Toggle } from "../ui/parts";
 import { Table, type Column } from "../ui/table";
 import { TrainingTime } from "./training_time";
 import { awaited, binned, doing_of, first_line, kStepMetrics, kStepParts, metric_groups, parts_of, phase_of, progress_of, rank_of, splits_of, workers_asked, workers_text, type RunParts } from "./training_rows";
@@ -45,7 +45,6 @@ export function Training({ experiment, trials }: { experiment: Experiment; trial
 }
 
 const elapsed = ({ run }: RunParts) => (run?.started_ms ? (run.ended_ms ?? head_now()) - run.started_ms : null);
-const seconds = (value: number): string => (value === 0 ? "0" : value < 1e-3 ? t("tasks.us", { n: num(Number((value * 1e6).toPrecision(3))) }) : value < 1 ? t("tasks.ms", { n: num(Number((value * 1e3).toPrecision(3))) }) : value < 60 ? t("train.s", { n: num(Number(value.toPrecision(3))) }) : span(value * 1000));
 const epochs_text = (epochs: number) => num(Math.floor(epochs * 10) / 10);
 
 // What the run does or waits for, in a sentence of the page; below it the program's own words.

@@ -9,6 +9,8 @@ import { link, query, set_query } from "../router";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { Card, Copy, Facts, Failed, Head, Loading, Select, Toggle, count, num } from "../ui/parts";
+import { use_loaded } from "../ui/loaded";
+import { configured_id, configured_trial } from "./configured";
 import { Control } from "./control";
 import { TrialDownloads } from "./downloads";
 import { Media } from "./media";
@@ -33,6 +35,8 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
 function Found({ trial, experiment, trail }: { trial: Trial; experiment: Experiment; trail: { text: string; path: string[] }[] }) {
   const { files, error } = use_trial_files(experiment, trial);
   const name = experiment.name;
+  const configured = configured_id(name, experiment.directory) && configured_trial(trial.id);
+  const profile = use_loaded(configured ? () => import("./trial_profile") : null);
   const config = JSON.stringify(trial.config, null, 2);
   return (
     <>
@@ -48,7 +52,7 @@ function Found({ trial, experiment, trail }: { trial: Trial; experiment: Experim
               </dl>
             </Card>
             {files && <Media experiment={experiment} trial={trial} files={files} />}
-            {!session.value?.view && <UsageCharts of={{ experiment: name, trial: trial.id }} ended={has_ended(trial)} />}
+            {configured ? profile && <profile.TrialProfile trial={configured} ended={has_ended(trial)} /> : !session.value?.view && <UsageCharts of={{ experiment: name, trial: trial.id }} ended={has_ended(trial)} />}
             {!session.value?.view && <Card title={t("trial.history")}><Explained id={trial.id} version={trial.status + (has_ended(trial) ? "" : Math.floor(trial.step / 10))} known={trial.error ? undefined : trial.reason} with_error={Boolean(trial.error)} /></Card>}
           </div>
           <div class="stack side">

@@ -19,6 +19,8 @@ export const rate = (bytes_per_s: number | null | undefined) => `${size(bytes_pe
 export const celsius = (value: number) => `${num(Math.round(value))} °C`;
 export const watts = (value: number) => `${num(value < 100 ? Math.round(value * 10) / 10 : Math.round(value))} W`;
 export const span = (ms: number | null | undefined) => format.duration(ms, locale());
+// Three digits with a unit, from microseconds on.
+export const seconds = (value: number): string => (value === 0 ? "0" : value < 1e-3 ? t("tasks.us", { n: num(Number((value * 1e6).toPrecision(3))) }) : value < 1 ? t("tasks.ms", { n: num(Number((value * 1e3).toPrecision(3))) }) : value < 60 ? t("train.s", { n: num(Number(value.toPrecision(3))) }) : span(value * 1000));
 export const share = (part: number) => format.percent(part, locale());
 
 export const amount = (resource: string, value: number) => (resource === "memory" || resource.endsWith("_bytes") ? size(value) : num(value));

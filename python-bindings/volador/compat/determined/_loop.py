@@ -11,11 +11,11 @@ import pickle
 import sys
 from typing import TYPE_CHECKING, Any
 
-from volador.compat.determined import core, errors, util
+from volador.compat.determined import _profiler, core, errors, util
 from volador.compat.determined._units import Epoch, TrainUnit
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from volador.compat.determined._plan import Plan
     from volador.compat.determined._trial_context import TrialContext
@@ -71,6 +71,16 @@ class Loop(abc.ABC):
         self._plan = plan
         self._chief = context.distributed.rank == 0
         self._state = TrialState(trial_id=plan.trial_id)
+        self._timings = self._timings_of(context, plan) if context._profiling is not None and self._chief else None
+
+    def _timings_of(self, context: TrialContext, plan: Plan) -> _profiler.Timings:
+        assert context._profiling is not None
+        size = context._batch_sizes[1] if context._batch_sizes is not None else plan.global_batch_size
+        return _profiler.Timings(context._profiling, size, self._synchronize())
+
+    def _timed(self, part: str) -> contextlib.AbstractContextManager[None]:
+        """For a block whose time the trial's profile states."""
+        return _profiler.NOTHING if self._timings is None else self._timings.part(part)
 
     # What a framework's trainer does; all processes call these.
 
@@ -99,6 +109,10 @@ class Loop(abc.ABC):
     @abc.abstractmethod
     def _write_checkpoint(self) -> str:
         """Stores one and returns its id."""
+
+    def _synchronize(self) -> Callable[[], object] | None:
+        """Waits for the device, which works behind the program; None: it does not."""
+        return None
 
     def _on_checkpoint_stored(self, uuid: str) -> None:  # noqa: B027
         """After the checkpoint is in the storage."""
@@ -219,12 +233,13 @@ class Loop(abc.ABC):
         until = min((state.batches_trained // every + 1) * every for _, every in periods) if periods else sys.maxsize
         metrics: list[Any] = []
         hit: set[str] = set()
-        for batch_idx, batch in batches:
+        for batch_idx, batch in batches if self._timings is None else self._timings.batches(batches):
             epoch_idx, in_epoch = divmod(batch_idx, epoch_len)
             context._current_batch_idx = batch_idx
             if in_epoch == 0:
                 self._on_epoch_start(epoch_idx)
-            metrics.append(self._train_batch(batch, epoch_idx, batch_idx))
+            with self._timed("train_batch"):
+                metrics.append(self._train_batch(batch, epoch_idx, batch_idx))
             trained = state.batches_trained = batch_idx + 1
             if trained >= until:
                 hit.update(kind for kind, every in periods if trained % every == 0)
@@ -239,7 +254,10 @@ class Loop(abc.ABC):
                 hit.add("train")
             if hit:
                 break
-        self._report_training(metrics)
+        with self._timed("reduce_metrics"):
+            self._report_training(metrics)
+        if self._timings is not None and (times := self._timings.take()):
+            self._core.train._report(_profiler.GROUP, self._state.batches_trained, times)
         return [kind for kind, _ in kinds if kind in hit]
 
     # Validation.

@@ -13,7 +13,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from volador.compat.determined import _info, core, errors, util
+from volador.compat.determined import _info, _profiler, core, errors, util
 from volador.compat.determined._plan import trial_info
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ class TrialContext:
         self._stop_requested = False
         self._enable_tensorboard_logging = enable_tensorboard_logging
         self._tbd_writer: Any = None
+        self._profiling: _profiler.Profiling | None = _profiler.profiling_of(exp_conf or {})
 
     # What was configured.
 

@@ -1,7 +1,7 @@
 """Determined's Core API: reports, checkpoints, lengths and messages for programs with a loop of their own."""
 
 from volador.compat.determined.core._checkpoint import CheckpointContext, DownloadMode, DummyCheckpointContext
-from volador.compat.determined.core._context import Context, init
+from volador.compat.determined.core._context import Context, ProfilerContext, init
 from volador.compat.determined.core._distributed import DistributedContext, DummyDistributedContext
 from volador.compat.determined.core._preempt import DummyPreemptContext, PreemptContext, PreemptMode
 from volador.compat.determined.core._searcher import (
@@ -28,6 +28,7 @@ __all__ = [
     "EarlyExitReason",
     "PreemptContext",
     "PreemptMode",
+    "ProfilerContext",
     "SearcherContext",
     "SearcherMode",
     "SearcherOperation",

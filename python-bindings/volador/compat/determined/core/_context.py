@@ -40,6 +40,7 @@ class Context:
         self.preempt: PreemptContext = preempt or PreemptContext(self.distributed)
         self.train: TrainContext = train or TrainContext(distributed=self.distributed)
         self.searcher: SearcherContext = searcher or SearcherContext(self.distributed)
+        self.profiler = ProfilerContext()
         self._upload_events = upload_events
 
     def __enter__(self) -> Context:
@@ -57,6 +58,20 @@ class Context:
             self.train.report_early_exit(EarlyExitReason.INVALID_HP)
             _logger.warning("InvalidHP ends the trial without a failure: %s", value)
             sys.exit(0)
+
+
+class ProfilerContext:
+    """Kept for programs that turn it on: nodes always record the use of CPU, memory and GPUs of a trial, which its page shows."""
+
+    def on(self, sampling_interval: float = 1, samples_per_report: int = 10) -> None:
+        """ValueError: a number that is not above 0."""
+        for name, value in (("sampling_interval", sampling_interval), ("samples_per_report", samples_per_report)):
+            if not value > 0:
+                raise ValueError(f"profiler.on: {name}: expected a number above 0, got {value!r}")
+        _logger.debug("the nodes record the use of resources")
+
+    def off(self) -> None:
+        """No effect."""
 
 
 def default_storage() -> str:

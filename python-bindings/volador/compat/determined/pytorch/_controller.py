@@ -20,7 +20,7 @@ from volador.compat.determined.pytorch._reducer import Reducer, reducers_of
 from volador.compat.determined.pytorch._trial import PyTorchTrial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from volador.compat.determined._plan import Plan
     from volador.compat.determined.pytorch._context import PyTorchTrialContext, TorchContext
@@ -39,6 +39,9 @@ class TorchLoop(Loop):
         self._callbacks: dict[str, PyTorchCallback] = trial.build_callbacks()
         self._epoch_start_takes_index = {name: bool(signature(each.on_training_epoch_start).parameters) for name, each in self._callbacks.items()}
         self._shuffle_seed = 0
+
+    def _synchronize(self) -> Callable[[], object] | None:
+        return torch.cuda.synchronize if self._context.device.type == "cuda" else None
 
     # Start.
 
@@ -247,7 +250,8 @@ class Controller(TorchLoop):
     def _train_batch(self, batch: Any, epoch_idx: int, batch_idx: int) -> dict[str, Any]:
         context = self._context
         if context.experimental._auto_to_device:
-            batch = context.to_device(batch)
+            with self._timed("to_device"):
+                batch = context.to_device(batch)
         steps = True
         if context._aggregation_frequency > 1:
             steps = context._should_communicate_and_update()
@@ -260,8 +264,9 @@ class Controller(TorchLoop):
         if steps:
             if context._scaler is not None and context.experimental._auto_amp:
                 context._scaler.update()
-            for scheduler in context.lr_schedulers:
-                scheduler._after_batch(batch_idx, context._aggregation_frequency, context._length())
+            with self._timed("step_lr_schedulers"):
+                for scheduler in context.lr_schedulers:
+                    scheduler._after_batch(batch_idx, context._aggregation_frequency, context._length())
         return _metrics.kept(metrics)
 
     def _evaluate_data(self) -> dict[str, Any]:

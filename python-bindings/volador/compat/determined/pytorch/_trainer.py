@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch  # type: ignore[import-not-found, unused-ignore]
 import torch.distributed as dist  # type: ignore[import-not-found, unused-ignore]
 
-from volador.compat.determined import core
+from volador.compat.determined import _profiler, core
 from volador.compat.determined._plan import plan_of
 from volador.compat.determined._trial_context import open_context, set_random_seeds
 from volador.compat.determined._units import Batch, TrainUnit
@@ -72,8 +72,10 @@ class Trainer:
         self._context = context
 
     def configure_profiler(self, sync_timings: bool, enabled: bool, begin_on_batch: int, end_after_batch: int) -> None:
-        """No effect: there is no system profiler here; context.set_profiler() has PyTorch's."""
-        _logger.info("configure_profiler has no effect; use context.set_profiler()")
+        """Instead of `profiling` of the configuration: reports where the time of the batches from begin_on_batch to end_after_batch goes, in the group
+        "timing". sync_timings: waits for the GPU at both ends of a part. The use of CPU, memory and GPUs is always recorded; context.set_profiler()
+        has PyTorch's profiler."""
+        self._context._profiling = _profiler.Profiling(begin_on_batch, end_after_batch, sync_timings) if enabled else None
 
     def fit(
         self,
