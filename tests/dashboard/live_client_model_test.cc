@@ -10,6 +10,7 @@
 #include <set>
 
 #include "dashboard/live_client.h"
+#include "tests/how_many.h"
 
 namespace volador::dashboard {
 namespace {
@@ -209,7 +210,7 @@ class SubscriptionModel {
 
 TEST(LiveClientModel, ThePageHoldsWhatTheServerHoldsWheneverItIsToldThatItIsCurrent) {
   const uint64_t first = std::random_device{}() % 1'000'000;
-  for (uint64_t seed = first; seed < first + 50; ++seed) {
+  for (uint64_t seed = first; seed < first + how_many(50U, 5U); ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     SubscriptionModel model(seed);
     for (int i = 0; i < 400 && !::testing::Test::HasFatalFailure(); ++i) model.step();

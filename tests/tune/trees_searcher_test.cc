@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "tests/how_many.h"
 #include "tests/tune/searcher_runs.h"
 #include "tune/searchers/variant_searcher.h"
 
@@ -30,27 +31,30 @@ double training_loss(const Config& config) {
          std::pow(std::log10(config.real("rate")) + 3, 2) / 2 + std::abs(config.real("decay") - 0.3);
 }
 
+constexpr uint32_t kSearches = how_many(4U, 1U);
+
 TEST(Trees, EachKindFindsBetterTrialsThanRandomSearch) {
   double random = 0;
-  for (uint64_t seed = 0; seed < 4; ++seed)
-    random += least(search(*made_of(random_search(), kTraining, seed), 50, training_loss), training_loss) / 4;
+  for (uint64_t seed = 0; seed < kSearches; ++seed)
+    random += least(search(*made_of(random_search(), kTraining, seed), 50, training_loss), training_loss) / kSearches;
   for (const TreeKind kind : kTreeKinds) {
     double found = 0;
-    for (uint64_t seed = 0; seed < 4; ++seed)
-      found += least(search(*made_of(trees({.kind = kind}), kTraining, seed), 50, training_loss), training_loss) / 4;
+    for (uint64_t seed = 0; seed < kSearches; ++seed)
+      found +=
+          least(search(*made_of(trees({.kind = kind}), kTraining, seed), 50, training_loss), training_loss) / kSearches;
     EXPECT_LT(found, kind == TreeKind::kBoosted ? random : random / 2) << static_cast<int>(kind);
   }
 }
 
 TEST(Trees, EachAcquisitionFunctionFindsBetterTrialsThanRandomSearch) {
   double random = 0;
-  for (uint64_t seed = 0; seed < 4; ++seed)
-    random += least(search(*made_of(random_search(), kTraining, seed), 50, training_loss), training_loss) / 4;
+  for (uint64_t seed = 0; seed < kSearches; ++seed)
+    random += least(search(*made_of(random_search(), kTraining, seed), 50, training_loss), training_loss) / kSearches;
   for (const Acquisition function : {Acquisition::kPi, Acquisition::kLcb, Acquisition::kHedge}) {
     double found = 0;
-    for (uint64_t seed = 0; seed < 4; ++seed) {
+    for (uint64_t seed = 0; seed < kSearches; ++seed) {
       const auto searcher = made_of(trees({.acquisition = {.function = function}}), kTraining, seed);
-      found += least(search(*searcher, 50, training_loss), training_loss) / 4;
+      found += least(search(*searcher, 50, training_loss), training_loss) / kSearches;
     }
     EXPECT_LT(found, function == Acquisition::kPi ? random : random / 2) << static_cast<int>(function);
   }

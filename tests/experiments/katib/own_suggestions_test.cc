@@ -9,6 +9,7 @@
 #include "experiments/katib/algorithm_settings.h"
 #include "experiments/katib/parameter_space.h"
 #include "tests/experiments/katib/request_of.h"
+#include "tests/how_many.h"
 
 namespace volador::experiments::katib {
 namespace {
@@ -447,12 +448,13 @@ double valley_loss(const Values& values) {
 TEST(BayesianOptimization, EachEstimatorAndEachFunctionBeatsRandomSearch) {
   const auto best = [](const std::string& algorithm, const std::string& setting, const std::string& value) {
     double sum = 0;
-    for (const char* state : {"1", "2", "3"}) {
-      std::vector<std::pair<std::string, std::string>> settings{{"random_state", state}};
+    constexpr int kSearches = how_many(3, 1);
+    for (int state = 1; state <= kSearches; ++state) {
+      std::vector<std::pair<std::string, std::string>> settings{{"random_state", std::to_string(state)}};
       if (!setting.empty()) settings.emplace_back(setting, value);
       auto experiment = plane_experiment(algorithm, settings);
       add_list(experiment, "opt", wire::CATEGORICAL, {"sgd", "adam", "ftrl"});
-      sum += best_loss(experiment, 40, 2, valley_loss) / 3;
+      sum += best_loss(experiment, 40, 2, valley_loss) / kSearches;
     }
     return sum;
   };

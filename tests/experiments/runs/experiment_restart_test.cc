@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "tests/experiments/runs/experiment_harness.h"
+#include "tests/how_many.h"
 
 namespace volador::experiments {
 namespace {
@@ -116,10 +117,11 @@ TEST_P(ExperimentRestart, GoesOnAfterEveryAction) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Seeds, ExperimentRestart, testing::Range<uint64_t>(1, 10));
+INSTANTIATE_TEST_SUITE_P(Seeds, ExperimentRestart, testing::Range<uint64_t>(1, how_many(10, 4)));
 
 TEST(ExperimentRestarts, SimulationsEnd) {
-  for (uint64_t seed = 100; seed < 115; ++seed) simulate(asha_config(30, 6, "max_restarts: 1\n"), seed, Head::kStays);
+  for (uint64_t seed = 100; seed < how_many(115U, 104U); ++seed)
+    simulate(asha_config(30, 6, "max_restarts: 1\n"), seed, Head::kStays);
 }
 
 // The search of many trials is written as steps; its snapshot follows now and then.
