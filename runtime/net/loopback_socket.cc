@@ -29,9 +29,8 @@ Result<UniqueFd> listen_on_loopback(uint16_t port, int type) {
       ::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
       ::listen(listener.get(), SOMAXCONN) == 0)
     return listener;
-  return make_error(
-      ErrorCode::kUnavailable,
-      fmt::format("port {} of 127.0.0.1 cannot be opened: {}", port, std::generic_category().message(errno)));
+  return make_error(ErrorCode::kUnavailable, fmt::format("port {} of 127.0.0.1 cannot be opened: {}", port,
+                                                         std::generic_category().message(errno)));
 }
 
 UniqueFd connect_to_loopback(uint16_t port) {
@@ -53,8 +52,7 @@ Result<uint16_t> free_loopback_port() {
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in any = loopback(0);
   if (!socket || ::bind(socket.get(), reinterpret_cast<const sockaddr*>(&any), sizeof any) != 0)
-    return make_error(ErrorCode::kUnavailable,
-                      fmt::format("no free port: {}", std::generic_category().message(errno)));
+    return make_error(ErrorCode::kUnavailable, fmt::format("no free port: {}", std::generic_category().message(errno)));
   return port_of(socket);
 }
 

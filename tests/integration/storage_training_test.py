@@ -91,7 +91,7 @@ class Training(storages.WithMoto):
         self.assertNotIn(pathlib.Path("checkpoints/checkpoint_000002.json"), there)
         self.assertRegex(told["errors"]["absent"], r"checkpoint_000009\?\S+: no complete checkpoint is there; volador storage ls 's3://models/training/\S+' lists what is")
         self.assertRegex(told["errors"]["bucket"], r'^storage: cannot list s3://nowhere/training/\S+: there is no bucket "nowhere"')
-        self.assertIn("storage: s4://models/x", told["errors"]["scheme"])
+        self.assertIn("storage: s4://: unknown kind of storage; did you mean s3?", told["errors"]["scheme"])
         runs = sorted(path.name for path in (self.home.path / "volador_results").iterdir())
         self.assertEqual(len(runs), 3, runs)  # Those that were refused left nothing.
 

@@ -99,6 +99,8 @@ try {
       equal((await card.locator(".legend li").allTextContents()).join("; "), "next batch 8%; to the device 4%; train_batch() 83%; metrics 4%", "their shares in the last report");
       await page.waitForSelector(".card:has-text('Samples a second') canvas");
       await page.waitForSelector(".card:has-text('Resource')");
+      equal(await page.locator(".card", { hasText: "Last metrics" }).locator("dt").allTextContents().then((all) => all.join()), "loss", "metrics with a last value");
+      await until("its checkpoint", async () => /[0-9a-f]{8}batch 20, 4(\.0)? KiB/.test(await page.locator(".card", { hasText: "Checkpoints" }).textContent()));
     },
     "a fork takes the configuration and the code, and the difference of both is shown": async () => {
       const { run: name } = await experiment(first);

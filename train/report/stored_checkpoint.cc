@@ -42,9 +42,8 @@ Result<void> check_sizes(const std::string& what, const CheckpointMark& mark, co
     std::error_code code;
     const auto there = fs::file_size(folder / file, code);
     if (!code && static_cast<int64_t>(there) == bytes) continue;
-    return make_error(ErrorCode::kUnavailable,
-                      fmt::format("{}: {} came with {} bytes, its mark says {}; read it again", what, file,
-                                  code ? 0 : there, bytes));
+    return make_error(ErrorCode::kUnavailable, fmt::format("{}: {} came with {} bytes, its mark says {}; read it again",
+                                                           what, file, code ? 0 : there, bytes));
   }
   return {};
 }

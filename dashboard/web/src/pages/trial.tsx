@@ -35,6 +35,9 @@ export function TrialPage({ name, id }: { name: string; id: string }) {
 function Found({ trial, experiment, trail }: { trial: Trial; experiment: Experiment; trail: { text: string; path: string[] }[] }) {
   const { files, error } = use_trial_files(experiment, trial);
   const name = experiment.name;
+  // Curves of a configuration have more: those of other groups.
+  const known = metrics([trial], experiment);
+  const last = known.some((metric) => typeof trial.metrics?.[metric] === "number") ? known.filter((metric) => trial.metrics?.[metric] !== undefined) : known;
   const configured = configured_id(name, experiment.directory) && configured_trial(trial.id);
   const profile = use_loaded(configured ? () => import("./trial_profile") : null);
   const config = JSON.stringify(trial.config, null, 2);
@@ -45,10 +48,10 @@ function Found({ trial, experiment, trail }: { trial: Trial; experiment: Experim
         {(trial.error || trial.reason) && <p class={`reason tone-${trial.error ? "bad" : "calm"}`}>{why_of(trial)}</p>}
         <div class="columns">
           <div class="stack">
-            <TrialCurve trial={trial} experiment={experiment} names={metrics([trial], experiment)} />
+            <TrialCurve trial={trial} experiment={experiment} names={known} />
             <Card title={t("trial.metrics")}>
               <dl class="config wide">
-                {metrics([trial], experiment).map((metric) => <div key={metric}><dt>{metric}</dt><dd class="num">{num(trial.metrics?.[metric])}</dd></div>)}
+                {last.map((metric) => <div key={metric}><dt>{metric}</dt><dd class="num">{num(trial.metrics?.[metric])}</dd></div>)}
               </dl>
             </Card>
             {files && <Media experiment={experiment} trial={trial} files={files} />}
@@ -57,7 +60,7 @@ function Found({ trial, experiment, trail }: { trial: Trial; experiment: Experim
           </div>
           <div class="stack side">
             <ConfigCard trial={trial} experiment={experiment} />
-            <TrialFiles experiment={experiment} trial={trial} files={files} error={error} />
+            {configured ? profile && <profile.TrialCheckpoints trial={configured} run={name} ended={has_ended(trial)} /> : <TrialFiles experiment={experiment} trial={trial} files={files} error={error} />}
             <Card title={t("trial.about")}>
               <Facts of={[
                 ["experiment.one", <a href={link(["experiments", name])}>{name}</a>], ["col.step", count(trial.step)],

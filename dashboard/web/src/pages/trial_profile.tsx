@@ -1,13 +1,15 @@
 // Where the time of a trial of a configuration goes, as its program reports it, and what its job uses. Loaded with the trial's page.
 import { useMemo } from "preact/hooks";
 import { session } from "../api";
-import { locale } from "../i18n";
+import { locale, t } from "../i18n";
 import { use_answer } from "../live/poll";
 import { dark } from "../prefs";
 import { group_color } from "../charts/colors";
 import { LineChart } from "../charts/line_chart";
 import { StackedBars, type Part } from "../charts/stacked";
-import { Card, count, seconds, share } from "../ui/parts";
+import { link } from "../router";
+import { Card, count, seconds, share, size } from "../ui/parts";
+import type { Checkpoint } from "./configured";
 import { d } from "./configured_texts";
 import { RankCurves } from "./job_curves";
 import type { Job } from "./job_rows";
@@ -54,6 +56,24 @@ function Timings({ trial, ended }: { trial: string; ended: boolean }) {
         </Card>
       )}
     </>
+  );
+}
+
+const kCheckpoints = 8;
+
+// The newest ones that are in the storage.
+export function TrialCheckpoints({ trial, run, ended }: { trial: string; run: string; ended: boolean }) {
+  const { answer } = use_answer<{ rows: Checkpoint[] }>(`/api/v1/determined/trials/${trial}/checkpoints?page_size=1000&fields=id,batches,bytes,state`, ended ? kEndedEvery : kEvery);
+  if (!answer) return null;
+  const kept = answer.rows.filter((one) => one.state === "COMPLETED");
+  return (
+    <Card title={d("checkpoints")} action={<a class="more" href={link(["experiments", run], { tab: "checkpoints" })}>{t("more.open")}</a>}>
+      {!kept.length ? <p class="quiet-line">{d("none")}</p> : (
+        <dl class="config wide">
+          {kept.slice(0, kCheckpoints).map((one) => <div key={one.id}><dt><code title={one.id}>{one.id.slice(0, 8)}</code></dt><dd class="num">{p("checkpoint", { batches: count(one.batches), size: size(one.bytes) })}</dd></div>)}
+        </dl>
+      )}
+    </Card>
   );
 }
 

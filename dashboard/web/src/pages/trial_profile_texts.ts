@@ -9,6 +9,7 @@ export const p = texts_of({
   "train_batch": "train_batch()",
   "step_lr_schedulers": "schedulers",
   "reduce_metrics": "metrics",
+  "checkpoint": "batch {batches}, {size}",
   "off": "Where the time of a batch goes is measured with profiling: {enabled: true} in the configuration of a trial class.",
 }, {
   "timings": "每批耗时",
@@ -19,5 +20,6 @@ export const p = texts_of({
   "train_batch": "train_batch()",
   "step_lr_schedulers": "学习率调度",
   "reduce_metrics": "汇总指标",
+  "checkpoint": "第 {batches} 批，{size}",
   "off": "在试验类的配置中写 profiling: {enabled: true}，即可测量每批的耗时分布。",
 });
