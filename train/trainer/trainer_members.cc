@@ -404,7 +404,9 @@ void Trainer::Impl::perform(const elastic::AskStatus& action) {
         .then([box, id, ranks = asked_ranks, generation, round = action.round](Result<RankView> view) {
           box->post([id, ranks, generation, round, view = std::move(view)](Impl& impl) {
             if (!view) return impl.handle(elastic::NoStatus{id, round});
-            if (const auto member = impl.members.find(id); member != impl.members.end()) member->second.seen = *view;
+            // An answer that comes after the segment's end is not what the rank does now.
+            if (const auto member = impl.members.find(id); member != impl.members.end() && !impl.is_finished)
+              member->second.seen = *view;
             const RankStatus& status = view->loop;
             if (const auto member = impl.members.find(id); impl.report != nullptr && member != impl.members.end()) {
               impl.report->rank_activity({.rank = member->second.rank,
