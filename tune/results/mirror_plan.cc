@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::string_view kJournalName = "journal.vlj";
 
-// Of a trial's checkpoint in its folder, of a training run's beside it: checkpoints/checkpoint_000010.json.
+// Whether the file is the manifest of a checkpoint: in the folder of a trial's, beside the folder of a training run's,
+// as checkpoints/checkpoint_000010.json.
 bool is_mark(std::string_view path) {
   constexpr std::string_view kCheckpoints = "checkpoints/";
   if (path.ends_with("/checkpoint.json")) return true;

@@ -27,7 +27,7 @@ namespace {
 constexpr int64_t kLogBytesMax = 8 << 20;  // For each of two files.
 constexpr size_t kLastLineMax = 500;
 constexpr const char* kOwnerVariable = "VOLADOR_SERVICE_OWNER";
-constexpr const char* kRunVariable = "VOLADOR_SERVICE_RUN";  // Of one process and its children.
+constexpr const char* kRunVariable = "VOLADOR_SERVICE_RUN";  // Identifies one process and its children.
 constexpr std::chrono::seconds kLeftServicesPatience{2};     // Killed processes are gone far sooner.
 constexpr int kKillsMost = 5;                                // While it is looked for them, processes may start others.
 

@@ -33,7 +33,7 @@ TEST(LoopbackSocket, SendingEndsWherePeerIsGoneOrDoesNotRead) {
   const UniqueFd client = connect_to_loopback(port_of(*listener));
   const timeval most{.tv_sec = 0, .tv_usec = 50'000};
   ASSERT_EQ(::setsockopt(client.get(), SOL_SOCKET, SO_SNDTIMEO, &most, sizeof most), 0);
-  EXPECT_FALSE(send_all(client.get(), much));  // Nobody accepts.
+  EXPECT_FALSE(send_all(client.get(), much));  // Its bytes are not read.
   UniqueFd(::accept4(listener->get(), nullptr, nullptr, SOCK_CLOEXEC)).reset();
   EXPECT_FALSE(send_all(client.get(), much));  // No SIGPIPE.
 }

@@ -40,7 +40,7 @@ class Context:
         self.preempt: PreemptContext = preempt or PreemptContext(self.distributed)
         self.train: TrainContext = train or TrainContext(distributed=self.distributed)
         self.searcher: SearcherContext = searcher or SearcherContext(self.distributed)
-        self.profiler = ProfilerContext()
+        self.profiler: ProfilerContext = ProfilerContext()
         self._upload_events = upload_events
 
     def __enter__(self) -> Context:
