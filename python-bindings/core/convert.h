@@ -6,8 +6,10 @@
 
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "python-bindings/core/calls.h"
+#include "python-bindings/core/gil.h"
 #include "python-bindings/core/value.h"
 
 namespace volador::python {
@@ -51,6 +53,16 @@ template <class T>
 T value_or_raise(Result<T> result) {
   if (!result) raise(result.error());
   if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
+// Calls without the interpreter lock, so that other threads go on.
+template <class F>
+auto without_gil(F call) {
+  auto result = [&] {
+    const WithoutGil released;
+    return call();
+  }();
+  return value_or_raise(std::move(result));
 }
 
 }  // namespace volador::python

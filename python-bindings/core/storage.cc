@@ -36,16 +36,6 @@ StoredFiles files_of(const Manifest& manifest) {
   return files;
 }
 
-// Calls without the interpreter lock, so that other threads go on.
-template <class F>
-auto without_gil(F call) {
-  auto result = [&] {
-    const WithoutGil released;
-    return call();
-  }();
-  return value_or_raise(std::move(result));
-}
-
 std::unique_ptr<Storage> open_place(const std::string& place) {
   return without_gil([&]() -> Result<std::unique_ptr<Storage>> {
     auto url = storage::parse_storage_url(place);
@@ -124,6 +114,7 @@ void bind_storage(nb::module_& module) {
         });
       });
   module.def("open_storage", &open_place);
+  module.def("is_storage_address", [](const std::string& text) { return storage::is_storage_url(text); });
   module.def("open_storage_settings", &open_settings);
 }
 

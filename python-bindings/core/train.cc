@@ -170,14 +170,6 @@ void end_report(RunReport& report, const std::string& outcome, const std::string
   if (is_interrupted) throw nb::python_error();
 }
 
-int64_t fetch_checkpoint(const std::string& address, const std::string& folder) {
-  Result<int64_t> step = [&] {
-    const WithoutGil released;
-    return train::fetch_checkpoint(address, folder);
-  }();
-  return value_or_raise(std::move(step));
-}
-
 }  // namespace
 
 void bind_train(nb::module_& module) {
@@ -267,9 +259,11 @@ void bind_train(nb::module_& module) {
       .def("end", &end_report)
       .def_prop_ro("experiment", &RunReport::experiment)
       .def_prop_ro("directory", [](const RunReport& report) { return report.directory().string(); });
-  module.def("fetch_checkpoint", &fetch_checkpoint);
+  module.def("fetch_checkpoint", [](const std::string& address, const std::string& folder) {
+    return without_gil([&] { return train::fetch_checkpoint(address, folder); });
+  });
   module.def("write_checkpoint_mark", [](const std::string& folder, int64_t step) {
-    if (auto written = train::write_checkpoint_mark(folder, step); !written) raise(written.error());
+    without_gil([&] { return train::write_checkpoint_mark(folder, step); });
   });
   module.def("step_of_checkpoint", [](const std::string& folder) { return train::step_of_checkpoint(folder); });
 }

@@ -105,8 +105,8 @@ class TorchTrainer:
             raise InvalidArgumentError(f"TorchTrainer: max_failures is {max_failures}; expected -1 (any number) or more")
         if resume_from is not None and not isinstance(resume_from, Checkpoint):
             place = os.fspath(resume_from)
-            resume_from = Checkpoint(place, 0 if "://" in place else _core.step_of_checkpoint(place))
-        if resume_from is not None and "://" not in resume_from.path and not os.path.isdir(resume_from.path):
+            resume_from = Checkpoint(place, 0 if _core.is_storage_address(place) else _core.step_of_checkpoint(place))
+        if resume_from is not None and not _core.is_storage_address(resume_from.path) and not os.path.isdir(resume_from.path):
             raise InvalidArgumentError(
                 f"TorchTrainer: resume_from names {resume_from.path}, which is no folder; give the path of a Checkpoint, or its address in a storage"
             )
@@ -157,7 +157,7 @@ class TorchTrainer:
 
 def _storage_path(storage: str) -> str:
     """An absolute path, or an address such as s3://bucket/prefix as it is."""
-    return storage if "://" in storage else os.path.abspath(os.path.expanduser(storage))
+    return storage if _core.is_storage_address(storage) else os.path.abspath(os.path.expanduser(storage))
 
 
 def report(metrics: Mapping[str, Any], *, checkpoint: Checkpoint | str | os.PathLike[str] | None = None) -> None:

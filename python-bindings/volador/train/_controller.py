@@ -145,7 +145,7 @@ class Controller:
     def _fetch_resumed(self, ends: contextlib.ExitStack) -> None:
         """A checkpoint in a storage is read once, here; ranks get it as any other."""
         resumed = self._options.resume_from
-        if resumed is None or "://" not in resumed.path:
+        if resumed is None or not _core.is_storage_address(resumed.path):
             return
         folder = ends.enter_context(tempfile.TemporaryDirectory(prefix="volador-checkpoint-"))
         step = _core.fetch_checkpoint(resumed.path, folder)
